@@ -1,0 +1,1 @@
+"""The `fleet` command line: one thin module per verb."""

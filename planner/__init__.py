@@ -1,0 +1,1 @@
+"""Pure arithmetic over published figures and prices; imports no Pulumi."""

@@ -1,0 +1,1 @@
+"""What a stack file may say: typed, documented, the only reader of Pulumi configuration."""
