@@ -1,0 +1,81 @@
+"""A vLLM fleet on GKE Autopilot: the whole stack on one page, from settings to components to exports."""
+
+from __future__ import annotations
+
+import pulumi
+
+from infra.capacity import CalendarReservation, CalendarReservationArgs
+from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform
+from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
+from settings.capacity import Calendar
+from settings.figures import figures
+from settings.load import load
+from workloads.benchmark import Benchmark, BenchmarkArgs
+from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
+from workloads.gateway import Gateway, GatewayArgs
+from workloads.monitoring import Monitoring, MonitoringArgs
+from workloads.namespace import Namespace, NamespaceArgs
+from workloads.server import Server, ServerArgs
+from workloads.weights import Weights, WeightsArgs
+
+settings, secrets = load()
+
+# Google Cloud: made here, or another stack's.
+platform: OwnPlatform | SharedPlatform
+if settings.platform.stack is None:
+    platform = OwnPlatform("platform", OwnPlatformArgs(settings=settings))
+else:
+    platform = SharedPlatform("platform", settings.platform.stack)
+access = WorkloadAccess("access", WorkloadAccessArgs(settings=settings, platform=platform.outputs))
+if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
+    CalendarReservation("calendar", CalendarReservationArgs(settings=settings, request=settings.capacity.create))
+
+# Kubernetes: one provider, from the platform's cluster, inherited by every component below.
+on_cluster = pulumi.ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=[access])
+namespace = Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)
+if settings.placement.compute_class is not None:
+    CapacityLadder("ladder", CapacityLadderArgs(settings=settings), on_cluster)
+weights = Weights(
+    "weights", WeightsArgs(settings=settings, namespace=namespace.name, hf_token=secrets.hf_token), on_cluster
+)
+server = Server(
+    "server",
+    ServerArgs(
+        settings=settings,
+        namespace=namespace.name,
+        image_prefix=platform.outputs.image_prefix,
+        weights=weights.mount,
+        api_key=secrets.api_key,
+    ),
+    on_cluster,
+)
+endpoint = server.endpoint
+if settings.gateway.enabled:
+    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=namespace.name, server=server), on_cluster)
+    endpoint = gateway.endpoint
+if settings.benchmark.enabled:
+    Benchmark(
+        "benchmark",
+        BenchmarkArgs(
+            settings=settings,
+            namespace=namespace.name,
+            image_prefix=platform.outputs.image_prefix,
+            endpoint=endpoint,
+            results_bucket=platform.outputs.results_bucket,
+            server=server,
+        ),
+        on_cluster,
+    )
+if settings.monitoring.enabled:
+    Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=namespace.name), on_cluster)
+
+# What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
+numbers = figures(settings)
+pulumi.export("endpoint", endpoint)
+pulumi.export("clusterName", platform.outputs.cluster_name)
+pulumi.export("kubeconfig", pulumi.Output.secret(platform.outputs.kubeconfig))
+pulumi.export("platform", platform.outputs.export())
+pulumi.export("modelRevision", settings.serving.model.revision)
+pulumi.export("profile", settings.serving.profile.name)
+for name, value in numbers.exports().items():
+    pulumi.export(name, value)

@@ -1,0 +1,199 @@
+"""Capacity as one typed value, and everything that follows from it: selectors, tolerations, grace, rollout, price.
+
+A4 nodes cannot be had on demand (the article, "A note on GPU provisioning"), so every stack names one of five ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from settings.section import Section
+
+MACHINE_TYPE = "a4-highgpu-8g"
+"""Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""
+ACCELERATOR = "nvidia-b200"
+GPUS_PER_NODE = 8
+"""Autopilot refuses any other GPU count on this machine ("incorrect count"). Source: GKE cluster autoscaler."""
+
+SPOT_GRACE_SECONDS = 15
+"""What the kubelet leaves a non-system pod of the 30 s Spot notice. Source: GKE docs, Spot VMs, graceful termination."""
+STEADY_GRACE_SECONDS = 600
+"""The longest grace that Autopilot honours at scale-down; above it a pod counts as extended-duration.
+Source: GKE cluster autoscaler, extended-duration pods."""
+
+FLEX_START_MIN_SECONDS = 600
+FLEX_START_MAX_SECONDS = 604_800
+"""Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""
+
+LADDER_CLASS = "b200-ladder"
+"""Name of the ComputeClass that the ladder mode writes; must not begin with `gke` or `autopilot`."""
+
+_GKE = "cloud.google.com"
+GPU_TOLERATION: Mapping[str, str] = {
+    "key": "nvidia.com/gpu",
+    "operator": "Equal",
+    "value": "present",
+    "effect": "NoSchedule",
+}
+SPOT_TOLERATION: Mapping[str, str] = {
+    "key": f"{_GKE}/gke-spot",
+    "operator": "Equal",
+    "value": "true",
+    "effect": "NoSchedule",
+}
+
+
+class _Mode(Section):
+    usd_per_node_hour: Annotated[float, Field(gt=0)] | None = None
+    """Your own price of one A4 node, USD an hour. Default: the published price of this mode, where there is one
+    (Spot 32.61, 1-year CUD 88.93); modes without a published price stay unpriced until you write one here."""
+
+
+class Spot(_Mode):
+    """Preemptible nodes: cheapest, gone within 30 seconds of a notice, no guarantee of being there at all."""
+
+    mode: Literal["spot"]
+    grace_seconds: Annotated[int, Field(ge=0, le=25)] = SPOT_GRACE_SECONDS
+    """Seconds between the stop signal and the kill. 15 is what a Spot notice leaves; above 25 nothing can use it."""
+
+
+class FlexStart(_Mode):
+    """Nodes that start when there is room and end after the run duration, seven days at most."""
+
+    mode: Literal["flex-start"]
+    run_duration_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)]
+    """How long a node may live, 600 to 604800 seconds (7 days)."""
+
+
+class CalendarRequest(Section):
+    """A FutureReservation in calendar mode. Once approved it can be neither changed nor cancelled: the whole window is paid."""
+
+    start_time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    """First moment of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
+    duration_days: Annotated[int, Field(ge=1, le=90)]
+    """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
+    nodes: Annotated[int, Field(ge=1, le=80)]
+    """A4 machines to reserve, 1 to 80. Source: the same table."""
+    total_usd: Annotated[float, Field(gt=0)] | None = None
+    """The whole window's price in USD, typed by hand: nodes x days x 24 x usdPerNodeHour. The request is only
+    submitted when this is here and right; without it the reservation stays a draft that costs nothing."""
+
+
+class Calendar(_Mode):
+    """A block of nodes for a window of days, by a FutureReservation that exists or that this stack requests."""
+
+    mode: Literal["calendar"]
+    reservation: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    """Name of the reservation that serves the window: an existing one, or the one that `create` will make."""
+    create: CalendarRequest | None = None
+    """Request the window from this stack. Leave out to use a reservation that somebody else has requested."""
+
+
+class Reservation(_Mode):
+    """Nodes of a named reservation: capacity that is there whether used or not."""
+
+    mode: Literal["reservation"]
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    """Name of an existing reservation with specificReservationRequired, in the zone of this stack."""
+    project: str | None = None
+    """The project that owns the reservation, when it is shared with this one. Default: the stack's project."""
+    blocks: tuple[str, ...] = ()
+    """Blocks of a dense reservation to stay within. Default: any."""
+    commitment: Literal["none", "cud-1y"] = "none"
+    """Commitment that prices these nodes. A commitment is a price, not capacity: it never stands alone."""
+
+
+class LadderReservation(Section):
+    """The first rung: a reservation to drain before anything else is asked."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    """Name of an existing specific reservation."""
+    project: str | None = None
+    """Owner of the reservation when it is shared. Default: the stack's project."""
+
+
+class Ladder(_Mode):
+    """A custom ComputeClass that tries a reservation, then flex-start, then Spot, in that order."""
+
+    mode: Literal["ladder"]
+    reservation: LadderReservation | None = None
+    """First rung. Leave out to begin at flex-start."""
+    flex_start_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)] | None = (
+        FLEX_START_MAX_SECONDS
+    )
+    """Run duration of the flex-start rung in seconds; null leaves the rung out."""
+    spot: bool = True
+    """Whether Spot is the last rung."""
+
+
+Capacity = Annotated[Spot | FlexStart | Calendar | Reservation | Ladder, Field(discriminator="mode")]
+"""The five ways to get A4 nodes; `mode` says which."""
+
+PriceKey = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What a capacity mode means for the pods that run on it."""
+
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Mapping[str, Any], ...]
+    grace_seconds: int
+    """terminationGracePeriodSeconds of a server pod."""
+    pre_stop_seconds: int
+    """Sleep before the stop signal, so that endpoints are gone before the streams end."""
+    interruptible: bool
+    """True where Google may take a node back at any moment: a disruption budget does not protect there."""
+    price_key: PriceKey
+    """Key of the node's price in planner/data/prices.yaml."""
+    compute_class: str | None
+    """Name of the custom ComputeClass that places the pods, if any."""
+
+
+def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder) -> Placement:
+    """The one place where a capacity mode becomes selectors, tolerations, grace and price."""
+    selector: dict[str, str] = {f"{_GKE}/gke-accelerator": ACCELERATOR}
+    tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
+    grace, interruptible, compute_class = STEADY_GRACE_SECONDS, False, None
+    key: PriceKey
+    match capacity:
+        case Spot():
+            selector[f"{_GKE}/gke-spot"] = "true"
+            tolerations += (SPOT_TOLERATION,)
+            grace, interruptible, key = capacity.grace_seconds, True, "spot"
+        case FlexStart():
+            selector[f"{_GKE}/gke-flex-start"] = "true"
+            selector[f"{_GKE}/gke-max-run-duration-seconds"] = str(capacity.run_duration_seconds)
+            key = "flex-start"
+        case Calendar():
+            selector[f"{_GKE}/reservation-name"] = capacity.reservation
+            selector[f"{_GKE}/reservation-affinity"] = "specific"
+            key = "calendar"
+        case Reservation():
+            selector[f"{_GKE}/reservation-name"] = capacity.name
+            selector[f"{_GKE}/reservation-affinity"] = "specific"
+            if capacity.project is not None:
+                selector[f"{_GKE}/reservation-project"] = capacity.project
+            if capacity.blocks:
+                selector[f"{_GKE}/reservation-blocks"] = ",".join(capacity.blocks)
+            key = "cud-1y" if capacity.commitment == "cud-1y" else "reservation"
+        case Ladder():
+            # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
+            selector = {f"{_GKE}/compute-class": LADDER_CLASS}
+            compute_class, key = LADDER_CLASS, "ladder"
+            if capacity.spot:
+                grace, interruptible = SPOT_GRACE_SECONDS, True
+    return Placement(
+        node_selector=selector,
+        tolerations=tolerations,
+        grace_seconds=grace,
+        # Spot leaves 15 s for everything: 5 s for endpoints to go, the rest for streams to end.
+        pre_stop_seconds=5 if interruptible else 30,
+        interruptible=interruptible,
+        price_key=key,
+        compute_class=compute_class,
+    )

@@ -1,0 +1,168 @@
+"""Sections of the stack file that become Kubernetes objects."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from settings.section import Section
+
+Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+"""A git commit: 40 hexadecimal digits."""
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$")]
+"""Name of a Secret Manager secret of the stack's project."""
+
+
+class Model(Section):
+    """The model to serve, when it is not the profile's own."""
+
+    id: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    """Hugging Face repository, e.g. "Qwen/Qwen3.5-27B-FP8"."""
+    revision: Revision
+    """Commit of that repository. A branch name would let the weights change under a running fleet."""
+    size_gb: Annotated[float, Field(gt=0)]
+    """Size of the repository's files in GB (10**9 bytes); sizes the weights volume and the load time."""
+
+
+class Writer(Section):
+    """The Job that downloads the weights once."""
+
+    cpu: Annotated[int, Field(ge=2, le=72)] = 4
+    """vCPU of the writer pod."""
+    memory_gib: Annotated[int, Field(ge=4, le=512)] = 16
+    """Memory of the writer pod in GiB; Git LFS needs little, the page cache helps the checksums."""
+    machine_family: Literal["c4a"] = "c4a"
+    """Machine family. Of the families that attach Hyperdisk ML without a GPU, C4A is the article's choice."""
+
+
+class Weights(Section):
+    """How the weights reach the GPUs."""
+
+    source: Literal["hyperdisk", "huggingface"] = "hyperdisk"
+    """`hyperdisk`: one download, one image, a read-only volume that every replica mounts.
+    `huggingface`: each replica downloads for itself, as the article's single replica does; for one replica only."""
+    size_gib: Annotated[int, Field(ge=4, le=65_536)] = 100
+    """Size of the volume in GiB; a Git LFS clone needs 2.1 times the model while it is written."""
+    throughput_mibps: Annotated[int, Field(ge=400, le=2_097_152)] = 2_400
+    """Provisioned read throughput of the volume in MiB/s, shared by all replicas of a zone."""
+    token_secret: SecretName | None = None
+    """Secret Manager secret that holds a Hugging Face token. Qwen3.5-27B-FP8 is public and needs none."""
+    writer: Writer = Writer()
+    """The download Job."""
+
+
+class Image(Section):
+    """The vLLM image, pulled through the stack's own Artifact Registry repository."""
+
+    repository: str = "vllm/vllm-openai"
+    """Repository on Docker Hub."""
+    tag: Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+")] = "v0.18.1"
+    """Tag; says which vLLM the digest is. `latest` is not a version."""
+    digest: Digest = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
+    """Digest; what is pulled. Default: the published digest of v0.18.1."""
+
+
+class Resources(Section):
+    """What a server pod asks of its node; requests equal limits."""
+
+    cpu: Annotated[int, Field(ge=1, le=216)] = 160
+    """vCPU of the pod. An engine keeps 1.1 to 1.3 cores busy (measured on an H200), eight engines, their API servers and
+    the coordinator more than 16; a node has 224, of which system pods need some."""
+    memory_gib: Annotated[int, Field(ge=64, le=3_700)] = 1_000
+    """Memory of the pod in GiB, /dev/shm included; a node has 3968."""
+    ephemeral_storage_gib: Annotated[int, Field(ge=20, le=10_000)] = 500
+    """Local SSD space of the pod in GiB: image layers, logs, compile caches."""
+    shm_gib: Annotated[int, Field(ge=8, le=1_000)] = 64
+    """Size of /dev/shm in GiB; counts against the memory."""
+
+
+class Needs(Section):
+    """What the traffic needs, so that the settings can be held against it."""
+
+    context_tokens: Annotated[int, Field(gt=0)] | None = None
+    """Longest prompt plus answer in tokens. Default: the profile's."""
+    concurrency_per_replica: Annotated[int, Field(gt=0)] | None = None
+    """Requests in flight per replica at peak. Default: the profile's (2,000 in the article)."""
+
+
+class Server(Section):
+    """The vLLM Deployment and its Service."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "qwen35-server"
+    """Name of Deployment and Service, and value of the label `app`; the article's by default."""
+    profile: str = "record"
+    """Which set of engine flags; `docs/profiles.md` lists them."""
+    replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
+    """Server pods, one A4 node each. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
+    engine: dict[str, Any] = {}
+    """Engine settings that differ from the profile's, by their camelCase names, e.g. `{maxModelLen: 8192}`."""
+    needs: Needs = Needs()
+    """What the traffic needs."""
+    image: Image = Image()
+    """The vLLM image."""
+    resources: Resources = Resources()
+    """CPU, memory and disk of a server pod."""
+    startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
+    """Minutes a pod may take from start to ready. The article measured about 10; kernels compiled at first start add more."""
+    api_key_secret: SecretName | None = None
+    """Secret Manager secret that holds the API key. It guards /v1 alone, so nothing else is routed then."""
+    internal_load_balancer: bool = False
+    """Also publish the Service on an internal passthrough load balancer of the VPC."""
+
+
+class Epp(Section):
+    """The endpoint picker in front of the replicas."""
+
+    cpu: Annotated[int, Field(ge=1, le=48)] = 10
+    """vCPU of the endpoint picker. 500m, an old default, crashed at 8,000 connections; the article settled on 10."""
+    memory_gib: Annotated[int, Field(ge=1, le=180)] = 16
+    """Memory of the endpoint picker in GiB."""
+    replicas: Annotated[int, Field(ge=1, le=3)] = 1
+    """1, or 2 to 3 for standby: one picker is active at a time whatever the number, so this is no way to scale."""
+    on_c4: bool = False
+    """Ask for a C4 node by affinity: faster single threads for the per-token gRPC work. Untested by the article."""
+
+
+class Gateway(Section):
+    """The Inference Gateway. It cost 31 to 37 % of the throughput in the article."""
+
+    enabled: bool = False
+    """Put the Inference Gateway in front of the replicas."""
+    name: str = "inference-gateway"
+    """Name of the Gateway."""
+    pool: str = "qwen35-pool"
+    """Name of the InferencePool and of the Helm release; the article's by default."""
+    gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
+    """Regional internal load balancer, or regional external. InferencePool does not work with global classes."""
+    chart_version: Literal["v1.4.0"] = "v1.4.0"
+    """Version of the inferencepool chart; its values differ between releases."""
+    timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
+    """Backend timeout. GKE's own 30 s and the chart's 300 s cut long generations."""
+    epp: Epp = Epp()
+    """The endpoint picker."""
+
+
+class Benchmark(Section):
+    """The article's benchmark as a Job in the cluster."""
+
+    enabled: bool = False
+    """Create the Job: it starts as soon as the server is ready, and costs a C4 node while it runs."""
+    workload: Literal["article", "vllm-1024-512"] = "article"
+    """`article`: 512-1024 tokens in, 256-512 out. `vllm-1024-512`: what `--random-range-ratio 0.5` draws today, a third longer."""
+    connections_per_client: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    """Requests in flight per client process. One process saturates one core; the article's clients hold 1,000 each."""
+    prompts_per_client: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
+    """Requests each client sends in all."""
+    machine_type: Literal["c4-standard-16", "c4-standard-32", "c4-standard-48"] = "c4-standard-16"
+    """Machine of the client pods; the article's is a 16-vCPU C4."""
+
+
+class Monitoring(Section):
+    """Managed Prometheus."""
+
+    enabled: bool = True
+    """Scrape the server (and the endpoint picker)."""
+    interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
+    """Seconds between two scrapes."""

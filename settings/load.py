@@ -1,0 +1,165 @@
+"""From configuration text to checked settings: the only reader of `pulumi.Config` in this project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from settings.problems import Problem, SettingsError
+from settings.section import NAMESPACE
+from settings.settings import PLACEHOLDER_PROJECT, Settings
+
+if TYPE_CHECKING:
+    import pulumi
+
+_SCALARS = frozenset({"namespace"})
+_SECTIONS = frozenset(
+    {
+        "zones",
+        "platform",
+        "network",
+        "cluster",
+        "capacity",
+        "model",
+        "weights",
+        "server",
+        "gateway",
+        "benchmark",
+        "monitoring",
+        "budget",
+        "results",
+        "labels",
+    }
+)
+SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
+"""Top-level secret keys, and the field of `Settings` that says whether each is there."""
+KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
+"""Every key of this project's namespace."""
+
+
+class Secrets(NamedTuple):
+    """Secret configuration values, as Pulumi secrets; None where the stack sets none."""
+
+    hf_token: pulumi.Output[str] | None
+    api_key: pulumi.Output[str] | None
+
+
+def load() -> tuple[Settings, Secrets]:
+    """The running program's settings and secrets. Raises pulumi.RunError, which prints without a traceback."""
+    import pulumi
+    from pulumi.runtime.config import CONFIG, get_config_env
+
+    everything = {**get_config_env(), **CONFIG.get()}
+    try:
+        settings = accept(pulumi.get_stack(), everything)
+    except SettingsError as error:
+        raise pulumi.RunError(error.text()) from None
+    for finding in check(settings):
+        pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
+    config = pulumi.Config(NAMESPACE)
+    return settings, Secrets(hf_token=config.get_secret("hfToken"), api_key=config.get_secret("apiKey"))
+
+
+def accept(stack: str, config: Mapping[str, str]) -> Settings:
+    """Settings that nothing speaks against. Raises SettingsError with every refusal, the placeholder project included."""
+    settings = parse(stack, config)
+    refused = [problem for problem in (*placeholder(settings), *check(settings)) if problem.level == "refused"]
+    if refused:
+        raise SettingsError(stack, refused)
+    return settings
+
+
+def parse(stack: str, config: Mapping[str, str]) -> Settings:
+    """Typed settings from the engine's strings. Raises SettingsError with every unknown key and wrong value."""
+    problems: list[Problem] = []
+    values: dict[str, Any] = {"stack": stack}
+    for key, text in config.items():
+        space, _, name = key.partition(":")
+        if key in ("gcp:project", "gcp:region"):
+            values[name] = text
+        elif space != NAMESPACE:
+            continue
+        elif name in SECRET_KEYS:
+            values[SECRET_KEYS[name]] = True
+        elif name in _SCALARS:
+            values[name] = text
+        elif name in _SECTIONS:
+            try:
+                values[name] = _tuples(json.loads(text))
+            except json.JSONDecodeError:
+                problems.append(_not_structured(key, text))
+        else:
+            problems.append(_unknown_key(key))
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        from settings.explain import explain
+
+        raise SettingsError(stack, [*problems, *explain(error)]) from None
+    if problems:
+        raise SettingsError(stack, problems)
+    # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.
+    _ = settings.serving
+    return settings
+
+
+def check(settings: Settings) -> tuple[Problem, ...]:
+    """Everything that the article, Google Cloud or vLLM would hold against these settings, of every level."""
+    from settings.checks import structural_problems
+    from settings.lessons import lessons
+
+    return (*structural_problems(settings), *lessons(settings))
+
+
+def placeholder(settings: Settings) -> tuple[Problem, ...]:
+    """The refusal that stands while gcp:project is still the stack file's placeholder."""
+    if settings.project != PLACEHOLDER_PROJECT:
+        return ()
+    return (
+        Problem(
+            id="placeholder-project",
+            path="gcp:project",
+            value=settings.project,
+            allowed="the id of a Google Cloud project of yours",
+            why="the stack files come with a placeholder; an offline preview needs no project, everything else does",
+            write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
+        ),
+    )
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples: the sections are frozen and strict, and JSON has no tuple."""
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value
+
+
+def _unknown_key(key: str) -> Problem:
+    from difflib import get_close_matches
+
+    name = key.partition(":")[2]
+    near = get_close_matches(name, KEYS, n=1)
+    return Problem(
+        id="unknown-key",
+        path=key,
+        value=name,
+        allowed=", ".join(sorted(KEYS)),
+        why="the program would ignore it, and a misspelt key is a setting that silently does not apply",
+        write=f"{NAMESPACE}:{near[0]}" if near else "one of the keys above",
+    )
+
+
+def _not_structured(key: str, text: str) -> Problem:
+    return Problem(
+        id="not-structured",
+        path=key,
+        value=text,
+        allowed="a mapping or a list",
+        why="this key is a section with keys of its own",
+        write=f"pulumi config set --path '{key}.NAME' VALUE, or nested YAML in the stack file",
+    )

@@ -1,0 +1,15 @@
+"""The base of every section of a stack file."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+NAMESPACE = "vllm-fleet"
+"""The configuration namespace: the project's name in Pulumi.yaml, so keys read `vllm-fleet:capacity`."""
+
+
+class Section(BaseModel):
+    """A section of the stack file: frozen, camelCase keys, no unknown keys, no silent conversions ("12" is not 12)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)

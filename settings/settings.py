@@ -1,0 +1,103 @@
+"""All settings of one stack, as one typed value."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from settings.capacity import GPUS_PER_NODE, Capacity, Placement, placement
+from settings.google_cloud import Budget, Cluster, Network, Platform, Results
+from settings.kubernetes import Benchmark, Gateway, Model, Monitoring, Server, Weights
+from settings.section import Section
+
+if TYPE_CHECKING:
+    from settings.serving import Serving
+
+PLACEHOLDER_PROJECT = "your-project-id"
+"""What the stack files carry for gcp:project; the same words as in the article's commands."""
+
+
+class Settings(Section):
+    """One stack: where it runs, on what capacity, which model it serves, and what stands around it."""
+
+    stack: str
+    """Name of the stack; from the engine, not from the stack file."""
+    project: Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$")]
+    """`gcp:project`: the Google Cloud project id."""
+    region: Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+$")]
+    """`gcp:region`: the region of network, cluster and registry."""
+    zones: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z]$")], ...], Field(min_length=1)]
+    """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
+    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = "vllm"
+    """Kubernetes namespace of everything this stack adds to the cluster."""
+    platform: Platform = Platform()
+    """Where the cluster comes from."""
+    network: Network = Network()
+    """The VPC; unused when another stack is the platform."""
+    cluster: Cluster = Cluster()
+    """The cluster; unused when another stack is the platform."""
+    capacity: Capacity
+    """How A4 nodes are obtained. Required: there is no on-demand A4 to fall back on."""
+    model: Model | None = None
+    """The model to serve. Default: the profile's."""
+    weights: Weights = Weights()
+    """How the weights reach the GPUs."""
+    server: Server = Server()
+    """The vLLM server."""
+    gateway: Gateway = Gateway()
+    """The Inference Gateway."""
+    benchmark: Benchmark = Benchmark()
+    """The benchmark Job."""
+    monitoring: Monitoring = Monitoring()
+    """Managed Prometheus."""
+    budget: Budget | None = None
+    """A billing budget; none by default."""
+    results: Results = Results()
+    """The bucket for benchmark results."""
+    labels: dict[
+        Annotated[str, Field(pattern=r"^[a-z][-_a-z0-9]{0,62}$")], Annotated[str, Field(pattern=r"^[-_a-z0-9]{0,63}$")]
+    ] = {}
+    """Labels for every Google Cloud resource that takes them, e.g. `{team: inference}`."""
+    has_hf_token: bool = False
+    """True when the secret key `vllm-fleet:hfToken` is set; the value itself never enters the settings."""
+    has_api_key: bool = False
+    """True when the secret key `vllm-fleet:apiKey` is set."""
+
+    @property
+    def owns_platform(self) -> bool:
+        """Whether this stack makes its own network and cluster."""
+        return self.platform.stack is None
+
+    @property
+    def replicas(self) -> int:
+        """Replicas this stack sizes things for: the number, or 1 where somebody else scales."""
+        return 1 if self.server.replicas == "external" else self.server.replicas
+
+    @property
+    def gpus(self) -> int:
+        """B200 GPUs at full size."""
+        return self.replicas * GPUS_PER_NODE
+
+    @property
+    def proxy_only_subnet(self) -> bool:
+        """Whether the proxy-only subnet exists: as asked, else with the gateway."""
+        return self.gateway.enabled if self.network.proxy_only.enabled is None else self.network.proxy_only.enabled
+
+    @property
+    def guards_v1_only(self) -> bool:
+        """Whether an API key is in force, which vLLM checks on paths under /v1 and nowhere else."""
+        return self.has_api_key or self.server.api_key_secret is not None
+
+    @cached_property
+    def placement(self) -> Placement:
+        """What the capacity mode means for the pods."""
+        return placement(self.capacity)
+
+    @cached_property
+    def serving(self) -> Serving:
+        """The profile with this stack's overrides: engine, model, needs."""
+        from settings.serving import resolve
+
+        return resolve(self)
