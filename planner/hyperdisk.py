@@ -1,0 +1,140 @@
+"""Limits of Hyperdisk ML, the volume type that serves one copy of the weights to many nodes.
+
+Source: Google Cloud documentation, "About Hyperdisk for GKE" and "About Hyperdisk ML", Compute Engine release notes
+of 2026-03.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+MIN_SIZE_GIB = 4
+MAX_SIZE_GIB = 64 * 1024
+# Source: Compute Engine release notes, 2026-03-31 (older pages: 1,200,000).
+MAX_THROUGHPUT_MIBPS = 2_097_152
+MAX_MIBPS_PER_GIB = 1600
+MIN_THROUGHPUT_MIBPS = 400
+MIN_MIBPS_PER_GIB = 0.12
+# Above this many readers the volume must be provisioned with at least 100 MB/s for each.
+READERS_WITHOUT_A_SHARE = 20
+MBPS_PER_READER = 100
+# Source: release-note summary, 2026-03: (largest size in GiB, VMs that may attach read-only).
+_READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
+# Machine families that attach Hyperdisk ML. C4 is listed by one source of two, so it is left out. Source:
+# persistent-disk CSI driver,
+# node-labeler table, 2026-08.
+ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One limit a volume breaks."""
+
+    field: str
+    """Which argument is wrong: size_gib, throughput_mibps or readers."""
+    value: float
+    message: str
+    """What is allowed and why."""
+    remedy: str
+    """What to write instead."""
+
+
+def throughput_floor_mibps(size_gib: int) -> float:
+    """Lowest throughput that can be provisioned for a volume of this size."""
+    return max(float(MIN_THROUGHPUT_MIBPS), MIN_MIBPS_PER_GIB * size_gib)
+
+
+def throughput_ceiling_mibps(size_gib: int) -> int:
+    """Highest throughput that can be provisioned for a volume of this size."""
+    return min(MAX_MIBPS_PER_GIB * size_gib, MAX_THROUGHPUT_MIBPS)
+
+
+def max_readers(size_gib: int) -> int:
+    """Nodes that may attach a volume of this size read-only at once."""
+    for largest_gib, ceiling in _READER_CEILINGS:
+        if size_gib <= largest_gib:
+            return ceiling
+    return 0
+
+
+def throughput_for_readers_mibps(readers: int) -> int:
+    """Lowest throughput Google asks for that many readers, in MiB/s rounded up (the rule is stated in MB/s); 0 up to
+    20 readers.
+    """
+    if readers <= READERS_WITHOUT_A_SHARE:
+        return 0
+    return -(-readers * MBPS_PER_READER * 10**6 // 2**20)
+
+
+def check_volume(*, size_gib: int, throughput_mibps: int, readers: int = 0) -> tuple[Finding, ...]:
+    """Every limit that a volume of this size and throughput with this many read-only nodes breaks; empty when it is
+    fine.
+    """
+    if not MIN_SIZE_GIB <= size_gib <= MAX_SIZE_GIB:
+        nearest = min(max(size_gib, MIN_SIZE_GIB), MAX_SIZE_GIB)
+        return (
+            Finding(
+                field="size_gib",
+                value=size_gib,
+                message=f"Hyperdisk ML volumes are {MIN_SIZE_GIB} to {MAX_SIZE_GIB} GiB",
+                remedy=f"set the size to {nearest} GiB",
+            ),
+        )
+    return tuple(_throughput_findings(size_gib, throughput_mibps, readers)) + tuple(_reader_findings(size_gib, readers))
+
+
+def attaches_hyperdisk_ml(machine_type: str) -> bool:
+    """Whether nodes of this machine type can attach a Hyperdisk ML volume, so far as two sources agree."""
+    return machine_type.partition("-")[0] in ATTACHING_FAMILIES
+
+
+def _throughput_findings(size_gib: int, throughput_mibps: int, readers: int) -> list[Finding]:
+    floor, ceiling = throughput_floor_mibps(size_gib), throughput_ceiling_mibps(size_gib)
+    floor_whole = ceil(floor)
+    size_that_would_do = ceil(throughput_mibps / MAX_MIBPS_PER_GIB)
+    findings = []
+    if throughput_mibps < floor:
+        findings.append(
+            Finding(
+                field="throughput_mibps",
+                value=throughput_mibps,
+                message=f"a {size_gib} GiB volume needs at least {floor_whole} MiB/s (400, or 0.12 per GiB)",
+                remedy=f"set the throughput to {floor_whole} MiB/s or more",
+            )
+        )
+    elif throughput_mibps > ceiling:
+        findings.append(
+            Finding(
+                field="throughput_mibps",
+                value=throughput_mibps,
+                message=f"a {size_gib} GiB volume takes at most {ceiling} MiB/s (1,600 per GiB, 2,097,152 in all)",
+                remedy=f"set the throughput to {ceiling} MiB/s or less, or the size to {size_that_would_do} GiB",
+            )
+        )
+    needed = throughput_for_readers_mibps(readers)
+    if throughput_mibps < needed:
+        findings.append(
+            Finding(
+                field="throughput_mibps",
+                value=throughput_mibps,
+                message=f"above {READERS_WITHOUT_A_SHARE} readers each needs {MBPS_PER_READER} MB/s: "
+                f"{needed} MiB/s for {readers}",
+                remedy=f"set the throughput to {max(needed, floor_whole)} MiB/s or more",
+            )
+        )
+    return findings
+
+
+def _reader_findings(size_gib: int, readers: int) -> list[Finding]:
+    ceiling = max_readers(size_gib)
+    if readers <= ceiling:
+        return []
+    return [
+        Finding(
+            field="readers",
+            value=readers,
+            message=f"a {size_gib} GiB volume can be attached read-only by at most {ceiling} nodes",
+            remedy="make the volume smaller (256 GiB allows 2,500 nodes) or give the fleet several copies of it",
+        )
+    ]
