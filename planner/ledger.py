@@ -1,0 +1,107 @@
+"""The ledger: every published figure and price, read from the files in planner/data.
+
+One file per question (prices, one run of measurements, ...), parsed only when asked for and once. An entry is addressed
+as `<file>.<id>`, for example `phases.tp8`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA_FOLDER = Path(__file__).parent / "data"
+
+
+class LedgerError(LookupError):
+    """A file or entry that the ledger does not have, or that is written wrongly. The message names what there is."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a number comes from."""
+
+    id: str
+    title: str
+    date: str
+    """ISO date, or words where the source carries none."""
+    url: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispute:
+    """One point on which a source contradicts itself or a later measurement. Both values are kept."""
+
+    subject: str
+    values: tuple[str, ...]
+    note: str
+
+
+@cache
+def load(name: str) -> Mapping[str, Any]:
+    """The file `planner/data/<name>.yaml`. Raises LedgerError with the names there are."""
+    path = DATA_FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise LedgerError(f"the ledger has no file {name!r}; it has {', '.join(names())}")
+    content = _parse(path)
+    if not isinstance(content, dict):
+        raise LedgerError(f"{path.name}: the file must be a mapping, got {type(content).__name__}")
+    return content
+
+
+def names() -> tuple[str, ...]:
+    """Names of all files, sorted."""
+    return tuple(sorted(path.stem for path in DATA_FOLDER.glob("*.yaml")))
+
+
+def section(file: str, key: str) -> Mapping[str, Any]:
+    """One top-level mapping of a file."""
+    content = load(file)
+    value = content.get(key)
+    if not isinstance(value, dict):
+        raise LedgerError(f"{file}.yaml has no section {key!r}; it has {', '.join(sorted(content))}")
+    return value
+
+
+def entry(file: str, key: str, id_: str) -> Mapping[str, Any]:
+    """One entry of a section. Raises LedgerError with the ids there are."""
+    entries = section(file, key)
+    value = entries.get(id_)
+    if not isinstance(value, dict):
+        raise LedgerError(f"{file}.yaml has no entry {id_!r} under {key!r}; it has {', '.join(sorted(entries))}")
+    return value
+
+
+@cache
+def source(id_: str) -> Source:
+    """The source of that id, from sources.yaml."""
+    fields = entry("sources", "sources", id_)
+    try:
+        return Source(id=id_, **{**fields, "date": str(fields["date"])})
+    except (KeyError, TypeError) as error:
+        raise LedgerError(f"sources.yaml, {id_}: {error}") from error
+
+
+def disputes(raw: Iterable[Mapping[str, Any]] | None) -> tuple[Dispute, ...]:
+    """The `disputed` list of an entry."""
+    return tuple(
+        Dispute(subject=item["subject"], values=tuple(str(value) for value in item["values"]), note=item["note"])
+        for item in raw or ()
+    )
+
+
+def _parse(path: Path) -> object:
+    # Imported here: yaml costs more than the rest of this package, and most commands ask for no figure.
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 - both are safe loaders
+    except yaml.YAMLError as error:
+        raise LedgerError(f"{path.name} is not valid YAML: {error}") from error
