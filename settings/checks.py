@@ -1,0 +1,403 @@
+"""What Google Cloud, GKE or plain arithmetic would hold against a stack's settings, said before anything is created.
+
+The lessons that the article paid for are in `settings/lessons.py`; here are the limits of the platform.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from settings.capacity import GPUS_PER_NODE, Calendar, Ladder
+from settings.problems import Problem
+from settings.section import NAMESPACE
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+LFS_SPACE_FACTOR = 2.1
+"""Space a Git LFS clone needs while it is written: objects and worktree. Source: measured by the weights flow, gke docs."""
+CALENDAR_TOTAL_TOLERANCE_USD = 1.0
+
+
+def structural_problems(settings: Settings) -> tuple[Problem, ...]:
+    """Every limit that these settings break, in the order of the stack file's sections."""
+    return (
+        *_location(settings),
+        *_platform(settings),
+        *(_network(settings) if settings.owns_platform else ()),
+        *(_cluster(settings) if settings.owns_platform else ()),
+        *_capacity(settings),
+        *_weights(settings),
+        *_server(settings),
+        *_secrets(settings),
+        *_benchmark(settings),
+    )
+
+
+def _key(path: str) -> str:
+    return f"{NAMESPACE}:{path}"
+
+
+def _location(settings: Settings) -> Iterator[Problem]:
+    for zone in settings.zones:
+        if not zone.startswith(f"{settings.region}-"):
+            yield Problem(
+                id="zone-outside-region",
+                path=_key("zones"),
+                value=zone,
+                allowed=f"zones of {settings.region}",
+                why="the cluster, its subnet and the image registry are in gcp:region",
+                write=f'["{settings.region}-b"], or another gcp:region',
+            )
+    if len(set(settings.zones)) != len(settings.zones):
+        yield Problem(
+            id="zone-twice",
+            path=_key("zones"),
+            value=list(settings.zones),
+            allowed="each zone once",
+            why="each zone gets one copy of the weights volume",
+            write=str(sorted(set(settings.zones))),
+        )
+
+
+def _platform(settings: Settings) -> Iterator[Problem]:
+    if settings.owns_platform:
+        return
+    for section in ("network", "cluster", "budget", "results"):
+        if section in settings.model_fields_set:
+            yield Problem(
+                id="platform-is-elsewhere",
+                path=_key(section),
+                value="(set)",
+                allowed="left out while platform.stack is set",
+                why=f"network, cluster, budget and bucket belong to {settings.platform.stack}; here they would do nothing",
+                write=f"remove {section}, or set it in the platform's own stack file",
+            )
+    if settings.gateway.enabled:
+        yield Problem(
+            id="platform-needs-proxy-only",
+            path=_key("gateway.enabled"),
+            value=True,
+            allowed="true, when the platform has a proxy-only subnet",
+            why="the Gateway stays at PROGRAMMED False without it, and says nothing; this stack cannot see the other's network",
+            write="network: {proxyOnly: {enabled: true}} in the platform's stack file",
+            level="finding",
+        )
+
+
+def _network(settings: Settings) -> Iterator[Problem]:
+    from planner import network_sizing
+
+    network = settings.network
+    given = {
+        "network.nodeCidr": network.node_cidr,
+        "network.podCidr": network.pod_cidr,
+        "network.serviceCidr": network.service_cidr,
+    }
+    if settings.proxy_only_subnet:
+        given["network.proxyOnly.cidr"] = network.proxy_only.cidr
+    ranges: dict[str, ipaddress.IPv4Network] = {}
+    for path, text in given.items():
+        try:
+            ranges[path] = ipaddress.IPv4Network(text)
+        except ValueError:
+            try:
+                meant = str(ipaddress.IPv4Network(text, strict=False))
+            except ValueError:
+                meant = "10.0.0.0/20"
+            yield Problem(
+                id="not-a-range",
+                path=_key(path),
+                value=text,
+                allowed="an IPv4 range whose host bits are zero",
+                why="Google Cloud refuses a range that does not begin at its own network address",
+                write=meant,
+            )
+    paths = list(ranges)
+    for i, one in enumerate(paths):
+        for other in paths[i + 1 :]:
+            if ranges[one].overlaps(ranges[other]):
+                yield Problem(
+                    id="ranges-overlap",
+                    path=_key(other),
+                    value=str(ranges[other]),
+                    allowed=f"a range outside {ranges[one]} ({one})",
+                    why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
+                    write="a range that begins after it, e.g. the next block of the same size",
+                )
+    for path, block in ranges.items():
+        longest, why = network_sizing.longest_prefix(path.removeprefix("network."), nodes=settings.replicas)
+        if block.prefixlen > longest:
+            yield Problem(
+                id="range-too-small",
+                path=_key(path),
+                value=str(block),
+                allowed=f"/{longest} or larger for {settings.replicas} server nodes",
+                why=why,
+                write=f"{block.network_address}/{longest}, if nothing else lies there",
+            )
+    nat = network.nat
+    for path, ports in (
+        ("network.nat.minPortsPerVm", nat.min_ports_per_vm),
+        ("network.nat.maxPortsPerVm", nat.max_ports_per_vm),
+    ):
+        if ports & (ports - 1):
+            yield Problem(
+                id="nat-ports-power-of-two",
+                path=_key(path),
+                value=ports,
+                allowed="a power of two",
+                why="Cloud NAT's dynamic port allocation takes no other number",
+                write=str(1 << (ports.bit_length() - 1)),
+            )
+    if nat.max_ports_per_vm <= nat.min_ports_per_vm:
+        yield Problem(
+            id="nat-ports-order",
+            path=_key("network.nat.maxPortsPerVm"),
+            value=nat.max_ports_per_vm,
+            allowed=f"more than minPortsPerVm ({nat.min_ports_per_vm})",
+            why="dynamic port allocation grows from the one to the other",
+            write=str(nat.min_ports_per_vm * 2),
+        )
+
+
+_DAYS = re.compile(r"BYDAY=([A-Z,]+)")
+
+
+def _cluster(settings: Settings) -> Iterator[Problem]:
+    cluster = settings.cluster
+    endpoint = cluster.ip_endpoint
+    if endpoint.enabled and not endpoint.authorized_networks:
+        yield Problem(
+            id="open-control-plane",
+            path=_key("cluster.ipEndpoint.authorizedNetworks"),
+            value=[],
+            allowed="one named range or more",
+            why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
+            write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
+        )
+    for i, network in enumerate(endpoint.authorized_networks):
+        try:
+            block = ipaddress.IPv4Network(network.cidr)
+        except ValueError:
+            block = None
+        if block is None or block.prefixlen == 0:
+            yield Problem(
+                id="open-control-plane",
+                path=_key(f"cluster.ipEndpoint.authorizedNetworks[{i}].cidr"),
+                value=network.cidr,
+                allowed="a range of yours; 0.0.0.0/0 is everybody's",
+                why="it decides who may try to log in to the control plane",
+                write='"203.0.113.0/24"',
+            )
+    window = cluster.maintenance
+    hours = (_moment(window.end_time) - _moment(window.start_time)).total_seconds() / 3600
+    days = _DAYS.search(window.recurrence)
+    per_week = len(days.group(1).split(",")) if days else 7 if "FREQ=DAILY" in window.recurrence else 1
+    total = hours * per_week * 32 / 7
+    if hours < 4 or total < 48:
+        yield Problem(
+            id="maintenance-too-short",
+            path=_key("cluster.maintenance"),
+            value=f"{hours:g} h x {per_week} a week",
+            allowed="windows of 4 hours or more, 48 hours or more in any 32 days",
+            why="GKE refuses a policy that leaves it less room for upgrades",
+            write='{startTime: "2026-01-03T02:00:00Z", endTime: "2026-01-03T10:00:00Z", recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"}',
+        )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _capacity(settings: Settings) -> Iterator[Problem]:
+    capacity = settings.capacity
+    if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
+        yield Problem(
+            id="ladder-without-rungs",
+            path=_key("capacity"),
+            value="spot only" if capacity.spot else "nothing",
+            allowed="two rungs or more of reservation, flexStartSeconds, spot",
+            why="a ladder with one rung is that rung with an extra object to break",
+            write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
+        )
+    if isinstance(capacity, Calendar) and capacity.create is not None:
+        yield from _calendar(settings, capacity)
+
+
+def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
+    request = capacity.create
+    assert request is not None
+    path = "capacity.create"
+    start = _moment(request.start_time)
+    if start.year == 1:
+        yield Problem(
+            id="not-a-moment",
+            path=_key(f"{path}.startTime"),
+            value=request.start_time,
+            allowed="a real moment in UTC",
+            why="it is when you begin to pay for the window",
+            write='"2027-01-04T06:00:00Z"',
+        )
+    if request.nodes < settings.replicas:
+        yield Problem(
+            id="calendar-too-few-nodes",
+            path=_key(f"{path}.nodes"),
+            value=request.nodes,
+            allowed=f"{settings.replicas} or more (server.replicas)",
+            why="pods beyond the reservation stay Pending for the whole window",
+            write=str(settings.replicas),
+        )
+    if request.total_usd is None:
+        yield Problem(
+            id="calendar-draft",
+            path=_key(f"{path}.totalUsd"),
+            value=None,
+            allowed="the window's whole price in USD, typed by hand",
+            why="an approved request can be neither changed nor cancelled, so without its total it stays a draft",
+            write="totalUsd: NODES x DAYS x 24 x usdPerNodeHour",
+            level="notice",
+        )
+        return
+    price = capacity.usd_per_node_hour
+    if price is None:
+        yield Problem(
+            id="calendar-without-price",
+            path=_key("capacity.usdPerNodeHour"),
+            value=None,
+            allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
+            why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
+            write="usdPerNodeHour: 00.00",
+        )
+        return
+    total = request.nodes * request.duration_days * 24 * price
+    if abs(total - request.total_usd) > CALENDAR_TOTAL_TOLERANCE_USD:
+        yield Problem(
+            id="calendar-total-wrong",
+            path=_key(f"{path}.totalUsd"),
+            value=request.total_usd,
+            allowed=f"{total:.2f}, to the dollar",
+            why=f"{request.nodes} nodes x {request.duration_days} days x 24 h x ${price:g}: nobody should submit what they misread",
+            write=f"totalUsd: {total:.2f}",
+        )
+
+
+def _weights(settings: Settings) -> Iterator[Problem]:
+    from planner import hyperdisk
+
+    weights, model = settings.weights, settings.serving.model
+    if weights.source == "huggingface":
+        if settings.server.replicas not in (0, 1):
+            yield Problem(
+                id="download-per-replica",
+                path=_key("weights.source"),
+                value="huggingface",
+                allowed="hyperdisk, for more than one replica",
+                why=f"each replica would pull {model.size_gb:g} GB through the NAT at every start; "
+                "the article does so with its single replica only",
+                write="hyperdisk",
+            )
+        return
+    readers = settings.replicas
+    for finding in hyperdisk.check_volume(
+        size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
+    ):
+        field = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}[finding.field]
+        yield Problem(
+            id="hyperdisk-limit",
+            path=_key(f"weights.{field}"),
+            value=finding.value,
+            allowed=finding.message,
+            why="Hyperdisk ML refuses the volume, or the readers starve each other at start",
+            write=finding.remedy,
+        )
+    needed_gib = model.size_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
+    if weights.size_gib < needed_gib:
+        yield Problem(
+            id="weights-volume-too-small",
+            path=_key("weights.sizeGib"),
+            value=weights.size_gib,
+            allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
+            why="Git LFS holds objects and worktree at once while the volume is written: 2.1 times the model",
+            write=f"sizeGib: {int(needed_gib) + 1}",
+        )
+
+
+def _server(settings: Settings) -> Iterator[Problem]:
+    server = settings.server
+    resources = server.resources
+    if resources.shm_gib * 2 > resources.memory_gib:
+        yield Problem(
+            id="shm-takes-memory",
+            path=_key("server.resources.shmGib"),
+            value=resources.shm_gib,
+            allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
+            why="/dev/shm is memory of the same pod; eight engines need the rest",
+            write=f"shmGib: {resources.memory_gib // 4}",
+        )
+    engine_gpus = settings.serving.engine.data_parallel_size * settings.serving.engine.tensor_parallel_size
+    if engine_gpus != GPUS_PER_NODE:
+        yield Problem(
+            id="partial-node",
+            path=_key("server.engine.dataParallelSize"),
+            value=f"{settings.serving.engine.data_parallel_size} ranks x TP {settings.serving.engine.tensor_parallel_size}",
+            allowed=f"ranks x TP = {GPUS_PER_NODE}",
+            why="Autopilot gives a pod all eight B200 of an A4 or none, and bills eight; engines on fewer leave the rest idle",
+            write="dataParallelSize: 8 with tensorParallelSize: 1",
+        )
+    if server.replicas == "external":
+        yield Problem(
+            id="replicas-elsewhere",
+            path=_key("server.replicas"),
+            value="external",
+            allowed="a number, or external",
+            why="kubectl or an autoscaler owns the number, so price and throughput here are those of one replica",
+            write="a number, where this program shall own it",
+            level="notice",
+        )
+    if server.replicas == 0:
+        yield Problem(
+            id="paused",
+            path=_key("server.replicas"),
+            value=0,
+            allowed="any number; 0 pauses",
+            why="no server runs; the weights stay on their volume and cost goes on at the residual rate shown",
+            write="replicas: N to resume",
+            level="notice",
+        )
+
+
+def _secrets(settings: Settings) -> Iterator[Problem]:
+    pairs = (
+        ("weights.tokenSecret", settings.weights.token_secret, settings.has_hf_token, "hfToken"),
+        ("server.apiKeySecret", settings.server.api_key_secret, settings.has_api_key, "apiKey"),
+    )
+    for path, named, given, key in pairs:
+        if named is not None and given:
+            yield Problem(
+                id="secret-twice",
+                path=_key(path),
+                value=named,
+                allowed=f"either this or the secret key {NAMESPACE}:{key}",
+                why="two sources of one secret: nobody could say which one is in force",
+                write=f"pulumi config rm {NAMESPACE}:{key}, or remove {path}",
+            )
+
+
+def _benchmark(settings: Settings) -> Iterator[Problem]:
+    if settings.benchmark.enabled and settings.server.replicas == 0:
+        yield Problem(
+            id="benchmark-without-server",
+            path=_key("benchmark.enabled"),
+            value=True,
+            allowed="false while server.replicas is 0",
+            why="the Job would wait for a server that is paused, on a C4 node that is paid for",
+            write="benchmark: {enabled: false}",
+        )

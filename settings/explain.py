@@ -1,0 +1,229 @@
+"""Turns pydantic's errors into `Problem`s: the key's path, the value, what is allowed, why, what to write.
+
+Imported only once something is wrong, so it may take its time (it reads the sections' source for their docstrings).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from settings.problems import Problem
+from settings.section import NAMESPACE
+from settings.settings import Settings
+
+_GCP_KEYS = {"project", "region"}
+_MODES = ("spot", "flex-start", "calendar", "reservation", "ladder")
+_NO_SUCH_MODE = {
+    "on-demand": (
+        "A4 machines are not sold on demand: a pod without a capacity choice stays Pending for ever (the article, "
+        '"A note on GPU provisioning")',
+        "{mode: spot}, or {mode: flex-start, runDurationSeconds: 86400}",
+    ),
+    "cud": (
+        "a committed use discount is a price, not capacity: without a reservation no node is held for it",
+        "{mode: reservation, name: MY-RESERVATION, commitment: cud-1y}",
+    ),
+}
+_NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"] = _NO_SUCH_MODE["on-demand"]
+_NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
+
+
+def explain(error: ValidationError, prefix: str = "") -> list[Problem]:
+    """One problem per thing that pydantic refused. `prefix` is put before each path, e.g. "server.engine"."""
+    title = error.title
+    root: type[BaseModel] = Settings
+    if prefix:
+        from settings.engine import Engine
+
+        root = Engine if title == Engine.__name__ else Settings
+    problems: dict[tuple[str, str], Problem] = {}
+    for detail in error.errors(include_url=False):
+        problem = _problem(detail, root, prefix)
+        problems.setdefault((problem.path, problem.id), problem)
+    return list(problems.values())
+
+
+def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
+    location = tuple(part for part in detail["loc"] if part not in _MODES)
+    path = _path(location, prefix)
+    kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _capacity_mode(path, given)
+    model, field = _find(root, location)
+    names = _aliases(model)
+    if kind == "extra_forbidden":
+        near = get_close_matches(str(location[-1]), names, n=1, cutoff=0.5)
+        return Problem(
+            id="unknown-key",
+            path=path,
+            value=given,
+            allowed=", ".join(sorted(names)),
+            why="an unknown key is a setting that silently does not apply",
+            write=near[0] if near else "one of the keys above",
+        )
+    doc = _docs(model).get(field, "") if model is not None else ""
+    if kind == "missing":
+        return Problem(
+            id="missing-key",
+            path=path,
+            value=None,
+            allowed=_sentence(doc) or "a value",
+            why="there is no default that would be right for every stack",
+            write=_EXAMPLES.get(str(location[-1]), f"{location[-1]}: ..."),
+        )
+    return Problem(
+        id="wrong-value",
+        path=path,
+        value=given,
+        allowed=_allowed(kind, context, detail["msg"]),
+        why=_sentence(doc) or "the program could not use it",
+        write=_write(kind, str(location[-1]) if location else "", given, context),
+    )
+
+
+_EXAMPLES = {
+    "project": "gcp:project: my-project",
+    "region": "gcp:region: europe-west4",
+    "zones": 'vllm-fleet:zones: ["europe-west4-b"]',
+    "capacity": "vllm-fleet:capacity: {mode: spot}",
+    "runDurationSeconds": "runDurationSeconds: 86400",
+    "billingAccount": "billingAccount: 01ABCD-234567-89EFAB",
+}
+
+
+def _path(location: tuple[Any, ...], prefix: str) -> str:
+    if not prefix and location and location[0] in _GCP_KEYS:
+        return f"gcp:{location[0]}"
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    joined = f"{prefix}{text}" if prefix else text.lstrip(".")
+    return f"{NAMESPACE}:{joined}"
+
+
+def _capacity_mode(path: str, given: Any) -> Problem:
+    mode = given.get("mode") if isinstance(given, dict) else given
+    why, write = _NO_SUCH_MODE.get(
+        str(mode).lower(),
+        ("selectors, price and grace all follow from this one word; there is no default", "{mode: spot}"),
+    )
+    return Problem(
+        id="capacity-mode", path=f"{path}.mode", value=mode, allowed=" | ".join(_MODES), why=why, write=write
+    )
+
+
+def _find(root: type[BaseModel], location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, str]:
+    """The section that holds the last key of `location`, and the Python name of that key."""
+    models: list[type[BaseModel]] = [root]
+    field = ""
+    holder: type[BaseModel] | None = root
+    for part in location:
+        if isinstance(part, int) or part == "[key]":
+            continue
+        holder = None
+        for model in models:
+            for name, info in model.model_fields.items():
+                if part in (name, info.alias):
+                    holder, field = model, name
+                    models = list(_models_in(info.annotation))
+                    break
+            if holder is not None:
+                break
+        if holder is None:
+            return (models[0] if models else None), str(part)
+    return holder, field
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    found: list[type[BaseModel]] = []
+    for argument in getattr(annotation, "__args__", ()):
+        found.extend(_models_in(argument))
+    return found
+
+
+def _aliases(model: type[BaseModel] | None) -> list[str]:
+    return [info.alias or name for name, info in model.model_fields.items()] if model is not None else []
+
+
+@cache
+def _docs(model: type[BaseModel]) -> dict[str, str]:
+    """Docstrings of the section's fields, by Python name, its bases' included."""
+    docs: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if base in (BaseModel, object) or not issubclass(base, BaseModel):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
+                and isinstance(following.value.value, str)
+            ):
+                docs[statement.target.id] = " ".join(following.value.value.split())
+    return docs
+
+
+def _sentence(doc: str) -> str:
+    return doc.rstrip(".")
+
+
+_TYPES = {
+    "int_type": "a whole number without quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number without quotes",
+    "bool_type": "true or false without quotes",
+    "string_type": "text (put it in quotes)",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping of keys to values",
+    "none_required": "null",
+}
+
+
+def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if kind == "literal_error":
+        return str(context.get("expected", "")).replace(" or ", ", ").replace("'", "")
+    if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
+        sign = {"greater_than_equal": ">=", "greater_than": ">", "less_than_equal": "<=", "less_than": "<"}[kind]
+        bound = context.get("ge", context.get("gt", context.get("le", context.get("lt"))))
+        return f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
+    if kind == "string_pattern_mismatch":
+        return f"text like {context.get('pattern')}"
+    if kind == "too_short":
+        return f"at least {context.get('min_length')} of them"
+    return message[:1].lower() + message[1:]
+
+
+def _write(kind: str, name: str, given: Any, context: dict[str, Any]) -> str:
+    bounds = (context.get("ge"), context.get("gt"), context.get("le"), context.get("lt"))
+    bound = next((b for b in bounds if b is not None), None)
+    if bound is not None and kind.endswith("_equal"):
+        return f"{name}: {bound}"
+    if kind in ("int_type", "float_type") and isinstance(given, str):
+        digits = given.strip()
+        if digits.replace(".", "", 1).lstrip("-").isdigit():
+            return f"{name}: {digits}"
+    if kind == "bool_type":
+        return f"{name}: {'true' if str(given).lower() in ('true', 'yes', 'on', '1') else 'false'}"
+    if kind == "literal_error":
+        choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
+        near = get_close_matches(str(given), choices, n=1, cutoff=0.3)
+        return f"{name}: {near[0] if near else choices[0]}"
+    if kind == "string_type":
+        return f'{name}: "{given}"'
+    return f"{name}: a value as allowed above" if name not in _EXAMPLES else _EXAMPLES[name]
