@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from settings.problems import Problem, SettingsError
-from settings.section import NAMESPACE
+from settings.problems import Problem, SettingsError, secret_in_plain_text
+from settings.section import NAMESPACE, SECRET_KEYS
 from settings.settings import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ _SECTIONS = frozenset(
         "labels",
     }
 )
-SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
-"""Top-level secret keys, and the field of `Settings` that says whether each is there."""
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
 
@@ -50,10 +48,13 @@ class Secrets(NamedTuple):
 def load() -> tuple[Settings, Secrets]:
     """The running program's settings and secrets. Raises pulumi.RunError, which prints without a traceback."""
     import pulumi
-    from pulumi.runtime.config import CONFIG, get_config_env
+    from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 
     everything = {**get_config_env(), **CONFIG.get()}
     try:
+        in_plain_text = [f"{NAMESPACE}:{name}" for name in SECRET_KEYS if everything.get(f"{NAMESPACE}:{name}")]
+        if exposed := [key for key in in_plain_text if not is_config_secret(key)]:
+            raise SettingsError(pulumi.get_stack(), [secret_in_plain_text(key) for key in exposed])
         settings = accept(pulumi.get_stack(), everything)
     except SettingsError as error:
         raise pulumi.RunError(error.text()) from None
@@ -83,7 +84,7 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
         elif space != NAMESPACE:
             continue
         elif name in SECRET_KEYS:
-            values[SECRET_KEYS[name]] = True
+            values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
             values[name] = text
         elif name in _SECTIONS:

@@ -49,3 +49,15 @@ class SettingsError(Exception):
         count = len(self.problems)
         head = f"Stack {self.stack!r}: {count} setting{'' if count == 1 else 's'} cannot be used."
         return "\n\n".join([head, *(problem.text() for problem in self.problems)])
+
+
+def secret_in_plain_text(key: str) -> Problem:
+    """The refusal of a secret key whose value is not encrypted; the value itself is not repeated."""
+    return Problem(
+        id="secret-in-plain-text",
+        path=key,
+        value="(not shown)",
+        allowed="an encrypted value",
+        why="plain text in a stack file or in the stack's configuration ends in version control, state and logs",
+        write=f"pulumi config set --secret {key}",
+    )

@@ -13,3 +13,6 @@ class Section(BaseModel):
     """A section of the stack file: frozen, camelCase keys, no unknown keys, no silent conversions ("12" is not 12)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+
+SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
+"""Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from settings.problems import Problem, SettingsError
-from settings.section import NAMESPACE
+from settings.problems import Problem, SettingsError, secret_in_plain_text
+from settings.section import NAMESPACE, SECRET_KEYS
 
 SECURE_STAND_IN = "[secret]"
 """What stands for a `secure:` value offline: it cannot be decrypted without the stack's secrets provider."""
@@ -91,6 +91,8 @@ def read(root: Path, stack: str) -> StackFile:
             secret_keys.add(full)
         elif path_to_secure := _find_secure(value):
             problems.append(_secret_inside(full, path_to_secure))
+        elif value and full in {f"{project}:{name}" for name in SECRET_KEYS}:
+            problems.append(secret_in_plain_text(full))
         else:
             config[full] = _as_text(value)
     if problems:

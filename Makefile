@@ -1,0 +1,60 @@
+# One command each. `make preview` and `make test` are all a newcomer needs; the rest is for those who change the code.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STACK  ?= spot
+OUT    ?= out/$(STACK)
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup preview render doctor test lint types benchmark schema inventories vllm-check clean
+
+help: ## What each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Virtual environment with the pinned packages
+
+$(STAMP): requirements.txt requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "Installing pinned packages into $(VENV) (a minute or two, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
+	@$(BIN)/fleet preview --stack $(STACK) --out $(OUT)
+
+render: setup ## Every manifest of a stack as files (STACK=spot OUT=out/spot)
+	@$(BIN)/fleet render --stack $(STACK) --out $(OUT)
+
+doctor: setup ## What this machine lacks for preview and for pulumi up
+	@$(BIN)/fleet doctor
+
+test: setup ## The fast suite
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+lint: setup ## ruff, yamllint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/yamllint --strict -c .yamllint.yaml .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+benchmark: setup ## How fast a preview is, against a bare import of the SDK it needs
+	@$(BIN)/python benchmarks/preview_speed.py
+
+schema: setup ## Write settings/stack.schema.json anew
+	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+
+inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
+	@$(BIN)/python -m tests.inventory
+
+vllm-check: setup ## Slow: the real argument parser of vLLM accepts every profile
+	@$(BIN)/python scripts/check_vllm_parser.py
+
+clean: ## Remove what the other targets made
+	@rm -rf out build $(VENV) .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis

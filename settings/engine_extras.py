@@ -1,0 +1,76 @@
+"""The way out for flags and variables that have no field in `Engine`, and what may not leave by it."""
+
+from __future__ import annotations
+
+import re
+
+_FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
+_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+_REMOVED = {"disable-log-requests": "requests are not logged unless enableLogRequests is true"}
+"""Flags of older releases at which 0.18.1 stops with exit code 2, and what to do instead."""
+
+_OF_THE_SERVER = {
+    "model": "the model comes from the profile or from vllm-fleet:model",
+    "revision": "the revision comes from the profile or from vllm-fleet:model",
+    "host": "the server listens on all addresses of its pod",
+    "port": "the Service, the probes and the metrics expect port 8000",
+    "uds": "the Service needs a TCP port",
+    "api-key": "a key in a flag can be read by everyone who can read the pod; set server.apiKeySecret",
+    "hf-token": "a token in a flag can be read by everyone who can read the pod; set weights.tokenSecret",
+    "config": "a file would be a second source of flags, which nothing here would check",
+    "headless": "a server without HTTP answers no probe",
+    "enable-auto-tool-choice": "it comes with toolCallParser",
+    "download-dir": "the weights are mounted, not downloaded by the engine",
+}
+"""Flags that other parts of the stack decide, and where."""
+
+_SECRET_WORDS = ("TOKEN", "API_KEY", "SECRET", "PASSWORD", "CREDENTIAL")
+
+_OF_THE_POD = frozenset(
+    {
+        "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_RPC_BASE_PATH",
+        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR",
+        "CUTE_DSL_CACHE_DIR", "HF_HOME", "HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "PROMETHEUS_MULTIPROC_DIR", "CUDA_VISIBLE_DEVICES",
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_USE_DEEP_GEMM", "VLLM_ENGINE_READY_TIMEOUT_S",
+    }
+)  # fmt: skip
+"""Variables that the server sets, or that a field of `Engine` sets."""
+
+
+def check_extra_args(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or somebody else's to set."""
+    for argument in arguments:
+        if not _FLAG.match(argument):
+            raise ValueError(f"{argument!r} must be one string, --name or --name=value; the value goes into the same string")
+        name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
+        if name in _REMOVED:
+            raise ValueError(f"--{name} does not exist in vLLM 0.18.1, the server would exit: {_REMOVED[name]}")
+        positive = name.removeprefix("no-")
+        if owner := _owner(positive):
+            raise ValueError(f"--{name} cannot be an extra flag: {owner}")
+    return arguments
+
+
+def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
+    """The variables as given. Raises ValueError for a malformed name, a secret, or a variable that is set elsewhere."""
+    for name in variables:
+        if not _VARIABLE.match(name):
+            raise ValueError(f"{name!r} is not a name of an environment variable")
+        if any(word in name.upper() for word in _SECRET_WORDS):
+            raise ValueError(f"{name} looks like a secret, and this would print it everywhere; name a Secret Manager secret instead")
+        if name in _OF_THE_POD:
+            raise ValueError(f"{name} is set by the server itself or by a field of the engine; leave it out here")
+    return variables
+
+
+def _owner(name: str) -> str | None:
+    """Who sets this flag, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
+    # Here because engine.py imports this module for its validators.
+    from settings.engine import flag_fields, long_name
+
+    for field in flag_fields():
+        if long_name(field).startswith(name):
+            alias = "".join(part.title() if index else part for index, part in enumerate(field.split("_")))
+            return f"write server.engine.{alias}"
+    return next((why for flag, why in _OF_THE_SERVER.items() if flag.startswith(name)), None)
