@@ -1,0 +1,69 @@
+"""Names, labels and ports that several workloads share, so that a selector and the pods it selects cannot drift apart."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+APP_LABEL: Final = "app"
+"""The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
+CLIENT_LABEL: Final = "vllm-fleet/client"
+"""On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
+CLIENT_VALUE: Final = "true"
+
+# Service accounts; Google Cloud roles are granted to these names.
+WRITER_ACCOUNT: Final = "weights-writer"
+SERVER_ACCOUNT: Final = "vllm-server"
+BENCHMARK_ACCOUNT: Final = "benchmark"
+
+# Values of `app` besides the server's, which is `settings.server.name`.
+WRITER_APP: Final = "weights-writer"
+BENCHMARK_APP: Final = "vllm-benchmark"
+
+HTTP_PORT: Final = 8000
+"""vLLM's API and metrics."""
+HTTP_PORT_NAME: Final = "http"
+"""Name of that container port: a scrape by name fills the `container` label, one by number does not."""
+GATEWAY_PORT: Final = 80
+"""Listener of the Gateway."""
+EPP_EXT_PROC_PORT: Final = 9002
+EPP_HEALTH_PORT: Final = 9003
+EPP_METRICS_PORT: Final = 9090
+# Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.
+EPP_METRICS_PORT_NAME: Final = "metrics"
+"""Source: chart inferencepool v1.4.0, templates/epp-deployment.yaml."""
+
+HF_TOKEN_SECRET: Final = "hf-token"  # noqa: S105 - the name of a Secret, not a secret
+"""The article's Secret; also the name of the SecretProviderClass where Secret Manager holds the token."""
+HF_TOKEN_KEY: Final = "token"  # noqa: S105 - a key's name
+HF_TOKEN_DIR: Final = "/var/run/secrets/hf-token"  # noqa: S105 - a folder
+HF_TOKEN_PATH: Final = f"{HF_TOKEN_DIR}/{HF_TOKEN_KEY}"
+"""Where a pod that needs the token finds it, whichever store it came from; `HF_TOKEN_PATH` for huggingface_hub."""
+
+
+def labels(settings: Settings, app: str) -> dict[str, str]:
+    """Labels of an object that belongs to `app`. Selectors use `selector`, which never changes."""
+    return {
+        **selector(app),
+        "app.kubernetes.io/part-of": "vllm-fleet",
+        "app.kubernetes.io/instance": label_value(settings.stack),
+        "app.kubernetes.io/managed-by": "pulumi",
+    }
+
+
+def selector(app: str) -> dict[str, str]:
+    """What selects the pods of `app`: one label, because a Deployment's selector is immutable."""
+    return {APP_LABEL: app}
+
+
+def epp_name(pool: str) -> str:
+    """Name of the endpoint picker's objects. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
+    return f"{pool[:40]}-epp"
+
+
+def label_value(text: str) -> str:
+    """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
