@@ -6,7 +6,7 @@ as `<file>.<id>`, for example `phases.tp8`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,7 @@ class Source:
 class Dispute:
     """One point on which a source contradicts itself or a later measurement. Both values are kept."""
 
+    id: str
     subject: str
     values: tuple[str, ...]
     note: str
@@ -88,11 +89,14 @@ def source(id_: str) -> Source:
         raise LedgerError(f"sources.yaml, {id_}: {error}") from error
 
 
-def disputes(raw: Iterable[Mapping[str, Any]] | None) -> tuple[Dispute, ...]:
-    """The `disputed` list of an entry."""
-    return tuple(
-        Dispute(subject=item["subject"], values=tuple(str(value) for value in item["values"]), note=item["note"])
-        for item in raw or ()
+def dispute(id_: str) -> Dispute:
+    """The dispute of that id, from disputes.yaml."""
+    fields = entry("disputes", "disputes", id_)
+    return Dispute(
+        id=id_,
+        subject=fields["subject"],
+        values=tuple(str(value) for value in fields["values"]),
+        note=fields["note"].strip(),
     )
 
 
