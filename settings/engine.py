@@ -1,8 +1,8 @@
 """What a stack may tell the vLLM engine: vLLM 0.18.1's options as typed, documented values.
 
-A field left at None writes no flag, and vLLM's own default (named in the docstring) applies. The order of the fields is the order in
-which the flags are rendered: the article's listing first. Only what one value alone can get wrong is refused here; settings/lessons.py
-judges values against each other and against the traffic.
+A field left at None writes no flag, and vLLM's own default (named in the docstring) applies. The order of the fields is
+the order in which the flags are rendered: the article's listing first. Only what one value alone can get wrong is
+refused here; settings/lessons.py judges values against each other and against the traffic.
 
 Source of options, choices, ranges and defaults, where nothing else is named: the argument parser of vLLM 0.18.1.
 """
@@ -36,49 +36,60 @@ class Speculative(Section):
     """Speculative decoding (`--speculative-config`)."""
 
     method: Literal["mtp", "ngram", "suffix"] = "mtp"
-    """`mtp`: the checkpoint's own multi-token-prediction layer drafts; needs no second model. Qwen3.5-27B has one such layer."""
+    """`mtp`: the checkpoint's own multi-token-prediction layer drafts; needs no second model. Qwen3.5-27B has one such
+    layer."""
     num_speculative_tokens: Annotated[int, Field(ge=1, le=16)]
-    """Draft tokens per step. Measured in the article: 1 gave 96,023 tok/s, 2 gave 90,567, none 66,021; 5 crashed on its second run."""
+    """Draft tokens per step. Measured in the article: 1 gave 96,023 tok/s, 2 gave 90,567, none 66,021; 5 crashed on its
+    second run."""
 
 
 class Engine(Section):
     """One vLLM server: how it splits over the pod's eight GPUs, what it caches, how it batches, what it answers."""
 
-    version: Literal["0.18.1"] = "0.18.1"
-    """vLLM release that these flags are written for and checked against. 0.18.0 needs `useDeepGemm: false` on B200 and is not offered."""
+    version: Literal["0.18.0", "0.18.1"] = "0.18.1"
+    """vLLM release of the image. Flags are checked against 0.18.1; 0.18.0, the article's, has the same ones and needs
+    `useDeepGemm: false` on B200."""
     entrypoint: Literal["serve", "module"] = "serve"
-    """`serve`: `vllm serve`, one API server per data-parallel rank. `module`: `python3 -m vllm.entrypoints.openai.api_server`, always
-    one API server, whatever apiServerCount says. The article does not say which it used; its image starts `vllm serve`."""
+    """`serve`: `vllm serve`, one API server per data-parallel rank. `module`: `python3 -m
+    vllm.entrypoints.openai.api_server`, always one API server, whatever apiServerCount says. The article does not say
+    which it used; its image starts `vllm serve`."""
 
     data_parallel_size: Ranks = 1
-    """`--data-parallel-size`: engines in the pod, each with the whole model. Default 1. Measured: 8 gave 74,848 tok/s where one engine
-    over 8 GPUs gave 22,300."""
+    """`--data-parallel-size`: engines in the pod, each with the whole model. Default 1. Measured: 8 gave 74,848 tok/s
+    where one engine over 8 GPUs gave 22,300."""
     tensor_parallel_size: Ranks = 1
-    """`--tensor-parallel-size`: GPUs one engine is split over. Default 1. For models that do not fit one GPU; must divide the heads (24
-    in Qwen3.5-27B). With data parallelism the product is at most 8."""
+    """`--tensor-parallel-size`: GPUs one engine is split over. Default 1. For models that do not fit one GPU; must
+    divide the heads (24 in Qwen3.5-27B). With data parallelism the product is at most 8."""
     enable_expert_parallel: Switch = None
-    """`--enable-expert-parallel`: spread a mixture-of-experts model's experts over the ranks. Default off; a dense model refuses it."""
+    """`--enable-expert-parallel`: spread a mixture-of-experts model's experts over the ranks. Default off; a dense
+    model refuses it."""
     max_model_len: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
-    """`--max-model-len`: longest prompt plus answer, in tokens. Default: the model's 262,144. Measured: 131,072 for 1,500-token
-    requests left 99.4 % of the cache taken with 138 requests waiting; 4,096 gave 85,509 tok/s instead of 74,848."""
+    """`--max-model-len`: longest prompt plus answer, in tokens. Default: the model's 262,144. Measured: 131,072 for
+    1,500-token requests left 99.4 % of the cache taken with 138 requests waiting; 4,096 gave 85,509 tok/s instead of
+    74,848."""
     max_num_batched_tokens: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
-    """`--max-num-batched-tokens`: tokens one engine computes in one step. Default 8192 on B200. More fills the GPU while prompts are
-    read, and makes the answers in flight wait longer for that step. At least maxNumSeqs."""
+    """`--max-num-batched-tokens`: tokens one engine computes in one step. Default 8192 on B200. More fills the GPU
+    while prompts are read, and makes the answers in flight wait longer for that step. At least maxNumSeqs."""
     max_num_seqs: Count | None = None
-    """`--max-num-seqs`: sequences each engine may run at once. Default 1024 on B200. Measured: 512 for one engine kept throughput flat
-    from 500 to 1,000 requests in flight. Memory usually ends it far earlier: about 300 for Qwen3.5-27B at 2,560 tokens."""
+    """`--max-num-seqs`: sequences each engine may run at once. Default 1024 on B200. Measured: 512 for one engine kept
+    throughput flat from 500 to 1,000 requests in flight. Memory usually ends it far earlier: about 300 for Qwen3.5-27B
+    at 2,560 tokens."""
     kv_cache_dtype: KvCacheDtype | None = None
-    """`--kv-cache-dtype`. Default auto: the model's bfloat16. Measured: fp8_e4m3 tripled the cache (959K against 288K tokens an engine)."""
+    """`--kv-cache-dtype`. Default auto: the model's bfloat16. Measured: fp8_e4m3 tripled the cache (959K against 288K
+    tokens an engine)."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
-    """`--gpu-memory-utilization`: share of each GPU's memory for weights, cache and activations. Default 0.9. Measured: 0.95 with a
-    bfloat16 cache and MTP failed 908 requests; with an fp8 cache it gained nothing over 0.92 (95,391 against 96,023 tok/s)."""
+    """`--gpu-memory-utilization`: share of each GPU's memory for weights, cache and activations. Default 0.9. Measured:
+    0.95 with a bfloat16 cache and MTP failed 908 requests; with an fp8 cache it gained nothing over 0.92 (95,391
+    against 96,023 tok/s)."""
     enable_prefix_caching: Switch = None
-    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: off for hybrid models such as Qwen3.5. There a
-    block is 1,584 tokens (MTP-1, fp8), and with MTP no prompt below 3,169 tokens can hit."""
+    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: off for hybrid models such as
+    Qwen3.5. There a block is 1,584 tokens (MTP-1, fp8), and with MTP no prompt below 3,169 tokens can hit."""
     prefix_caching_hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] | None = None
-    """`--prefix-caching-hash-algo`. Default sha256. The xxhash variants are faster and not collision-proof: not between tenants."""
+    """`--prefix-caching-hash-algo`. Default sha256. The xxhash variants are faster and not collision-proof: not between
+    tenants."""
     enable_chunked_prefill: Switch = None
-    """`--enable-chunked-prefill`: split long prompts over steps. Default on; aligned prefix caching of a hybrid model requires it."""
+    """`--enable-chunked-prefill`: split long prompts over steps. Default on; aligned prefix caching of a hybrid model
+    requires it."""
     attention_backend: AttentionBackend | None = None
     """`--attention-backend`. Default: chosen by vLLM, which takes FLASHINFER first on B200."""
     optimization_level: Annotated[int, Field(ge=0, le=3)] | None = None
@@ -87,22 +98,25 @@ class Engine(Section):
     """`--speculative-config`. Default: none."""
 
     mamba_cache_mode: Literal["align", "all", "none"] | None = None
-    """`--mamba-cache-mode`: which states of linear layers are kept for prefix caching. Default none. Qwen3.5 knows `align`; `all` falls
-    back to it with a warning, and without prefix caching vLLM sets it to none."""
+    """`--mamba-cache-mode`: which states of linear layers are kept for prefix caching. Default none. Qwen3.5 knows
+    `align`; `all` falls back to it with a warning, and without prefix caching vLLM sets it to none."""
     mamba_block_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """`--mamba-block-size`, in tokens: only with prefix caching, a start-up error without. The article writes 8; aligned caching replaces
-    it by the attention block (1,584)."""
+    """`--mamba-block-size`, in tokens: only with prefix caching, a start-up error without. The article writes 8;
+    aligned caching replaces it by the attention block (1,584)."""
     mamba_ssm_cache_dtype: Literal["auto", "float32", "float16"] | None = None
-    """`--mamba-ssm-cache-dtype`: type of the recurrent state. Default auto: float32 for Qwen3.5. float16 halves the state; no accuracy
-    figure is published."""
+    """`--mamba-ssm-cache-dtype`: type of the recurrent state. Default auto: float32 for Qwen3.5. float16 halves the
+    state; no accuracy figure is published."""
     gdn_prefill_backend: Literal["flashinfer", "triton"] | None = None
-    """`--gdn-prefill-backend`: kernel that reads prompts in Gated-DeltaNet layers. Default: flashinfer on Hopper, triton elsewhere.
-    Measured (H200): flashinfer compiled for more than 5 minutes at first start; on B200 0.18.1 has no flashinfer kernel and uses triton."""
+    """`--gdn-prefill-backend`: kernel that reads prompts in Gated-DeltaNet layers. Default: flashinfer on Hopper,
+    triton elsewhere. Measured (H200): flashinfer compiled for more than 5 minutes at first start; on B200 0.18.1 has no
+    flashinfer kernel and uses triton."""
     block_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """`--block-size`: tokens in one cache block. Default: chosen by vLLM, which raises a value too small for a hybrid model."""
+    """`--block-size`: tokens in one cache block. Default: chosen by vLLM, which raises a value too small for a hybrid
+    model."""
     max_cudagraph_capture_size: Annotated[int, Field(ge=1, le=8_192)] | None = None
-    """`--max-cudagraph-capture-size`, in tokens: the largest step that runs as a captured CUDA graph. Default: 2 x maxNumSeqs x (1 + draft
-    tokens), at most 512. With MTP-1 a decode step has 2 tokens a sequence, so the default covers 256 running sequences."""
+    """`--max-cudagraph-capture-size`, in tokens: the largest step that runs as a captured CUDA graph. Default: 2 x
+    maxNumSeqs x (1 + draft tokens), at most 512. With MTP-1 a decode step has 2 tokens a sequence, so the default
+    covers 256 running sequences."""
     enforce_eager: Switch = None
     """`--enforce-eager`: no CUDA graphs and no compilation; for debugging. Default off."""
     performance_mode: Literal["balanced", "interactivity", "throughput"] | None = None
@@ -115,27 +129,34 @@ class Engine(Section):
     load_format: LoadFormat | None = None
     """`--load-format`. Default auto: safetensors. `dummy` makes random weights, for rehearsals without a model."""
     safetensors_load_strategy: Literal["lazy", "eager", "prefetch", "torchao"] | None = None
-    """`--safetensors-load-strategy`. Default lazy: memory-mapped. eager and prefetch are meant for network file systems."""
+    """`--safetensors-load-strategy`. Default lazy: memory-mapped. eager and prefetch are meant for network file
+    systems."""
     language_model_only: Switch = None
     """`--language-model-only`: leave out the image and video parts of Qwen3.5, a vision model. Default off."""
 
     api_server_count: Annotated[int, Field(ge=1, le=64)] | None = None
-    """`--api-server-count`: processes that speak HTTP and tokenize. Default under `vllm serve`: one per data-parallel rank."""
+    """`--api-server-count`: processes that speak HTTP and tokenize. Default under `vllm serve`: one per data-parallel
+    rank."""
     served_model_name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w./:-]+$")] | None = None
-    """`--served-model-name`: the name clients ask for, and the label of every metric. Default: the model's repository id."""
+    """`--served-model-name`: the name clients ask for, and the label of every metric. Default: the model's repository
+    id."""
     reasoning_parser: Literal["qwen3"] | None = None
-    """`--reasoning-parser`: put the text before `</think>` into a field of its own. Default: left in the answer. Source: vLLM 0.18.1's
-    registry; qwen3 knows that Qwen3.5's template writes `<think>` into the prompt."""
+    """`--reasoning-parser`: put the text before `</think>` into a field of its own. Default: left in the answer.
+    Source: vLLM 0.18.1's registry; qwen3 knows that Qwen3.5's template writes `<think>` into the prompt."""
     tool_call_parser: Literal["qwen3_coder", "qwen3_xml", "hermes"] | None = None
-    """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. qwen3_coder is what Qwen and vLLM's recipe
-    name for Qwen3.5; qwen3_xml reads the same format; hermes is the older Qwen models' JSON format."""
+    """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. qwen3_coder is what Qwen
+    and vLLM's recipe name for Qwen3.5; qwen3_xml reads the same format; hermes is the older Qwen models' JSON
+    format."""
     thinking: Switch = None
-    """Whether a chat request thinks when it does not say so itself (`--default-chat-template-kwargs`). Default: the model's template."""
+    """Whether a chat request thinks when it does not say so itself (`--default-chat-template-kwargs`). Default: the
+    model's template."""
     shutdown_timeout_seconds: Annotated[int, Field(ge=0, le=3_600)] | None = None
-    """`--shutdown-timeout`, in seconds: how long running requests may finish after SIGTERM. Default 0: they are aborted. It works with one
-    API server; with several the streams end first, and the pod's preStop pause is what saves them."""
+    """`--shutdown-timeout`, in seconds: how long running requests may finish after SIGTERM. Default 0: they are
+    aborted. It works with one API server; with several the streams end first, and the pod's preStop pause is what saves
+    them."""
     disable_uvicorn_access_log: Switch = None
-    """`--disable-uvicorn-access-log`: no log line per request. Default off. A node answers about 83 requests a second."""
+    """`--disable-uvicorn-access-log`: no log line per request. Default off. A node answers about 83 requests a
+    second."""
     enable_log_requests: Switch = None
     """`--enable-log-requests`: log every prompt, which puts users' texts into the logs. Default off."""
     enable_mfu_metrics: Switch = None
@@ -144,17 +165,18 @@ class Engine(Section):
     """`--kv-cache-metrics`: lifetime and reuse of cache blocks at /metrics. Default off."""
 
     estimate_cudagraphs: bool | None = None
-    """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: take the CUDA graphs' memory out of the cache's share. Default off in 0.18: the graphs
-    come on top, and 0.92 or more risks running out of memory while they are captured."""
+    """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: take the CUDA graphs' memory out of the cache's share. Default off in
+    0.18: the graphs come on top, and 0.92 or more risks running out of memory while they are captured."""
     use_deep_gemm: bool | None = None
-    """VLLM_USE_DEEP_GEMM. Default on, and 0.18.1 switches it off for Qwen3.5 on B200 by itself, because it costs accuracy there."""
+    """VLLM_USE_DEEP_GEMM. Default on, and 0.18.1 switches it off for Qwen3.5 on B200 by itself, because it costs
+    accuracy there."""
     engine_ready_timeout_seconds: Annotated[int, Field(ge=60, le=86_400)] | None = None
-    """VLLM_ENGINE_READY_TIMEOUT_S, in seconds: how long the API servers wait for the engines. Default: the server's startupMinutes;
-    vLLM's own 600 s is as long as the article's whole start-up."""
+    """VLLM_ENGINE_READY_TIMEOUT_S, in seconds: how long the API servers wait for the engines. Default: the server's
+    startupMinutes; vLLM's own 600 s is as long as the article's whole start-up."""
 
     extra_args: Annotated[tuple[str, ...], AfterValidator(check_extra_args)] = ()
     """Flags without a field here, one string each: `--name` or `--name=value`. A flag that has a field is refused."""
-    extra_env: Annotated[dict[str, str], AfterValidator(check_extra_env)] = {}
+    extra_env: Annotated[dict[str, str], AfterValidator(check_extra_env)] = Field(default_factory=dict)
     """Environment variables without a field here. Names the server sets itself, and secrets, are refused."""
 
     @property
@@ -180,7 +202,7 @@ class Engine(Section):
         return self.language_model_only is True
 
     def but(self, changes: Mapping[str, Any]) -> Engine:
-        """This engine with `changes` (camelCase names, as in a stack file) laid over it. Raises pydantic.ValidationError."""
+        """Lay `changes` (camelCase names) over this engine. Raises pydantic.ValidationError."""
         return Engine.model_validate({**self.model_dump(by_alias=True, exclude_unset=True), **changes})
 
 
@@ -199,7 +221,9 @@ ENVIRONMENT: Mapping[str, str] = {
 """Fields that are environment variables."""
 
 _NOT_A_FLAG = frozenset({"version", "entrypoint", "extra_args", "extra_env", *ENVIRONMENT})
-_NO_BEARING_ON_SPEED = frozenset({"served_model_name", "shutdown_timeout_seconds", "engine_ready_timeout_seconds", "seed"})
+_NO_BEARING_ON_SPEED = frozenset(
+    {"served_model_name", "shutdown_timeout_seconds", "engine_ready_timeout_seconds", "seed"}
+)
 
 
 def flag_fields() -> tuple[str, ...]:
@@ -213,10 +237,12 @@ def long_name(field: str) -> str:
 
 
 def effective_flags(engine: Engine) -> dict[str, str | int | float | bool]:
-    """Everything that bears on speed, by long name, so that two engines can be compared with each other and with a published run.
+    """Everything that bears on speed, by long name, so that two engines can be compared with each other and with a
+    published run.
 
-    Sizes that vLLM takes as 1 when they are not written are always there; the speculative settings are one key each; environment
-    variables and extra flags go by their own names. What only names or times things (served name, time-outs, seed) is left out.
+    Sizes that vLLM takes as 1 when they are not written are always there; the speculative settings are one key each;
+    environment variables and extra flags go by their own names. What only names or times things (served name,
+    time-outs, seed) is left out.
     """
     found: dict[str, str | int | float | bool] = {"entrypoint": engine.entrypoint, "api-servers": engine.api_servers}
     for field in (*flag_fields(), *ENVIRONMENT):

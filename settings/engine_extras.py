@@ -29,12 +29,32 @@ _SECRET_WORDS = ("TOKEN", "API_KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 _OF_THE_POD = frozenset(
     {
-        "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_RPC_BASE_PATH",
-        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR",
-        "CUTE_DSL_CACHE_DIR", "HF_HOME", "HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "PROMETHEUS_MULTIPROC_DIR", "CUDA_VISIBLE_DEVICES",
-        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_USE_DEEP_GEMM", "VLLM_ENGINE_READY_TIMEOUT_S",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "VLLM_CACHE_ROOT",
+        "VLLM_CONFIG_ROOT",
+        "VLLM_RPC_BASE_PATH",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "TRITON_CACHE_DIR",
+        "TRITON_HOME",
+        "FLASHINFER_WORKSPACE_BASE",
+        "CUDA_CACHE_PATH",
+        "NUMBA_CACHE_DIR",
+        "CUTE_DSL_CACHE_DIR",
+        "HF_HOME",
+        "HF_HUB_OFFLINE",
+        "VLLM_NO_USAGE_STATS",
+        "PROMETHEUS_MULTIPROC_DIR",
+        "CUDA_VISIBLE_DEVICES",
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+        "VLLM_USE_DEEP_GEMM",
+        "VLLM_ENGINE_READY_TIMEOUT_S",
     }
-)  # fmt: skip
+)
 """Variables that the server sets, or that a field of `Engine` sets."""
 
 
@@ -42,7 +62,7 @@ def check_extra_args(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or somebody else's to set."""
     for argument in arguments:
         if not _FLAG.match(argument):
-            raise ValueError(f"{argument!r} must be one string, --name or --name=value; the value goes into the same string")
+            raise ValueError(f"{argument!r} must be one string, --name or --name=value, value included")
         name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
         if name in _REMOVED:
             raise ValueError(f"--{name} does not exist in vLLM 0.18.1, the server would exit: {_REMOVED[name]}")
@@ -58,7 +78,7 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
         if not _VARIABLE.match(name):
             raise ValueError(f"{name!r} is not a name of an environment variable")
         if any(word in name.upper() for word in _SECRET_WORDS):
-            raise ValueError(f"{name} looks like a secret, and this would print it everywhere; name a Secret Manager secret instead")
+            raise ValueError(f"{name} looks like a secret and would be printed everywhere; use a Secret Manager secret")
         if name in _OF_THE_POD:
             raise ValueError(f"{name} is set by the server itself or by a field of the engine; leave it out here")
     return variables
@@ -67,10 +87,9 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
 def _owner(name: str) -> str | None:
     """Who sets this flag, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
     # Here because engine.py imports this module for its validators.
-    from settings.engine import flag_fields, long_name
+    from settings.engine import Engine, flag_fields, long_name
 
     for field in flag_fields():
         if long_name(field).startswith(name):
-            alias = "".join(part.title() if index else part for index, part in enumerate(field.split("_")))
-            return f"write server.engine.{alias}"
+            return f"write server.engine.{Engine.model_fields[field].alias}"
     return next((why for flag, why in _OF_THE_SERVER.items() if flag.startswith(name)), None)

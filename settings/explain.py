@@ -5,16 +5,14 @@ Imported only once something is wrong, so it may take its time (it reads the sec
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from difflib import get_close_matches
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from settings.docstrings import field_docs
 from settings.problems import Problem
 from settings.section import NAMESPACE
 from settings.settings import Settings
@@ -69,7 +67,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             why="an unknown key is a setting that silently does not apply",
             write=near[0] if near else "one of the keys above",
         )
-    doc = _docs(model).get(field, "") if model is not None else ""
+    doc = field_docs(model).get(field, "") if model is not None else ""
     if kind == "missing":
         return Problem(
             id="missing-key",
@@ -153,27 +151,6 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 def _aliases(model: type[BaseModel] | None) -> list[str]:
     return [info.alias or name for name, info in model.model_fields.items()] if model is not None else []
-
-
-@cache
-def _docs(model: type[BaseModel]) -> dict[str, str]:
-    """Docstrings of the section's fields, by Python name, its bases' included."""
-    docs: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if base in (BaseModel, object) or not issubclass(base, BaseModel):
-            continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for statement, following in zip(body.body, body.body[1:], strict=False):
-            if (
-                isinstance(statement, ast.AnnAssign)
-                and isinstance(statement.target, ast.Name)
-                and isinstance(following, ast.Expr)
-                and isinstance(following.value, ast.Constant)
-                and isinstance(following.value.value, str)
-            ):
-                docs[statement.target.id] = " ".join(following.value.value.split())
-    return docs
 
 
 def _sentence(doc: str) -> str:

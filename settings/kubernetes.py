@@ -33,8 +33,8 @@ class Writer(Section):
     """vCPU of the writer pod."""
     memory_gib: Annotated[int, Field(ge=4, le=512)] = 16
     """Memory of the writer pod in GiB; Git LFS needs little, the page cache helps the checksums."""
-    machine_family: Literal["c4a"] = "c4a"
-    """Machine family. Of the families that attach Hyperdisk ML without a GPU, C4A is the article's choice."""
+    machine_family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")] = "c4a"
+    """Machine family. It must attach Hyperdisk ML, which C4, N4 and E2 cannot; C4A (Arm) is the choice of the article."""
 
 
 class Weights(Section):

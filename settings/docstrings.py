@@ -1,0 +1,35 @@
+"""What the source says about each field of a section: the strings below the fields, read when somebody asks.
+
+pydantic could keep them (`use_attribute_docstrings`), but then every import would parse the source; only the schema and
+the explanation of an error want them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from functools import cache
+
+from pydantic import BaseModel
+
+
+@cache
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Docstrings of the model's fields on one line each, by Python name, its bases' included."""
+    docs: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if base is BaseModel or not issubclass(base, BaseModel):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
+                and isinstance(following.value.value, str)
+            ):
+                docs[statement.target.id] = " ".join(following.value.value.split())
+    return docs
