@@ -1,0 +1,136 @@
+"""What a stack costs and what was published for its shape, from its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from planner import cost
+from planner import figures as published
+from settings.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+VLLM_IMAGE_GIB = 9.0
+"""Size the registry keeps for one vLLM image. Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The numbers of one stack: its bill, and the published row that its shape may be held against."""
+
+    bill: cost.Bill
+    match: published.Match
+    replicas: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the published figure holds for this stack: measured on its shape, or an argued equivalent."""
+        return self.match.figure is not None and self.match.kind != "unproven"
+
+    @property
+    def total_tokens_per_s(self) -> int | None:
+        """Published input and output tokens a second; None where none was published for this shape."""
+        return self.match.figure.total_tokens_per_s if self.proven and self.match.figure else None
+
+    @property
+    def output_tokens_per_s(self) -> int | None:
+        """Published output tokens a second, derived from the total by the workload's share of output."""
+        return self.match.figure.output_tokens_per_s if self.proven and self.match.figure else None
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Dollars per million tokens, input and output, at the published rate; a lower bound where prices are unknown."""
+        return self.bill.usd_per_million_tokens(self.total_tokens_per_s) if self.total_tokens_per_s else None
+
+    @property
+    def usd_per_million_output_tokens(self) -> float | None:
+        """Dollars per million output tokens at the published rate; a lower bound where prices are unknown."""
+        return self.bill.usd_per_million_tokens(self.output_tokens_per_s) if self.output_tokens_per_s else None
+
+    def exports(self) -> dict[str, Any]:
+        """Stack outputs by name. Figures are absent where none was published for this shape."""
+        figure = self.match.figure if self.proven else None
+        outputs: dict[str, Any] = {
+            "usdPerHour": round(self.bill.usd_per_hour_known, 2),
+            "usdPerHourIsAtLeast": bool(self.bill.unknown),
+            "publishedFigure": f"{figure.title} ({figure.label})" if figure else self.match.reason,
+            "publishedTotalTokensPerSecond": self.total_tokens_per_s,
+            "publishedOutputTokensPerSecond": self.output_tokens_per_s,
+            "usdPerMillionTokens": _rounded(self.usd_per_million_tokens),
+            "usdPerMillionOutputTokens": _rounded(self.usd_per_million_output_tokens),
+        }
+        return {name: value for name, value in outputs.items() if value is not None}
+
+
+def figures(settings: Settings) -> Figures:
+    """Bill and published figure of a stack."""
+    return Figures(
+        bill=cost.bill(fleet_shape(settings)),
+        match=published.match(serving_shape(settings)),
+        replicas=settings.replicas,
+    )
+
+
+def serving_shape(settings: Settings) -> published.ServingShape:
+    """What decides the stack's throughput, in the terms figures are published in."""
+    from settings.engine import ENVIRONMENT, effective_flags
+
+    engine = settings.serving.engine
+    environment_names = {*ENVIRONMENT.values(), *engine.extra_env}
+    flags = effective_flags(engine)
+    return published.ServingShape(
+        model=settings.serving.model.id,
+        engine_version=settings.server.image.tag.removeprefix("v"),
+        machine_type=MACHINE_TYPE,
+        replicas=settings.replicas,
+        gpus_per_replica=GPUS_PER_NODE,
+        flags={name: value for name, value in flags.items() if name not in environment_names},
+        env={
+            name: str(int(value)) if isinstance(value, bool) else str(value)
+            for name, value in flags.items()
+            if name in environment_names
+        },
+        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        workload=settings.serving.workload,
+    )
+
+
+def fleet_shape(settings: Settings) -> cost.FleetShape:
+    """What the stack pays for, in the terms prices are kept in."""
+    own, gateway = settings.owns_platform, settings.gateway
+    hyperdisk = settings.weights.source == "hyperdisk"
+    capacity = settings.capacity
+    committed: int | None = None
+    if isinstance(capacity, Calendar) and capacity.create is not None:
+        committed = capacity.create.nodes
+    elif isinstance(capacity, Reservation):
+        committed = settings.replicas
+    return cost.FleetShape(
+        nodes=settings.replicas,
+        capacity=settings.placement.price_key,
+        committed_nodes=committed,
+        usd_per_node_hour=capacity.usd_per_node_hour,
+        cluster=own,
+        weights=cost.WeightsShape(
+            size_gib=settings.weights.size_gib,
+            throughput_mibps=settings.weights.throughput_mibps,
+            copies=len(settings.zones),
+            image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30),
+        )
+        if hyperdisk
+        else None,
+        benchmark_machine_type=settings.benchmark.machine_type if settings.benchmark.enabled else None,
+        epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
+        epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
+        load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
+        nat_gateways=int(own),
+        registry_gib=VLLM_IMAGE_GIB if own else 0,
+        bucket_gib=0,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
