@@ -1,0 +1,65 @@
+"""A billing budget that warns before the month's money is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp import billing
+
+from settings.google_cloud import Budget as BudgetSettings
+from settings.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetArgs:
+    """Arguments of `Budget`."""
+
+    settings: Settings
+    """The stack."""
+    budget: BudgetSettings
+    """Amount, thresholds and billing account."""
+    project_number: pulumi.Input[str]
+    """Number of the project; budgets do not know project ids."""
+
+
+class Budget(pulumi.ComponentResource):
+    """Mails the billing account's administrators at each threshold. It stops nothing: only `replicas: 0` does.
+
+    It counts the whole project. A filter on the stack's label would miss what carries no label (NAT traffic, load
+    balancers, disks that Kubernetes makes), and a budget that counts too little warns too late.
+    """
+
+    def __init__(self, name: str, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:Budget", name, None, opts)
+        settings, budget = args.settings, args.budget
+        # The budgets API refuses a person's own credentials unless each request names a project that pays for it.
+        # Source: Terraform google provider, billing_budget, "user_project_override".
+        provider = gcp.Provider(
+            f"{name}-gcp",
+            project=settings.project,
+            billing_project=settings.project,
+            user_project_override=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        billing.Budget(
+            f"{name}-month",
+            billing_account=budget.billing_account,
+            display_name=f"vllm-fleet {settings.stack} ({settings.project})",
+            amount=billing.BudgetAmountArgs(
+                specified_amount=billing.BudgetAmountSpecifiedAmountArgs(
+                    currency_code="USD", units=str(budget.usd_per_month)
+                )
+            ),
+            budget_filter=billing.BudgetBudgetFilterArgs(
+                projects=[pulumi.Output.format("projects/{0}", args.project_number)],
+                calendar_period="MONTH",
+            ),
+            threshold_rules=[
+                billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis="CURRENT_SPEND")
+                for share in budget.thresholds
+            ],
+            opts=pulumi.ResourceOptions(parent=self, provider=provider),
+        )
+        self.register_outputs({})

@@ -1,0 +1,134 @@
+"""Calendar capacity: a FutureReservation, which once approved can be neither changed nor cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import compute
+
+from settings.capacity import MACHINE_TYPE, Calendar, CalendarRequest
+from settings.problems import Problem
+from settings.settings import Settings
+
+CENT_USD = 0.01
+"""How far a typed total may be from the computed one: rounding, no more."""
+
+
+def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
+    """What a whole window costs in USD, used or not: every node, every hour, rounded to the cent."""
+    return round(nodes * days * 24 * usd_per_node_hour, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarReservationArgs:
+    """Arguments of `CalendarReservation`. Raises pulumi.RunError where the request would buy something else."""
+
+    settings: Settings
+    """The stack; its capacity is `Calendar`."""
+    request: CalendarRequest
+    """The window."""
+
+    def __post_init__(self) -> None:
+        for problem in request_problems(self.settings, self.request):
+            raise pulumi.RunError(problem.text())
+
+
+def request_problems(settings: Settings, request: CalendarRequest) -> tuple[Problem, ...]:
+    """What speaks against sending this request: it is the one thing here that no later run can take back."""
+    if len(settings.zones) > 1:
+        return (
+            Problem(
+                id="calendar-zone",
+                path="vllm-fleet:zones",
+                value=list(settings.zones),
+                allowed="one zone",
+                why="a reservation lies in one zone, and which of these should hold it is not for the program to guess",
+                write=f"zones: [{settings.zones[0]}]",
+            ),
+        )
+    price = settings.capacity.usd_per_node_hour
+    if request.total_usd is None:
+        return ()
+    if price is None:
+        return (
+            Problem(
+                id="calendar-total",
+                path="vllm-fleet:capacity.create.totalUsd",
+                value=request.total_usd,
+                allowed="a total beside the price it follows from",
+                why="calendar mode has no published price, so the total cannot be checked without yours",
+                write="usdPerNodeHour in vllm-fleet:capacity, as your quote says",
+            ),
+        )
+    total = window_total_usd(request.nodes, request.duration_days, price)
+    if abs(total - request.total_usd) > CENT_USD:
+        return (
+            Problem(
+                id="calendar-total",
+                path="vllm-fleet:capacity.create.totalUsd",
+                value=request.total_usd,
+                allowed=f"{total:.2f}",
+                why=f"{request.nodes} nodes x {request.duration_days} days x 24 h x {price} USD is {total:.2f} USD, "
+                "and once approved the whole window is paid",
+                write=f"totalUsd: {total:.2f}, if that is what you mean to spend",
+            ),
+        )
+    return ()
+
+
+class CalendarReservation(pulumi.ComponentResource):
+    """A block of A4 machines for a window of days.
+
+    Without `totalUsd` it stays a draft: free, and deleted with the stack. With it the request is submitted, and from
+    then on Pulumi neither deletes it nor pretends to.
+    """
+
+    reservation: compute.FutureReservation
+
+    def __init__(self, name: str, args: CalendarReservationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:CalendarReservation", name, None, opts)
+        settings, request = args.settings, args.request
+        submitted = request.total_usd is not None
+        self.reservation = compute.FutureReservation(
+            f"{name}-window",
+            name=_reservation_name(settings),
+            reservation_name=_reservation_name(settings),
+            project=settings.project,
+            zone=settings.zones[0],
+            description=f"vLLM fleet, stack {settings.stack}",
+            planning_status="SUBMITTED" if submitted else "DRAFT",
+            reservation_mode="CALENDAR",
+            deployment_type="DENSE",
+            time_window=compute.FutureReservationTimeWindowArgs(
+                start_time=request.start_time,
+                duration=compute.FutureReservationTimeWindowDurationArgs(seconds=str(request.duration_days * 86_400)),
+            ),
+            specific_sku_properties=compute.FutureReservationSpecificSkuPropertiesArgs(
+                total_count=str(request.nodes),
+                # The machine type implies its GPUs and local SSDs; naming them again is refused when they differ.
+                instance_properties=compute.FutureReservationSpecificSkuPropertiesInstancePropertiesArgs(
+                    machine_type=MACHINE_TYPE
+                ),
+            ),
+            # Autopilot takes specific reservations only, and nobody else's VM may slip into one that is paid for.
+            specific_reservation_required=True,
+            share_settings=compute.FutureReservationShareSettingsArgs(share_type="LOCAL"),
+            auto_delete_auto_created_reservations=True,
+            # An approved request cannot be deleted: asked to, the API refuses and the whole destroy fails.
+            deletion_policy="ABANDON" if submitted else "DELETE",
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # A replacement would be a second order beside the first.
+                protect=submitted,
+                # Approval takes about two minutes, capacity checks up to an hour. Assumed: margin over both.
+                custom_timeouts=pulumi.CustomTimeouts(create="90m", update="90m"),
+            ),
+        )
+        self.register_outputs({"reservation": self.reservation.reservation_name})
+
+
+def _reservation_name(settings: Settings) -> str:
+    if not isinstance(settings.capacity, Calendar):
+        raise pulumi.RunError("vllm-fleet:capacity.mode is not calendar, so there is no window to request")
+    return settings.capacity.reservation

@@ -1,0 +1,210 @@
+"""The Autopilot cluster, and the kubeconfig that reaches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_gcp import container
+
+from infra.identity import NodeIdentity
+from infra.naming import labels_of
+from infra.network import POD_RANGE, SERVICE_RANGE, Network
+from settings.google_cloud import IpEndpoint, Maintenance
+from settings.settings import Settings
+
+METRIC_COMPONENTS = (
+    "SYSTEM_COMPONENTS",
+    "APISERVER",
+    "SCHEDULER",
+    "CONTROLLER_MANAGER",
+    "STORAGE",
+    "HPA",
+    "POD",
+    "DAEMONSET",
+    "DEPLOYMENT",
+    "STATEFULSET",
+    "KUBELET",
+    "CADVISOR",
+    "DCGM",
+    "JOBSET",
+)
+"""All of GKE's metric packages. The list is the whole truth: naming DCGM alone would switch every other one off.
+Source: Terraform google provider, container_cluster, monitoring_config.enable_components."""
+
+LOG_COMPONENTS = ("SYSTEM_COMPONENTS", "WORKLOADS")
+"""GKE's own choice for Autopilot. The autoscaler's stock-out messages come with SYSTEM_COMPONENTS."""
+
+NODE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""IAM alone decides what a node may do. Without it auto-provisioned nodes get two scopes, for logs and metrics, and
+pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, pull request 639."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterArgs:
+    """Arguments of `Cluster`."""
+
+    settings: Settings
+    """The stack; `settings.cluster` has what may be chosen."""
+    network: Network
+    """The VPC that the nodes join."""
+    nodes: NodeIdentity
+    """The service account that the nodes run as."""
+
+
+class Cluster(pulumi.ComponentResource):
+    """A regional GKE Autopilot cluster with private nodes, reached by its DNS endpoint.
+
+    It has no node pools: Autopilot makes A4, C4 and C4A nodes from what the pods ask for and removes them again.
+    Arguments of Standard clusters (node pools, network policy add-on, intranode visibility, shielded nodes,
+    autoscaling limits) are left out, because the API refuses them here.
+    """
+
+    cluster: container.Cluster
+    kubeconfig: pulumi.Output[str]
+    """A kubeconfig, as JSON, without credentials of its own: `gke-gcloud-auth-plugin` brings the caller's."""
+    workload_pool: pulumi.Output[str]
+    """The pool that Kubernetes service accounts are principals of: `PROJECT.svc.id.goog`."""
+
+    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
+        settings, wanted = args.settings, args.settings.cluster
+        pool = f"{settings.project}.svc.id.goog"
+        self.cluster = container.Cluster(
+            f"{name}-autopilot",
+            name=wanted.name,
+            project=settings.project,
+            location=settings.region,
+            description=f"vLLM fleet, stack {settings.stack}",
+            enable_autopilot=True,
+            release_channel=container.ClusterReleaseChannelArgs(channel=wanted.release_channel),
+            network=args.network.vpc.self_link,
+            subnetwork=args.network.nodes.self_link,
+            ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
+                cluster_secondary_range_name=POD_RANGE, services_secondary_range_name=SERVICE_RANGE
+            ),
+            **_endpoints(wanted.ip_endpoint),
+            # On Autopilot the node account is set here, and nowhere else; `enabled` and limits would be refused.
+            cluster_autoscaling=container.ClusterClusterAutoscalingArgs(
+                auto_provisioning_defaults=container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
+                    service_account=args.nodes.email, oauth_scopes=[NODE_SCOPE]
+                )
+            ),
+            # Always on in Autopilot; stated so that what the API answers is what was asked.
+            workload_identity_config=container.ClusterWorkloadIdentityConfigArgs(workload_pool=pool),
+            gateway_api_config=container.ClusterGatewayApiConfigArgs(channel="CHANNEL_STANDARD"),
+            secret_manager_config=container.ClusterSecretManagerConfigArgs(enabled=True),
+            cost_management_config=container.ClusterCostManagementConfigArgs(enabled=True),
+            monitoring_config=container.ClusterMonitoringConfigArgs(
+                enable_components=list(METRIC_COMPONENTS),
+                managed_prometheus=container.ClusterMonitoringConfigManagedPrometheusArgs(
+                    enabled=True,
+                    # GKE's automatic monitoring knows vLLM and would scrape it a second time, beside our PodMonitoring:
+                    # every sample twice, and paid twice.
+                    auto_monitoring_config=container.ClusterMonitoringConfigManagedPrometheusAutoMonitoringConfigArgs(
+                        scope="NONE"
+                    ),
+                ),
+            ),
+            logging_config=container.ClusterLoggingConfigArgs(enable_components=list(LOG_COMPONENTS)),
+            maintenance_policy=_maintenance(wanted.maintenance),
+            resource_labels=labels_of(settings),
+            deletion_protection=wanted.deletion_protection,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # One switch for both locks: Pulumi's refuses at preview, before anything else of the stack is gone;
+                # the provider's would only refuse when it is the cluster's turn.
+                protect=wanted.deletion_protection,
+                # Nodes that start without the account's roles send no telemetry and cannot pull; nodes that outlive
+                # NAT cannot finish what they are doing.
+                depends_on=[args.nodes, args.network],
+                # A regional control plane takes 8 to 15 minutes, an upgrade of it longer. Assumed: four times that.
+                custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
+            ),
+        )
+        self.workload_pool = pulumi.Output.from_input(pool)
+        self.kubeconfig = pulumi.Output.secret(_kubeconfig(settings, self.cluster))
+        self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
+
+
+def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
+    """The control plane's doors: DNS with IAM always, IP for the named networks or not at all."""
+    doors: dict[str, Any] = {
+        "private_cluster_config": container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
+        "control_plane_endpoints_config": container.ClusterControlPlaneEndpointsConfigArgs(
+            # "External" means from outside the VPC: whoever runs Pulumi. Each request needs container.clusters.connect.
+            dns_endpoint_config=container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
+                allow_external_traffic=True
+            ),
+            ip_endpoints_config=container.ClusterControlPlaneEndpointsConfigIpEndpointsConfigArgs(enabled=ip.enabled),
+        ),
+    }
+    if ip.enabled:
+        doors["private_cluster_config"] = container.ClusterPrivateClusterConfigArgs(
+            enable_private_nodes=True, enable_private_endpoint=False
+        )
+        # Always written: an empty list lets nobody in, a missing block everybody.
+        doors["master_authorized_networks_config"] = container.ClusterMasterAuthorizedNetworksConfigArgs(
+            gcp_public_cidrs_access_enabled=False,
+            cidr_blocks=[
+                container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(
+                    cidr_block=network.cidr, display_name=network.name
+                )
+                for network in ip.authorized_networks
+            ],
+        )
+    return doors
+
+
+def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
+    return container.ClusterMaintenancePolicyArgs(
+        recurring_window=container.ClusterMaintenancePolicyRecurringWindowArgs(
+            start_time=wanted.start_time, end_time=wanted.end_time, recurrence=wanted.recurrence
+        )
+    )
+
+
+def _kubeconfig(settings: Settings, cluster: container.Cluster) -> pulumi.Output[str]:
+    """The kubeconfig for the DNS endpoint, whether or not the IP endpoint is there too.
+
+    It carries no certificate authority: the DNS endpoint shows a publicly trusted certificate, and gcloud accepts such
+    an entry without one exactly when the server is not an IP address.
+    Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
+    """
+    context = f"gke_{settings.project}_{settings.region}_{settings.cluster.name}"
+    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
+    server = pulumi.Output.all(cluster.id, cluster.control_plane_endpoints_config).apply(lambda known: _server(known[1]))
+    return pulumi.Output.json_dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": context,
+            "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+            "clusters": [{"name": context, "cluster": {"server": server}}],
+            "users": [
+                {
+                    "name": context,
+                    "user": {
+                        "exec": {
+                            "apiVersion": "client.authentication.k8s.io/v1beta1",
+                            "command": "gke-gcloud-auth-plugin",
+                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
+                            "interactiveMode": "IfAvailable",
+                            "provideClusterInfo": True,
+                        }
+                    },
+                }
+            ],
+        }
+    )
+
+
+def _server(endpoints: Any) -> str:
+    endpoint = endpoints.dns_endpoint_config and endpoints.dns_endpoint_config.endpoint
+    if not endpoint:
+        raise pulumi.RunError(
+            "the cluster reports no DNS endpoint, so nothing can reach it: check controlPlaneEndpointsConfig with "
+            "`gcloud container clusters describe`, then run `pulumi refresh`"
+        )
+    return f"https://{endpoint}"

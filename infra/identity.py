@@ -1,0 +1,58 @@
+"""Who the nodes are: a service account that may write telemetry and pull the fleet's images, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import artifactregistry, projects, serviceaccount
+
+from infra.naming import MAX_ACCOUNT_ID, name_of
+from settings.settings import Settings
+
+NODE_ROLE = "roles/container.defaultNodeServiceAccount"
+"""Logs and metrics, the least a GKE node works with. Source: GKE docs, least-privilege node service accounts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentityArgs:
+    """Arguments of `NodeIdentity`."""
+
+    settings: Settings
+    """The stack."""
+    repository: artifactregistry.Repository
+    """The repository that the nodes pull from."""
+
+
+class NodeIdentity(pulumi.ComponentResource):
+    """The nodes' service account. Pods do not act as it: they have Workload Identity, see `infra.workload_access`."""
+
+    account: serviceaccount.Account
+    email: pulumi.Output[str]
+
+    def __init__(self, name: str, args: NodeIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:NodeIdentity", name, None, opts)
+        settings = args.settings
+        child = pulumi.ResourceOptions(parent=self)
+        self.account = serviceaccount.Account(
+            f"{name}-account",
+            account_id=name_of(settings, "vllm-nodes", limit=MAX_ACCOUNT_ID),
+            project=settings.project,
+            display_name=f"vLLM fleet nodes, stack {settings.stack}",
+            opts=child,
+        )
+        # Without this role nodes register but send neither logs nor metrics.
+        projects.IAMMember(
+            f"{name}-telemetry", project=settings.project, role=NODE_ROLE, member=self.account.member, opts=child
+        )
+        artifactregistry.RepositoryIamMember(
+            f"{name}-pull",
+            project=settings.project,
+            location=settings.region,
+            repository=args.repository.name,
+            role="roles/artifactregistry.reader",
+            member=self.account.member,
+            opts=child,
+        )
+        self.email = self.account.email
+        self.register_outputs({"email": self.email})
