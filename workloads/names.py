@@ -64,6 +64,11 @@ def epp_name(pool: str) -> str:
     return f"{pool[:40]}-epp"
 
 
+def epp_selector(pool: str) -> dict[str, str]:
+    """The one label of the endpoint picker's pods. Source: the chart's selectorLabels."""
+    return {"inferencepool": epp_name(pool)}
+
+
 def label_value(text: str) -> str:
     """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")

@@ -1,0 +1,292 @@
+"""Who may talk to whom in the namespace: one table of flows over a default deny, and the NetworkPolicies made from it.
+
+Dataplane V2 enforces them. It always lets a node reach its own pods, so kubelet probes and `kubectl port-forward` need
+no flow here; and it sees a connection after the Service's address was translated, so flows name pods, not Services.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.settings import Settings
+from workloads.names import (
+    BENCHMARK_APP,
+    CLIENT_LABEL,
+    CLIENT_VALUE,
+    EPP_EXT_PROC_PORT,
+    EPP_HEALTH_PORT,
+    EPP_METRICS_PORT,
+    GATEWAY_PORT,
+    HTTP_PORT,
+    WRITER_APP,
+    epp_name,
+    epp_selector,
+    labels,
+    selector,
+)
+
+Protocol = Literal["TCP", "UDP"]
+
+# Source: RFC 1918. A VPC, its peers and the networks behind its VPNs are in here.
+PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+# Source: RFC 3927; holds the metadata server, which must never count as internet.
+LINK_LOCAL = "169.254.0.0/16"
+# Source: Google Cloud Load Balancing, health check ranges.
+HEALTH_CHECKS = ("35.191.0.0/16", "130.211.0.0/22")
+# Source: GKE docs, NodeLocal DNSCache and Cloud DNS: no pod answers there, so no pod selector can match.
+DNS_SERVERS = ("169.254.20.10/32", "169.254.169.254/32")
+# Source: GKE docs, Workload Identity with network policy: port 80 with Dataplane V2.
+METADATA_SERVER = "169.254.169.254/32"
+# Source: GKE docs, managed collection: gke-gmp-system on Autopilot, gmp-system on other clusters.
+COLLECTOR_NAMESPACES = ("gke-gmp-system", "gmp-system")
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Pods of this namespace with these labels; all of them without any."""
+
+    name: str
+    """A word for the table, and the name of the policy made for these pods."""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespaces:
+    """All pods of the namespaces whose label has one of these values."""
+
+    name: str
+    label: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Addresses outside the pod network, less the excepted ranges."""
+
+    name: str
+    ranges: tuple[str, ...]
+    excepted: tuple[str, ...] = ()
+
+
+Party = Pods | Namespaces | Addresses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One line of the table: connections that `from_` may open to `to`."""
+
+    from_: Party
+    to: Party
+    port: int
+    protocol: Protocol = "TCP"
+    why: str
+
+
+EVERY_POD = Pods(name="every-pod")
+WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
+BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
+CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
+CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, values=(CLIENT_VALUE,))
+COLLECTORS = Namespaces(name="metric-collectors", label=_NAMESPACE_NAME, values=COLLECTOR_NAMESPACES)
+DNS = Addresses(name="dns", ranges=DNS_SERVERS)
+METADATA = Addresses(name="metadata-server", ranges=(METADATA_SERVER,))
+INTERNET = Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=(*PRIVATE, LINK_LOCAL))
+PROBERS = Addresses(name="health-checks", ranges=HEALTH_CHECKS)
+VPC = Addresses(name="vpc", ranges=PRIVATE)
+
+
+def server_pods(settings: Settings) -> Pods:
+    """The vLLM servers."""
+    return Pods(name="server", labels=tuple(selector(settings.server.name).items()))
+
+
+def endpoint_picker(settings: Settings) -> Pods:
+    """The endpoint picker, by the one label its chart puts on it."""
+    return Pods(name=epp_name(settings.gateway.pool), labels=tuple(epp_selector(settings.gateway.pool).items()))
+
+
+def flows(settings: Settings) -> tuple[Flow, ...]:
+    """The table for one stack: what is not in it is denied."""
+    return (
+        *_name_resolution(),
+        *_to_the_server(settings),
+        *(_through_the_gateway(settings) if settings.gateway.enabled else ()),
+        *_downloads(settings),
+        *(_benchmark(settings) if settings.benchmark.enabled else ()),
+        *(_scrapes(settings) if settings.monitoring.enabled else ()),
+    )
+
+
+def _name_resolution() -> Iterator[Flow]:
+    for protocol in _DNS_PROTOCOLS:
+        yield Flow(from_=EVERY_POD, to=DNS, port=53, protocol=protocol, why="names resolve at the node, not at a pod")
+
+
+_DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
+
+
+def _to_the_server(settings: Settings) -> Iterator[Flow]:
+    server = server_pods(settings)
+    # With an API key and a gateway, only /v1 is routed; a pod reached directly would also answer the paths that the key
+    # does not guard.
+    if not (settings.guards_v1_only and settings.gateway.enabled):
+        yield Flow(from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}")
+        yield Flow(
+            from_=CLIENT_NAMESPACES,
+            to=server,
+            port=HTTP_PORT,
+            why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
+        )
+    if settings.server.internal_load_balancer:
+        yield Flow(
+            from_=_vpc_without_pods(settings),
+            to=server,
+            port=HTTP_PORT,
+            why="the passthrough load balancer keeps its clients' addresses",
+        )
+
+
+def _through_the_gateway(settings: Settings) -> Iterator[Flow]:
+    server, picker = server_pods(settings), endpoint_picker(settings)
+    proxies = Addresses(name="gateway-proxies", ranges=(settings.network.proxy_only.cidr,))
+    yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
+    yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
+    yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
+    yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
+    yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
+    yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache of every replica")
+    yield Flow(
+        from_=picker,
+        to=VPC,
+        port=443,
+        why="the picker watches pods and the pool; the control plane answers at a private address that GKE chooses",
+    )
+
+
+def _downloads(settings: Settings) -> Iterator[Flow]:
+    if settings.weights.source == "hyperdisk":
+        yield Flow(from_=WRITER, to=INTERNET, port=443, why="the model, from Hugging Face and its storage hosts")
+    else:
+        yield Flow(
+            from_=server_pods(settings),
+            to=INTERNET,
+            port=443,
+            why="the replica downloads the model itself (weights.source: huggingface)",
+        )
+
+
+def _benchmark(settings: Settings) -> Iterator[Flow]:
+    yield Flow(from_=BENCHMARK, to=server_pods(settings), port=HTTP_PORT, why="the load, and the server's metrics")
+    yield Flow(from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket (Workload Identity)")
+    yield Flow(from_=BENCHMARK, to=INTERNET, port=443, why="the tokenizer, and results to Cloud Storage")
+    if settings.gateway.enabled:
+        internal = settings.gateway.gateway_class == "gke-l7-rilb"
+        yield Flow(
+            from_=BENCHMARK,
+            to=VPC if internal else INTERNET,
+            port=GATEWAY_PORT,
+            why="the load through the gateway, whose address is " + ("in the VPC" if internal else "public"),
+        )
+
+
+def _scrapes(settings: Settings) -> Iterator[Flow]:
+    yield Flow(from_=COLLECTORS, to=server_pods(settings), port=HTTP_PORT, why="managed Prometheus reads /metrics")
+    if settings.gateway.enabled:
+        yield Flow(
+            from_=COLLECTORS,
+            to=endpoint_picker(settings),
+            port=EPP_METRICS_PORT,
+            why="managed Prometheus reads the picker's metrics",
+        )
+
+
+def _vpc_without_pods(settings: Settings) -> Addresses:
+    """The VPC's addresses without the cluster's own pods, which are let in by label only.
+
+    A guest stack cannot see the platform's ranges; Dataplane V2 does not match pods by address anyway.
+    """
+    excepted = (settings.network.pod_cidr,) if settings.owns_platform else ()
+    return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=excepted)
+
+
+def policies(table: Iterable[Flow]) -> dict[str, dict[str, Any]]:
+    """NetworkPolicy specs by name: a default deny, and one policy for each group of pods with all its flows."""
+    specs: dict[str, dict[str, Any]] = {"default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+    for flow in table:
+        if isinstance(flow.to, Pods):
+            _policy(specs, flow.to).setdefault("ingress", []).append({"from": _peers(flow.from_), "ports": [_port(flow)]})
+        if isinstance(flow.from_, Pods):
+            _policy(specs, flow.from_).setdefault("egress", []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
+    for spec in specs.values():
+        if "ingress" in spec or "egress" in spec:
+            spec["policyTypes"] = [kind for kind in ("Ingress", "Egress") if kind.lower() in spec]
+    return specs
+
+
+def _policy(specs: dict[str, dict[str, Any]], pods: Pods) -> dict[str, Any]:
+    return specs.setdefault(pods.name, {"podSelector": _label_selector(pods.labels)})
+
+
+def _port(flow: Flow) -> dict[str, Any]:
+    return {"protocol": flow.protocol, "port": flow.port}
+
+
+def _peers(party: Party) -> list[dict[str, Any]]:
+    if isinstance(party, Pods):
+        return [{"podSelector": _label_selector(party.labels)}]
+    if isinstance(party, Namespaces):
+        if len(party.values) == 1:
+            return [{"namespaceSelector": {"matchLabels": {party.label: party.values[0]}}}]
+        chosen = {"key": party.label, "operator": "In", "values": list(party.values)}
+        return [{"namespaceSelector": {"matchExpressions": [chosen]}}]
+    return [{"ipBlock": _block(cidr, party.excepted)} for cidr in party.ranges]
+
+
+def _block(cidr: str, excepted: Iterable[str]) -> dict[str, Any]:
+    # The API refuses an exception that does not lie inside its block.
+    outer = ipaddress.IPv4Network(cidr)
+    inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
+    return {"cidr": cidr, "except": inside} if inside else {"cidr": cidr}
+
+
+def _label_selector(wanted: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    found = dict(wanted)
+    return {"matchLabels": found} if found else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPoliciesArgs:
+    """Arguments of `NetworkPolicies`."""
+
+    settings: Settings
+    namespace: pulumi.Input[str]
+
+
+class NetworkPolicies(pulumi.ComponentResource):
+    """The NetworkPolicies of one stack's namespace."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
+        made: Mapping[str, dict[str, Any]] = policies(flows(args.settings))
+        for policy, spec in made.items():
+            k8s.networking.v1.NetworkPolicy(
+                f"{name}-{policy}",
+                metadata={
+                    "name": policy,
+                    "namespace": args.namespace,
+                    "labels": labels(args.settings, args.settings.server.name),
+                },
+                spec=spec,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.names = tuple(made)
+        self.register_outputs({})
