@@ -1,0 +1,65 @@
+"""A stack made ready for an offline run: its file read, checked, and its placeholder project stood in for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from settings.load import check, parse
+from settings.problems import Problem, SettingsError
+from settings.settings import PLACEHOLDER_PROJECT, Settings
+from settings.stack_file import StackFile, read
+
+if TYPE_CHECKING:
+    from preview.recording import Mode, Recording
+
+STAND_IN_PROJECT = "offline-preview"
+"""Stands for gcp:project while the stack file has the placeholder, which the program itself refuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineStack:
+    """One stack, checked and ready to be recorded."""
+
+    root: Path
+    file: StackFile
+    config: Mapping[str, str]
+    """The file's configuration with the project stood in for."""
+    settings: Settings
+    problems: tuple[Problem, ...]
+    """Findings and notices; a refusal never gets this far."""
+
+    @property
+    def project_is_stood_in(self) -> bool:
+        """Whether gcp:project is still the placeholder."""
+        return self.settings.project == STAND_IN_PROJECT
+
+
+def open_stack(root: Path, stack: str) -> OfflineStack:
+    """Read and check one stack. Raises SettingsError with everything that is refused."""
+    file = read(root, stack)
+    config = dict(file.config)
+    if config.get("gcp:project") == PLACEHOLDER_PROJECT:
+        config["gcp:project"] = STAND_IN_PROJECT
+    settings = parse(stack, config)
+    problems = check(settings)
+    refused = [problem for problem in problems if problem.level == "refused"]
+    if refused:
+        raise SettingsError(stack, refused)
+    return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)
+
+
+def record_stack(stack: OfflineStack, mode: Mode) -> Recording:
+    """Record the stack's program. Raises ProgramError where it cannot be recorded."""
+    from preview.recorder import record
+
+    return record(
+        stack.root,
+        project=stack.file.project,
+        stack=stack.file.stack,
+        config=stack.config,
+        secret_keys=stack.file.secret_keys,
+        mode=mode,
+    )

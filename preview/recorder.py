@@ -1,0 +1,272 @@
+"""Records a Pulumi program offline: runs it unmodified against a monitor and an engine of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import runpy
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from preview.recording import (
+    Diagnostic,
+    Mode,
+    ProgramError,
+    RecordedResource,
+    Recording,
+    StackOutputs,
+    in_dependency_order,
+)
+from preview.values import UNKNOWN, Secret
+
+if TYPE_CHECKING:
+    from preview.monitor import RecordingMonitor
+
+__all__ = [
+    "UNKNOWN",
+    "Diagnostic",
+    "Mode",
+    "ProgramError",
+    "RecordedResource",
+    "Recording",
+    "Secret",
+    "StackOutputs",
+    "record",
+]
+
+_T = TypeVar("_T")
+
+
+def record(
+    root: Path,
+    *,
+    project: str,
+    stack: str,
+    config: Mapping[str, str],
+    secret_keys: Collection[str] = (),
+    mode: Mode,
+    organization: str = "organization",
+    stack_outputs: Callable[[str], StackOutputs] | None = None,
+    program: Callable[[], None] | None = None,
+) -> Recording:
+    """Run the program of `root` (its `__main__.py`, or `program`) for one stack and return what it registered.
+
+    Every value of `config` is text, keyed `project:key`, structured values as JSON. Raises `ProgramError` when the
+    program fails or asks for what no offline run can give. May be called from any thread, one recording at a time
+    per process: the working folder, `sys.path` and the module `__main__` belong to the process.
+    """
+    root = root.resolve()
+
+    def run() -> Recording:
+        from preview.monitor import RunContext
+
+        context = RunContext(
+            root=root,
+            project=project,
+            stack=stack,
+            organization=organization,
+            mode=mode,
+            config=config,
+            stack_outputs=stack_outputs,
+        )
+        monitor = _run_program(context, program, secret_keys)
+        return _finish(monitor, {key: config[key] for key in secret_keys if key in config})
+
+    return _in_own_context(root, run)
+
+
+class _Turns:
+    """One recording at a time; a recording made to answer another one (a StackReference) shares that one's turn."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._owner: object | None = None
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def taken_by(self, owner: object) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._owner is None or self._owner is owner)
+            self._owner, self._depth = owner, self._depth + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._owner = None
+                    self._changed.notify_all()
+
+
+_TURNS = _Turns()
+_OUTERMOST: contextvars.ContextVar[object | None] = contextvars.ContextVar("outermost_recording", default=None)
+
+
+def _in_own_context(root: Path, run: Callable[[], _T]) -> _T:
+    """Call `run` with fresh context variables, in `root`, on a thread whose event loop is idle."""
+    owner = _OUTERMOST.get() or object()
+
+    def inside() -> _T:
+        _OUTERMOST.set(owner)
+        with _TURNS.taken_by(owner), contextlib.chdir(root), _importable(root):
+            return run()
+
+    context = contextvars.Context()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return context.run(inside)
+    return _on_new_thread(lambda: context.run(inside))
+
+
+def _on_new_thread(call: Callable[[], _T]) -> _T:
+    result: list[_T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            result.append(call())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work, name="nested-recording")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+@contextlib.contextmanager
+def _importable(root: Path) -> Iterator[None]:
+    """Let the program import its own modules, as if Python had been started with `__main__.py`."""
+    entry = str(root)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(entry)
+
+
+class _InlineLoop(asyncio.SelectorEventLoop):
+    """An event loop that answers the SDK's calls at once: our monitor never blocks, so no thread is worth its cost."""
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., _T], *args: Any
+    ) -> asyncio.Future[_T]:
+        """Call `func` now; `executor` is not used."""
+        future: asyncio.Future[_T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def _run_program(context: Any, program: Callable[[], None] | None, secret_keys: Collection[str]) -> RecordingMonitor:
+    from pulumi.runtime import config as pulumi_config
+    from pulumi.runtime import settings, stack
+
+    from preview.monitor import RecordingEngine, RecordingMonitor
+
+    monitor = RecordingMonitor(context)
+    pulumi_config.set_all_config(dict(context.config), list(secret_keys))
+    settings.reset_options(
+        project=context.project,
+        stack=context.stack,
+        monitor_address=monitor,  # type: ignore[arg-type]
+        engine_address=RecordingEngine(context, monitor.diagnostics),  # type: ignore[arg-type]
+        preview=context.mode == "preview",
+        organization=context.organization,
+        root_directory=str(context.root),
+    )
+    body = program or _main_program(context.root)
+    with _event_loop() as loop:
+        try:
+            loop.run_until_complete(stack.run_in_stack(body))
+        except (Exception, SystemExit) as error:
+            raise _as_program_error(error, context.root) from error
+    return monitor
+
+
+def _main_program(root: Path) -> Callable[[], None]:
+    main = root / "__main__.py"
+    if not main.is_file():
+        raise ProgramError(f"{root} has no __main__.py, so there is no program to record")
+
+    def body() -> None:
+        runpy.run_path(str(main), run_name="__main__")
+
+    return body
+
+
+@contextlib.contextmanager
+def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop of our own that stays silent about tasks left behind by a program that failed."""
+    loop = _InlineLoop()
+    loop.set_exception_handler(lambda *_: None)
+    asyncio.set_event_loop(loop)
+    try:
+        yield loop
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _as_program_error(error: BaseException, root: Path) -> ProgramError:
+    if isinstance(error, ProgramError):
+        return error
+    if isinstance(error, SystemExit):
+        return ProgramError(f"the program ended itself with exit code {error.code}{_where(error, root)}", error)
+    text = " ".join(str(error).split())
+    if "Calling __str__ on an Output" in text:
+        text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"
+    elif not text or type(error).__module__ == "builtins" and not isinstance(error, (ValueError, RuntimeError)):
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return ProgramError(f"{text}{_where(error, root)}", error)
+
+
+def _where(error: BaseException, root: Path) -> str:
+    """The last line of the program's own code on the way to the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        path = Path(frame.filename)
+        own = path.is_relative_to(root) and "site-packages" not in path.parts and path.parent != Path(__file__).parent
+        if own:
+            return f" ({path.relative_to(root)}:{frame.lineno})"
+    return ""
+
+
+def _finish(monitor: RecordingMonitor, secret_config: Mapping[str, str]) -> Recording:
+    from preview.monitor import stack_exports
+
+    for resource in monitor.resources.values():
+        if resource.deleted_with and resource.deleted_with not in monitor.resources:
+            raise ProgramError(
+                f"{resource.urn} is deleted with {resource.deleted_with}, which the program does not create"
+            )
+    context = monitor.context
+    return Recording(
+        project=context.project,
+        stack=context.stack,
+        mode=context.mode,
+        resources=in_dependency_order(
+            one if one.custom else replace(one, outputs=monitor.announced.get(one.urn, {}))
+            for one in monitor.resources.values()
+        ),
+        outputs=stack_exports(monitor),
+        diagnostics=tuple(sorted(monitor.diagnostics, key=lambda one: (one.urn, one.severity, one.message))),
+        secrets=frozenset(value for value in secret_config.values() if value),
+    )

@@ -1,0 +1,306 @@
+"""The few properties of a resource that matter to a reader, in words. One small function per kind of resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from preview.recording import RecordedResource
+from preview.values import UNKNOWN, Secret
+
+Facts = Iterator[str]
+
+
+def facts_of(resource: RecordedResource) -> tuple[str, ...]:
+    """What to say beside the resource's name; nothing for a kind that its name explains."""
+    read = _FACTS.get(kind_of(resource.type))
+    facts = list(read(resource.inputs)) if read is not None else []
+    if resource.protect:
+        facts.append("protected")
+    if resource.retain_on_delete:
+        facts.append("kept on destroy")
+    return tuple(facts)
+
+
+def kind_of(type_: str) -> str:
+    """A type token as a reader knows it: `Deployment`, `compute.Network`, `OwnPlatform`, `Provider`."""
+    package, _, rest = type_.partition(":")
+    module, _, name = rest.rpartition(":")
+    if package == "kubernetes" or package not in ("gcp", "pulumi"):
+        return name
+    if package == "pulumi":
+        return "Stack" if name == "Stack" else f"{name} provider" if module == "providers" else name
+    return f"{module.partition('/')[0]}.{name}"
+
+
+def cloud_name(resource: RecordedResource) -> str:
+    """The name it will have in the cloud, where the program gives one; else its name in the program."""
+    for path in ("metadata.name", "name"):
+        name = at(resource.inputs, path)
+        if isinstance(name, str) and resource.custom:
+            return name
+    return resource.name
+
+
+def at(value: Any, path: str) -> Any:
+    """The value at a dotted path, or None where it is absent, unknown or secret."""
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdigit():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return None if value is UNKNOWN or isinstance(value, Secret) else value
+
+
+def _items(value: Any, path: str) -> Sequence[Any]:
+    found = at(value, path)
+    return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _plural(count: Any, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _ports(ports: Sequence[Any], key: str = "port") -> str:
+    return ", ".join(str(at(port, key)) for port in ports if at(port, key) is not None)
+
+
+def _pod(spec: Any) -> Facts:
+    """What one pod asks for."""
+    requests: Any = at(spec, "containers.0.resources.requests") or {}
+    gpus = at(requests, "nvidia.com/gpu") or (requests.get("nvidia.com/gpu") if isinstance(requests, Mapping) else None)
+    if gpus:
+        yield f"{gpus} GPUs"
+    if requests.get("cpu"):
+        yield f"{requests['cpu']} CPU"
+    if requests.get("memory"):
+        yield str(requests["memory"])
+    selector = at(spec, "nodeSelector") or {}
+    for key, value in selector.items():
+        name = key.rpartition("/")[2]
+        if name in ("gke-accelerator", "machine-family", "compute-class", "reservation-name"):
+            yield str(value)
+        elif name in ("gke-spot", "gke-flex-start") and value == "true":
+            yield name.removeprefix("gke-")
+
+
+def _deployment(inputs: Any) -> Facts:
+    replicas = at(inputs, "spec.replicas")
+    yield "replicas left to others" if replicas is None else _plural(replicas, "replica")
+    yield from _pod(at(inputs, "spec.template.spec"))
+    grace = at(inputs, "spec.template.spec.terminationGracePeriodSeconds")
+    if grace is not None:
+        yield f"{grace} s grace"
+
+
+def _job(inputs: Any) -> Facts:
+    completions = at(inputs, "spec.completions")
+    if completions is not None and completions != 1:
+        yield f"{completions} pods"
+    yield from _pod(at(inputs, "spec.template.spec"))
+
+
+def _service(inputs: Any) -> Facts:
+    yield str(at(inputs, "spec.type") or "ClusterIP")
+    yield f"port {_ports(_items(inputs, 'spec.ports'))}"
+
+
+def _claim(inputs: Any) -> Facts:
+    for path in ("spec.resources.requests.storage", "spec.storageClassName"):
+        if (found := at(inputs, path)) is not None:
+            yield str(found)
+    yield from _items(inputs, "spec.accessModes")
+
+
+def _volume(inputs: Any) -> Facts:
+    if (size := at(inputs, "spec.capacity.storage")) is not None:
+        yield str(size)
+    yield from _items(inputs, "spec.accessModes")
+
+
+def _storage_class(inputs: Any) -> Facts:
+    parameters = at(inputs, "parameters") or {}
+    for key, value in parameters.items():
+        if key == "type":
+            yield str(value)
+        elif "throughput" in key:
+            yield str(value) if str(value).endswith("/s") else f"{value} throughput"
+
+
+def _quota(inputs: Any) -> Facts:
+    for name, amount in (at(inputs, "spec.hard") or {}).items():
+        yield f"{name.removeprefix('requests.').removeprefix('limits.')} {amount}"
+
+
+def _network_policy(inputs: Any) -> Facts:
+    types = _items(inputs, "spec.policyTypes")
+    ingress, egress = _items(inputs, "spec.ingress"), _items(inputs, "spec.egress")
+    if types and not ingress and not egress:
+        yield "denies all " + " and ".join(str(one).lower() for one in types)
+    for direction, rules in (("from", ingress), ("to", egress)):
+        ports = _ports([port for rule in rules for port in _items(rule, "ports")])
+        if rules:
+            yield f"{_plural(len(rules), 'rule')} {direction} others" + (f", port {ports}" if ports else "")
+
+
+def _disruption_budget(inputs: Any) -> Facts:
+    for key in ("maxUnavailable", "minAvailable"):
+        if (value := at(inputs, f"spec.{key}")) is not None:
+            yield f"{key} {value}"
+
+
+def _namespace(inputs: Any) -> Facts:
+    labels = at(inputs, "metadata.labels") or {}
+    level = labels.get("pod-security.kubernetes.io/enforce")
+    if level:
+        yield f"pod security: {level}"
+
+
+def _config_map(inputs: Any) -> Facts:
+    if isinstance(data := at(inputs, "data"), Mapping):
+        yield ", ".join(sorted(data))
+
+
+def _gateway(inputs: Any) -> Facts:
+    if (name := at(inputs, "spec.gatewayClassName")) is not None:
+        yield str(name)
+    yield f"port {_ports(_items(inputs, 'spec.listeners'))}"
+
+
+def _backend_policy(inputs: Any) -> Facts:
+    if (seconds := at(inputs, "spec.default.timeoutSec")) is not None:
+        yield f"{seconds} s timeout"
+
+
+def _release(inputs: Any) -> Facts:
+    chart = str(at(inputs, "chart") or "").rpartition("/")[2]
+    yield f"chart {chart} {at(inputs, 'version') or ''}".strip()
+    cpu = at(inputs, "values.inferenceExtension.resources.requests.cpu")
+    if cpu is not None:
+        yield f"endpoint picker {cpu} CPU"
+
+
+def _pod_monitoring(inputs: Any) -> Facts:
+    for endpoint in _items(inputs, "spec.endpoints"):
+        yield f"{at(endpoint, 'port')} every {at(endpoint, 'interval')}"
+
+
+def _compute_class(inputs: Any) -> Facts:
+    rungs = []
+    for rung in _items(inputs, "spec.priorities"):
+        if at(rung, "reservations") is not None:
+            rungs.append("reservation")
+        elif at(rung, "flexStart") is not None:
+            rungs.append("flex-start")
+        elif at(rung, "spot"):
+            rungs.append("spot")
+    if rungs:
+        yield ", then ".join(rungs)
+
+
+def _api(inputs: Any) -> Facts:
+    if (service := at(inputs, "service")) is not None:
+        yield str(service).removesuffix(".googleapis.com")
+
+
+def _subnetwork(inputs: Any) -> Facts:
+    if (cidr := at(inputs, "ipCidrRange")) is not None:
+        yield str(cidr)
+    for one in _items(inputs, "secondaryIpRanges"):
+        yield f"{at(one, 'rangeName')} {at(one, 'ipCidrRange')}"
+    if at(inputs, "purpose") == "REGIONAL_MANAGED_PROXY":
+        yield "proxies only"
+
+
+def _nat(inputs: Any) -> Facts:
+    low, high = at(inputs, "minPortsPerVm"), at(inputs, "maxPortsPerVm")
+    if low is not None:
+        yield f"{low} to {high} ports a node" if high is not None else f"{low} ports a node"
+
+
+def _firewall(inputs: Any) -> Facts:
+    sources = ", ".join(map(str, _items(inputs, "sourceRanges")))
+    ports = ", ".join(str(port) for rule in _items(inputs, "allows") for port in _items(rule, "ports"))
+    yield " ".join(part for part in (f"from {sources}" if sources else "", f"port {ports}" if ports else "") if part)
+
+
+def _cluster(inputs: Any) -> Facts:
+    if at(inputs, "enableAutopilot"):
+        yield "Autopilot"
+    for path in ("location", "releaseChannel.channel"):
+        if (found := at(inputs, path)) is not None:
+            yield str(found)
+    if at(inputs, "privateClusterConfig.enablePrivateNodes"):
+        yield "private nodes"
+    if at(inputs, "deletionProtection") is False:
+        yield "no deletion protection"
+
+
+def _member(inputs: Any) -> Facts:
+    role = str(at(inputs, "role") or "").removeprefix("roles/")
+    if role:
+        yield role
+
+
+def _repository(inputs: Any) -> Facts:
+    for path in ("format", "mode"):
+        if (found := at(inputs, path)) is not None:
+            yield str(found).lower().removesuffix("_repository")
+
+
+def _bucket(inputs: Any) -> Facts:
+    if (location := at(inputs, "location")) is not None:
+        yield str(location).lower()
+    if (days := at(inputs, "lifecycleRules.0.condition.age")) is not None:
+        yield f"objects deleted after {days} days"
+
+
+def _future_reservation(inputs: Any) -> Facts:
+    if (count := at(inputs, "specificSkuProperties.totalCount")) is not None:
+        yield f"{count} nodes"
+    start, end = at(inputs, "timeWindow.startTime"), at(inputs, "timeWindow.endTime")
+    if start is not None:
+        yield f"{start} to {end}" if end is not None else f"from {start}"
+    if (status := at(inputs, "planningStatus")) is not None:
+        yield str(status).lower()
+
+
+def _budget(inputs: Any) -> Facts:
+    if (units := at(inputs, "amount.specifiedAmount.units")) is not None:
+        yield f"${int(units):,} a month"
+
+
+_FACTS: Mapping[str, Callable[[Any], Facts]] = {
+    "Deployment": _deployment,
+    "Job": _job,
+    "Service": _service,
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "StorageClass": _storage_class,
+    "ResourceQuota": _quota,
+    "NetworkPolicy": _network_policy,
+    "PodDisruptionBudget": _disruption_budget,
+    "Namespace": _namespace,
+    "ConfigMap": _config_map,
+    "Gateway": _gateway,
+    "GCPBackendPolicy": _backend_policy,
+    "Release": _release,
+    "PodMonitoring": _pod_monitoring,
+    "ComputeClass": _compute_class,
+    "projects.Service": _api,
+    "compute.Subnetwork": _subnetwork,
+    "compute.RouterNat": _nat,
+    "compute.Firewall": _firewall,
+    "container.Cluster": _cluster,
+    "projects.IAMMember": _member,
+    "serviceaccount.IAMMember": _member,
+    "storage.BucketIAMMember": _member,
+    "artifactregistry.RepositoryIamMember": _member,
+    "secretmanager.SecretIamMember": _member,
+    "artifactregistry.Repository": _repository,
+    "storage.Bucket": _bucket,
+    "compute.FutureReservation": _future_reservation,
+    "billing.Budget": _budget,
+}
