@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from planner import ledger
@@ -72,7 +73,7 @@ class FleetShape:
                 raise ValueError(f"{field} must be 0 or more, got {getattr(self, field)}")
         if self.committed_nodes is not None and self.committed_nodes < 0:
             raise ValueError(f"committed_nodes must be 0 or more, got {self.committed_nodes}")
-        if self.usd_per_node_hour is not None and not self.usd_per_node_hour >= 0:
+        if self.usd_per_node_hour is not None and not 0 <= self.usd_per_node_hour < inf:
             raise ValueError(f"usd_per_node_hour must be 0 or more, got {self.usd_per_node_hour}")
 
 

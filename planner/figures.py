@@ -18,6 +18,7 @@ from planner.ledger import Dispute, Source
 Routing = Literal["cluster-ip", "inference-gateway"]
 
 NOT_STATED = "not stated"
+SETTINGS_LEFT_OPEN = "settings the article leaves open"
 
 # Files a fleet is matched with. The second run and the client-bound run are other readings of the same rows.
 _MATCHED_FILES: Mapping[Routing, str] = {"cluster-ip": "cluster_ip", "inference-gateway": "gateway"}
@@ -104,6 +105,8 @@ class Difference:
     """Why it does not change the figure; None where nobody has argued that."""
 
     def __str__(self) -> str:
+        if self.field == SETTINGS_LEFT_OPEN:
+            return self.field
         return f"{self.field} ({_in_words(self.published)} published, {_in_words(self.ours)} here)"
 
 
@@ -259,7 +262,7 @@ def _differences(shape: ServingShape, figure: Figure) -> Iterator[Difference]:
     for name in sorted({*their_env, *our_env}):
         yield from _difference("env", name, their_env.get(name), our_env.get(name))
     if not figure.shape_is_complete:
-        yield Difference(field="settings the article leaves open", published=NOT_STATED, ours=None, argument=None)
+        yield Difference(field=SETTINGS_LEFT_OPEN, published=NOT_STATED, ours=None, argument=None)
 
 
 def _difference(section: str, name: str, published: Scalar | None, ours: Scalar | None) -> Iterator[Difference]:

@@ -1,17 +1,13 @@
-"""KV-cache and recurrent-state memory of hybrid models: the block arithmetic vLLM 0.18 does at start-up, as pure
-functions.
+"""KV-cache and recurrent-state memory of hybrid models: the block arithmetic vLLM does at start-up, as pure functions.
 
 A hybrid model keeps two kinds of memory in one pool of equal blocks: keys and values of the full-attention layers,
-which grow with the
-sequence, and the state of the linear layers, which does not. vLLM makes a block large enough for one state, so the
-attention block is
-hundreds of tokens long. From that follow the concurrency a GPU can hold and the shortest prompt that prefix caching
-can ever hit.
+which grow with the sequence, and the state of the linear layers, which does not. vLLM makes a block large enough for
+one state, so the attention block is hundreds of tokens long. From that follow the concurrency a GPU can hold and the
+shortest prompt that prefix caching can ever hit.
 
-Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/kv_cache_interface.py; the real
-KV-cache manager was run
-without a GPU (2026) for the tables the tests repeat. Measured: one H200, vLLM 0.20.2, 2026-11-21
-(`WEIGHTS_AND_DRAFT_GIB`, cache sizes).
+Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/kv_cache_interface.py; its KV-cache
+manager was run without a GPU for the tables the tests repeat.
+Measured: one H200, vLLM 0.20.2, 2026-11-21: WEIGHTS_AND_DRAFT_GIB, cache sizes, use of the cache.
 """
 
 from __future__ import annotations

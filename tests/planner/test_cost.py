@@ -1,0 +1,212 @@
+"""Tests of bills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner import cost
+from planner.cost import Bill, FleetShape, LineItem, WeightsShape, bill
+
+SPOT = FleetShape(nodes=12, capacity="spot")
+FULL = FleetShape(
+    nodes=8,
+    capacity="cud-1y",
+    weights=WeightsShape(size_gib=128, throughput_mibps=2400, copies=2, image_gib=128),
+    benchmark_machine_type="c4-standard-16",
+    epp_vcpus=10,
+    load_balancers=1,
+    nat_gateways=1,
+    registry_gib=20,
+    bucket_gib=5,
+)
+
+
+def line(of: Bill, id_: str) -> LineItem:
+    return next(item for item in of.items if item.id == id_)
+
+
+def test_twelve_spot_nodes_cost_what_the_article_says() -> None:
+    nodes = line(bill(SPOT), "nodes")
+    assert nodes.usd_per_hour == pytest.approx(391.32)
+    assert nodes.source is not None
+    assert nodes.source.date == "2026-03"
+
+
+def test_twelve_committed_nodes_cost_what_the_article_says() -> None:
+    assert line(bill(replace(SPOT, capacity="cud-1y")), "nodes").usd_per_hour == pytest.approx(1067.16)
+
+
+def test_a_million_tokens_cost_less_than_the_article_rounds_to() -> None:
+    million = bill(replace(SPOT, capacity="cud-1y", cluster=False)).usd_per_million_tokens(1_103_941)
+    assert million == pytest.approx(0.2685, abs=0.0001)
+    spot = bill(replace(SPOT, cluster=False)).usd_per_million_tokens(1_103_941)
+    assert spot == pytest.approx(0.0985, abs=0.0001)
+
+
+def test_a_million_output_tokens_cost_three_times_a_million_tokens() -> None:
+    total, output = bill(SPOT).usd_per_million_tokens(1_103_941), bill(SPOT).usd_per_million_tokens(367_980)
+    assert total is not None
+    assert output is not None
+    assert output / total == pytest.approx(3, rel=1e-5)
+
+
+@pytest.mark.parametrize("capacity", ["flex-start", "calendar", "reservation", "ladder"])
+def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity: str) -> None:
+    answer = bill(replace(SPOT, capacity=capacity))
+    nodes = line(answer, "nodes")
+    assert nodes.usd_per_hour is None
+    assert nodes.reason
+    assert nodes.name in answer.unknown
+    assert answer.total_in_words().startswith("at least $0.10 an hour (")
+    assert answer.usd_per_million_tokens(1_103_941) is None
+    assert cost.capacity_usd_per_node_hour(capacity) is None
+
+
+def test_a_price_stated_in_the_stack_file_replaces_the_list_price() -> None:
+    nodes = line(bill(replace(SPOT, capacity="flex-start", usd_per_node_hour=50.0)), "nodes")
+    assert nodes.usd_per_hour == pytest.approx(600)
+    assert (nodes.source, nodes.reason, nodes.note) == (None, None, "price stated in the stack file")
+
+
+def test_a_free_price_is_a_price() -> None:
+    answer = bill(replace(SPOT, capacity="reservation", usd_per_node_hour=0.0, cluster=False))
+    assert line(answer, "nodes").usd_per_hour == 0
+    assert answer.usd_per_million_tokens(1000) == 0
+
+
+def test_a_paused_spot_fleet_pays_for_no_node() -> None:
+    paused = bill(replace(SPOT, nodes=0))
+    assert paused.usd_per_hour_known == pytest.approx(0.10)
+    assert [item.id for item in bill(SPOT).residual_items] == ["cluster-fee"]
+    assert bill(SPOT).residual_usd_per_hour == pytest.approx(0.10)
+
+
+def test_a_paused_committed_fleet_pays_for_its_nodes_all_the_same() -> None:
+    assert bill(FULL).residual_usd_per_hour > 8 * 88.93
+    paused = bill(FleetShape(nodes=0, capacity="cud-1y", committed_nodes=8, cluster=False))
+    assert paused.usd_per_hour_known == pytest.approx(8 * 88.93)
+
+
+def test_committed_nodes_do_not_count_for_spot() -> None:
+    assert bill(replace(SPOT, nodes=0, committed_nodes=8, cluster=False)).usd_per_hour_known == 0
+
+
+def test_every_part_of_a_stack_is_on_the_bill() -> None:
+    assert [item.id for item in bill(FULL).items] == [
+        "nodes",
+        "cluster-fee",
+        "autopilot-premium",
+        "hyperdisk-ml-capacity",
+        "hyperdisk-ml-throughput",
+        "disk-image",
+        "benchmark",
+        "epp",
+        "load-balancer",
+        "nat-gateway",
+        "registry",
+        "bucket",
+    ]
+    assert line(bill(FULL), "hyperdisk-ml-throughput").quantity == 4800
+
+
+def test_a_benchmark_node_costs_its_machine_and_stops_with_the_fleet() -> None:
+    benchmark = line(bill(FULL), "benchmark")
+    assert benchmark.usd_per_hour == pytest.approx(0.830214)
+    assert not benchmark.paid_at_zero_replicas
+
+
+def test_a_machine_nobody_priced_is_unknown_by_name() -> None:
+    epp = line(bill(replace(FULL, epp_machine_type="c4-standard-192")), "epp")
+    assert epp.usd_per_hour is None
+    assert epp.reason == "no dated price for c4-standard-192 was found"
+
+
+def test_a_month_is_730_hours() -> None:
+    bucket = line(bill(FULL), "bucket")
+    assert bucket.usd_per_month == pytest.approx(5 * 0.02)
+    assert bucket.usd_per_hour == pytest.approx(5 * 0.02 / 730)
+
+
+def test_what_destroy_leaves_is_the_retained_weights_and_bucket() -> None:
+    left = bill(FULL)
+    assert [item.id for item in left.after_destroy_items] == [
+        "hyperdisk-ml-capacity",
+        "hyperdisk-ml-throughput",
+        "disk-image",
+        "bucket",
+    ]
+    assert left.after_destroy_usd_per_month == pytest.approx(0.10)
+    nothing = bill(replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, retained=False)))
+    assert nothing.after_destroy_items == ()
+
+
+def test_the_bill_says_what_it_leaves_out() -> None:
+    assert any("NAT" in line for line in bill(SPOT).excluded)
+
+
+def test_a_complete_bill_is_not_called_at_least() -> None:
+    assert bill(FleetShape(nodes=0, capacity="spot")).total_in_words() == "$0.10 an hour"
+    assert bill(SPOT).total_in_words() == "at least $391.42 an hour (1 price unknown)"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("capacity", "on-demand", "capacity must be one of spot, .*, got 'on-demand'"),
+        ("nodes", -1, "nodes must be 0 or more, got -1"),
+        ("committed_nodes", -2, "committed_nodes must be 0 or more, got -2"),
+        ("usd_per_node_hour", -1.0, "usd_per_node_hour must be 0 or more, got -1.0"),
+        ("usd_per_node_hour", float("nan"), "usd_per_node_hour must be 0 or more, got nan"),
+        ("usd_per_node_hour", float("inf"), "usd_per_node_hour must be 0 or more, got inf"),
+        ("bucket_gib", -0.5, "bucket_gib must be 0 or more, got -0.5"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SPOT, **{field: value})  # type: ignore[arg-type]
+
+
+fleets = st.builds(
+    FleetShape,
+    nodes=st.integers(0, 1000),
+    capacity=st.sampled_from(cost.CAPACITY_KEYS),
+    committed_nodes=st.none() | st.integers(0, 1000),
+    usd_per_node_hour=st.none() | st.floats(0, 1000),
+    cluster=st.booleans(),
+    weights=st.none()
+    | st.builds(
+        WeightsShape,
+        size_gib=st.integers(4, 65_536),
+        throughput_mibps=st.integers(400, 100_000),
+        copies=st.integers(1, 3),
+        image_gib=st.integers(0, 65_536),
+        retained=st.booleans(),
+    ),
+    benchmark_machine_type=st.none() | st.sampled_from(["c4-standard-16", "c4-highcpu-2"]),
+    epp_vcpus=st.integers(0, 64),
+    load_balancers=st.integers(0, 3),
+    nat_gateways=st.integers(0, 3),
+    registry_gib=st.floats(0, 1000),
+    bucket_gib=st.floats(0, 1000),
+    bucket_retained=st.booleans(),
+)
+
+
+@given(fleet=fleets)
+def test_no_amount_is_ever_negative_and_the_parts_never_exceed_the_whole(fleet: FleetShape) -> None:
+    answer = bill(fleet)
+    assert all(item.usd_per_hour is None or item.usd_per_hour >= 0 for item in answer.items)
+    assert 0 <= answer.residual_usd_per_hour <= answer.usd_per_hour_known + 1e-9
+    assert 0 <= answer.after_destroy_usd_per_month <= answer.usd_per_hour_known * cost.HOURS_PER_MONTH + 1e-6
+    assert all((item.usd_per_hour is None) == (item.reason is not None) for item in answer.items)
+
+
+@given(fleet=fleets, more=st.integers(1, 100))
+def test_more_nodes_never_cost_less(fleet: FleetShape, more: int) -> None:
+    larger = replace(fleet, nodes=fleet.nodes + more)
+    assert bill(larger).usd_per_hour_known >= bill(fleet).usd_per_hour_known
+    assert set(bill(fleet).unknown) <= set(bill(larger).unknown)

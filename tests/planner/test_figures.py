@@ -1,0 +1,365 @@
+"""Tests of which fleet may show which published figure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner import figures, ledger
+from planner.engine_flags import Scalar
+from planner.figures import ServingShape, match, published
+from planner.ledger import LedgerError
+
+ARTICLE_FLAGS: Mapping[str, Scalar] = {
+    "data-parallel-size": 8,
+    "max-model-len": 2560,
+    "max-num-batched-tokens": 16384,
+    "kv-cache-dtype": "fp8_e4m3",
+    "gpu-memory-utilization": 0.92,
+    "enable-prefix-caching": True,
+    "enable-chunked-prefill": True,
+    "attention-backend": "FLASHINFER",
+    "optimization-level": 3,
+    "speculative-config": '{"method":"mtp","num_speculative_tokens":1}',
+}
+ARTICLE = ServingShape(
+    model="Qwen/Qwen3.5-27B-FP8",
+    engine_version="0.18.0",
+    machine_type="a4-highgpu-8g",
+    replicas=12,
+    gpus_per_replica=8,
+    flags=ARTICLE_FLAGS,
+    env={"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"},
+    routing="cluster-ip",
+    workload="article",
+)
+RECORD = replace(
+    ARTICLE,
+    engine_version="0.18.1",
+    flags={
+        **ARTICLE_FLAGS,
+        "mamba-cache-mode": "align",
+        "mamba-block-size": 8,
+        "max-num-seqs": 8192,
+        "model": "/models/qwen3.5-27b-fp8",
+        "served-model-name": "Qwen/Qwen3.5-27B-FP8",
+    },
+)
+
+
+def with_flags(shape: ServingShape, **flags: Scalar) -> ServingShape:
+    return replace(shape, flags={**shape.flags, **{name.replace("_", "-"): value for name, value in flags.items()}})
+
+
+def test_the_articles_own_shape_is_exact() -> None:
+    answer = match(ARTICLE)
+    assert answer.kind == "exact"
+    assert answer.differences == ()
+    assert answer.figure is not None
+    assert answer.figure.total_tokens_per_s == 1_103_941
+    assert answer.figure.label == "published, vLLM 0.18.0"
+
+
+def test_the_record_on_vllm_0_18_1_is_equivalent_and_every_difference_is_argued() -> None:
+    answer = match(RECORD)
+    assert answer.kind == "equivalent"
+    assert [difference.field for difference in answer.differences] == [
+        "engine_version",
+        "mamba-block-size",
+        "mamba-cache-mode",
+        "max-num-seqs",
+        "model",
+        "served-model-name",
+    ]
+    assert all(difference.argument for difference in answer.differences)
+    assert "has not been measured" in (answer.differences[0].argument or "")
+    assert answer.reason == "equivalent to the published run: 6 differences, each argued"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "total", "tpot", "ttft"),
+    [
+        (1, 95_317, 44, 8065),
+        (2, 190_000, 47, 6744),
+        (4, 376_074, 46, 7331),
+        (8, 740_192, 46, 5580),
+        (12, 1_103_941, 46, 5600),
+    ],
+)
+def test_each_published_node_count_shows_its_own_row(nodes: int, total: int, tpot: int, ttft: int) -> None:
+    figure = match(replace(RECORD, replicas=nodes)).figure
+    assert figure is not None
+    assert (figure.total_tokens_per_s, figure.tpot_median_ms, figure.ttft_median_ms) == (total, tpot, ttft)
+    assert figure.id == f"cluster_ip.nodes-{nodes}"
+
+
+@pytest.mark.parametrize(("nodes", "total"), [(2, 131_303), (4, 245_009), (8, 469_433)])
+def test_the_gateway_has_rows_of_its_own(nodes: int, total: int) -> None:
+    answer = match(replace(RECORD, replicas=nodes, routing="inference-gateway"))
+    assert answer.kind == "equivalent"
+    assert answer.figure is not None
+    assert answer.figure.total_tokens_per_s == total
+
+
+@pytest.mark.parametrize("nodes", [0, 3, 5, 11, 13, 1000])
+def test_any_other_node_count_has_no_figure_and_nothing_is_interpolated(nodes: int) -> None:
+    answer = match(replace(RECORD, replicas=nodes))
+    assert (answer.kind, answer.figure) == ("unproven", None)
+    assert answer.reason == f"no published figure for {nodes} nodes"
+
+
+@pytest.mark.parametrize(("nodes", "words"), [(1, "1 node"), (12, "12 nodes")])
+def test_the_gateway_was_never_measured_on_one_or_twelve_nodes(nodes: int, words: str) -> None:
+    answer = match(replace(RECORD, replicas=nodes, routing="inference-gateway"))
+    assert answer.figure is None
+    assert answer.reason == f"no published figure for {words} behind the Inference Gateway"
+
+
+def test_a_model_nobody_measured_shows_no_figure_of_another() -> None:
+    answer = match(replace(RECORD, model="Qwen/Qwen3.5-122B-A10B"))
+    assert answer.figure is None
+    assert answer.reason == "no published figure of Qwen/Qwen3.5-122B-A10B for 12 nodes"
+
+
+@pytest.mark.parametrize(
+    ("shape", "field"),
+    [
+        (with_flags(RECORD, max_model_len=8192), "max-model-len"),
+        (with_flags(RECORD, api_server_count=8), "api-server-count"),
+        (with_flags(RECORD, gpu_memory_utilization=0.9), "gpu-memory-utilization"),
+        (with_flags(RECORD, enable_prefix_caching=False), "enable-prefix-caching"),
+        (with_flags(RECORD, max_num_seqs=64), "max-num-seqs"),
+        (with_flags(RECORD, max_cudagraph_capture_size=1024), "max-cudagraph-capture-size"),
+        (with_flags(RECORD, language_model_only=True), "language-model-only"),
+        (replace(RECORD, engine_version="0.20.2"), "engine_version"),
+        (replace(RECORD, workload="vllm-1024-512"), "workload"),
+        (replace(RECORD, machine_type="a3-ultragpu-8g"), "machine_type"),
+        (replace(RECORD, env={}), "env VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
+        (replace(RECORD, env={**RECORD.env, "NCCL_DEBUG": "INFO"}), "env NCCL_DEBUG"),
+    ],
+)
+def test_a_difference_nobody_argued_leaves_the_fleet_unproven_and_is_named(shape: ServingShape, field: str) -> None:
+    answer = match(shape)
+    assert answer.kind == "unproven"
+    assert [difference.field for difference in answer.unargued] == [field]
+    assert answer.reason.startswith(f"unproven: differs in {field} (")
+    assert answer.figure is not None
+    assert answer.figure.label == "published, vLLM 0.18.0"
+
+
+def test_the_reason_shows_both_values() -> None:
+    assert match(with_flags(RECORD, max_model_len=8192)).reason == (
+        "unproven: differs in max-model-len (2560 published, 8192 here)"
+    )
+    assert "(on published, off here)" in match(with_flags(RECORD, enable_prefix_caching=False)).reason
+    assert "(not set published, on here)" in match(with_flags(RECORD, language_model_only=True)).reason
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"--data_parallel_size": "8", "-O": "3", "no-enable-prefix-caching": False},
+        {"dp": 8, "O3-is-not-a-name": None, "attention-backend": "flashinfer"},
+        {"speculative-config": {"method": "mtp", "num_speculative_tokens": 1}},
+        {"speculative-config.method": "mtp", "speculative-config.num_speculative_tokens": "1"},
+        {"max-num-batched-tokens": "16K", "gpu-memory-utilization": "0.92"},
+    ],
+)
+def test_another_spelling_of_the_same_option_is_no_difference(flags: Mapping[str, object]) -> None:
+    names = {"dp": "data-parallel-size", "--data_parallel_size": "data-parallel-size", "-O": "optimization-level"}
+    names["no-enable-prefix-caching"] = "enable-prefix-caching"
+    replaced = {names.get(name, name.partition(".")[0]) for name in flags}
+    kept = {name: value for name, value in ARTICLE_FLAGS.items() if name not in replaced}
+    assert match(replace(ARTICLE, flags={**kept, **flags})).kind == "exact"  # type: ignore[dict-item]
+
+
+def test_16k_and_16K_are_different_numbers_as_in_vllm() -> None:
+    answer = match(with_flags(ARTICLE, max_num_batched_tokens="16k"))
+    assert answer.unargued[0].ours == 16_000
+
+
+def test_defaults_that_the_article_repeats_may_be_left_out() -> None:
+    redundant = ("attention-backend", "enable-chunked-prefill", "optimization-level")
+    flags = {name: value for name, value in ARTICLE_FLAGS.items() if name not in redundant}
+    answer = match(replace(ARTICLE, flags=flags))
+    assert answer.kind == "equivalent"
+    assert [difference.field for difference in answer.differences] == sorted(redundant)
+
+
+def test_one_tp8_node_is_held_against_the_tp8_phase_but_never_proven() -> None:
+    flags: dict[str, Scalar] = {
+        "tensor-parallel-size": 8,
+        "speculative-config.method": "mtp",
+        "speculative-config.num_speculative_tokens": 1,
+        "mamba-cache-mode": "align",
+        "mamba-block-size": 8,
+        "max-num-seqs": 512,
+    }
+    answer = match(replace(RECORD, replicas=1, flags=flags, env={}))
+    assert answer.figure is not None
+    assert answer.figure.id == "phases.tp8"
+    assert answer.kind == "unproven"
+    assert figures.SETTINGS_LEFT_OPEN in answer.reason
+
+
+def test_runs_that_gave_no_rate_are_never_matched() -> None:
+    answer = match(replace(RECORD, replicas=1, flags={"data-parallel-size": 8, "gpu-memory-utilization": 0.95}))
+    assert answer.figure is not None
+    assert answer.figure.total_tokens_per_s is not None
+
+
+def test_the_phases_of_the_article_are_all_there() -> None:
+    totals = {f.id: f.total_tokens_per_s for f in figures.all_figures() if f.id.startswith("phases.")}
+    assert totals == {
+        "phases.start": 9_500,
+        "phases.tp8": 22_300,
+        "phases.tp8-mtp5": None,
+        "phases.max-num-seqs-512": None,
+        "phases.dp8": 74_848,
+        "phases.dp8-4096-095-crash": None,
+        "phases.dp8-4096": 85_509,
+        "phases.mtp1-092": 96_023,
+        "phases.mtp2-095": 90_567,
+        "phases.no-mtp-095": 66_021,
+        "phases.mtp1-095": 95_391,
+        "phases.qwen-397b": 19_725,
+        "phases.concurrency-8k": None,
+        "phases.prefix-caching": None,
+    }
+
+
+def test_a_crashed_run_says_what_happened_and_is_disputed_with_both_values() -> None:
+    crash = published("phases.dp8-4096-095-crash")
+    assert crash.outcome == "crashed with 908 failed requests"
+    assert crash.details["failed_requests"] == 908
+    assert any("95,391" in value for dispute in crash.disputed for value in dispute.values)
+
+
+def test_efficiency_as_published_follows_from_the_totals() -> None:
+    for file in ("cluster_ip", "cluster_ip_rerun"):
+        one = published(f"{file}.nodes-1").total_tokens_per_s
+        assert one is not None
+        for figure in figures.all_figures():
+            if figure.id.startswith(f"{file}.") and figure.total_tokens_per_s is not None:
+                derived = 100 * figure.total_tokens_per_s / (figure.shape.replicas * one)
+                assert figure.scaling_efficiency_percent == pytest.approx(derived, abs=0.06), figure.id
+
+
+def test_gateway_overhead_as_published_follows_from_the_totals() -> None:
+    for nodes in figures.published_nodes("inference-gateway"):
+        direct = published(f"cluster_ip.nodes-{nodes}").total_tokens_per_s
+        behind = published(f"gateway.nodes-{nodes}").total_tokens_per_s
+        assert direct is not None
+        assert behind is not None
+        overhead = ledger.entry("gateway", "figures", f"nodes-{nodes}")["overhead_percent"]
+        assert overhead == pytest.approx(100 * (1 - behind / direct), abs=0.5)
+
+
+def test_published_requests_and_totals_give_the_articles_tokens_a_request() -> None:
+    tokens = ledger.entry("workloads", "workloads", "article")["total_tokens_per_request"]
+    for row in ledger.section("users", "figures").values():
+        assert row["total_tokens_per_s"] / row["requests_per_s"] == pytest.approx(tokens, rel=0.01)
+        direct = published(f"cluster_ip.nodes-{row['replicas']}")
+        assert row["total_tokens_per_s"] == direct.total_tokens_per_s
+
+
+def test_output_is_a_third_where_the_workload_is_stated_and_unknown_elsewhere() -> None:
+    record = published("cluster_ip.nodes-12")
+    assert record.output_tokens_per_s == 367_980
+    assert published("phases.tp8").output_tokens_per_s is None
+    assert record.total_tokens_per_s_per_node == pytest.approx(91_995, abs=0.1)
+
+
+def test_the_second_run_keeps_its_latency_and_power() -> None:
+    details = published("cluster_ip_rerun.nodes-4").details
+    assert details["itl_ms"] == {"mean": 91.9, "median": 72.2, "p99": 617.7}
+    assert details["watts_per_gpu"] == {"peak": 975, "mean": 661}
+
+
+def test_one_client_measured_the_client_and_says_so() -> None:
+    client_bound = [f for f in figures.all_figures() if f.client_bound]
+    assert [f.total_tokens_per_s for f in client_bound] == [162_000, 275_000, 242_000]
+
+
+def test_every_figure_has_a_source_a_title_and_a_rate_or_an_outcome() -> None:
+    for figure in figures.all_figures():
+        assert figure.title
+        assert figure.source.id == "article"
+        assert (figure.total_tokens_per_s is None) == (figure.outcome is not None), figure.id
+        assert figure.left_open, figure.id
+        assert all(dispute.note for dispute in figure.disputed)
+
+
+def test_an_unknown_figure_is_refused_with_the_rows_there_are() -> None:
+    with pytest.raises(LedgerError, match=r"cluster_ip.yaml has no entry 'nodes-3'.*nodes-12"):
+        published("cluster_ip.nodes-3")
+    with pytest.raises(LedgerError, match="the ledger has no file 'cluster-ip'"):
+        published("cluster-ip.nodes-1")
+
+
+def test_published_node_counts_are_those_of_the_tables() -> None:
+    assert figures.published_nodes("cluster-ip") == (1, 2, 4, 8, 12)
+    assert figures.published_nodes("inference-gateway") == (2, 4, 8)
+
+
+values = st.one_of(st.booleans(), st.integers(-10, 10**6), st.floats(allow_nan=False), st.text(max_size=20))
+
+
+@given(
+    replicas=st.integers(0, 20),
+    flags=st.dictionaries(st.sampled_from([*ARTICLE_FLAGS, "api-server-count", "x.y", ""]), values, max_size=4),
+    routing=st.sampled_from(["cluster-ip", "inference-gateway"]),
+)
+def test_no_shape_gives_a_traceback_and_proven_means_everything_is_argued(
+    replicas: int, flags: dict[str, Scalar], routing: figures.Routing
+) -> None:
+    shape = replace(ARTICLE, replicas=replicas, flags={**ARTICLE_FLAGS, **flags}, routing=routing)
+    answer = match(shape)
+    assert answer.reason
+    if answer.kind != "unproven":
+        assert answer.figure is not None
+        assert answer.figure.shape.replicas == replicas
+        assert answer.unargued == ()
+
+
+_MEASURE = """
+import gc, time
+import yaml, json, dataclasses, pathlib, re  # a preview has these loaded when it asks
+gc.disable()
+start = time.perf_counter()
+from planner import cost, figures
+{shape}
+assert figures.match(shape).kind == "equivalent"
+assert cost.bill(cost.FleetShape(nodes=12, capacity="spot")).usd_per_hour_known > 391
+print(time.perf_counter() - start)
+"""
+
+
+@pytest.mark.slow
+def test_one_figure_and_one_bill_cost_less_than_25_ms_in_a_process_that_reads_yaml() -> None:
+    source = f"from planner.figures import ServingShape\nshape = {RECORD!r}"
+    program = _MEASURE.format(shape=source)
+    root = Path(figures.__file__).parents[1]
+    runs = [
+        float(subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True).stdout)
+        for _ in range(9)
+    ]
+    assert min(runs) < 0.025
+
+
+def test_planner_imports_nothing_heavy_and_no_other_room() -> None:
+    program = (
+        "import sys; from planner import cost, figures, hyperdisk, memory, network_sizing, provenance;"
+        "print(' '.join(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    root = Path(figures.__file__).parents[1]
+    loaded = subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True)
+    forbidden = {"pulumi", "pydantic", "yaml", "settings", "infra", "workloads", "preview", "cli"}
+    assert forbidden & set(loaded.stdout.split()) == set()

@@ -1,0 +1,93 @@
+"""Tests of the ledger's files and of what it says when something is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from planner import ledger
+from planner.ledger import LedgerError
+
+
+def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
+    with pytest.raises(LedgerError, match=r"no file 'phase'; it has .*phases.*prices"):
+        ledger.load("phase")
+
+
+def test_an_unknown_section_or_entry_is_refused_with_the_ones_there_are() -> None:
+    with pytest.raises(LedgerError, match=r"prices.yaml has no section 'item'; it has capacity.*items"):
+        ledger.section("prices", "item")
+    with pytest.raises(LedgerError, match=r"prices.yaml has no entry 'on-demand' under 'capacity'; it has .*spot"):
+        ledger.entry("prices", "capacity", "on-demand")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("- 1\n", "must be a mapping, got list"), ("a: [", "broken.yaml is not valid YAML")]
+)
+def test_a_broken_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
+    (tmp_path / "broken.yaml").write_text(text)
+    monkeypatch.setattr(ledger, "DATA_FOLDER", tmp_path)
+    ledger.load.cache_clear()
+    with pytest.raises(LedgerError, match=message):
+        ledger.load("broken")
+
+
+def test_a_file_is_read_once() -> None:
+    assert ledger.load("prices") is ledger.load("prices")
+
+
+def test_every_file_parses_alike_with_the_slow_loader() -> None:
+    for name in ledger.names():
+        text = (ledger.DATA_FOLDER / f"{name}.yaml").read_text()
+        assert yaml.safe_load(text) == ledger.load(name), name
+
+
+def test_every_source_named_anywhere_exists_and_is_dated() -> None:
+    named = {value for name in ledger.names() for key, value in _scalars(ledger.load(name)) if key == "source"}
+    assert named - {None}
+    for id_ in sorted(named):
+        assert ledger.source(id_).date
+
+
+def test_every_dispute_named_anywhere_exists_and_keeps_at_least_two_values() -> None:
+    for name in ledger.names():
+        for key, value in _scalars(ledger.load(name)):
+            if key == "disputed":
+                assert len(ledger.dispute(value).values) >= 2, (name, value)
+    for id_ in ledger.section("disputes", "disputes"):
+        dispute = ledger.dispute(id_)
+        assert len(dispute.values) >= 2
+        assert dispute.note
+
+
+def test_every_price_is_either_dated_by_a_source_or_unknown_with_a_reason() -> None:
+    for key in ("capacity", "items", "machines"):
+        for id_, price in ledger.section("prices", key).items():
+            if price["usd"] is None:
+                assert price["reason"], id_
+                assert "source" not in price, id_
+            else:
+                assert price["usd"] > 0, id_
+                assert ledger.source(price["source"]).date[:2] == "20", id_
+
+
+def test_every_equivalence_carries_an_argument_and_says_for_which_values() -> None:
+    for section in ("fields", "flags", "env"):
+        for name, rule in ledger.section("equivalences", section).items():
+            assert len(rule["argument"]) > 10, name
+            assert rule.get("any") is True or len(rule["either"]) >= 2, name
+
+
+def _scalars(node: Any, key: str | None = None) -> Iterator[tuple[str | None, Any]]:
+    if isinstance(node, dict):
+        for inner_key, value in node.items():
+            yield from _scalars(value, inner_key)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _scalars(value, key)
+    else:
+        yield key, node
