@@ -237,24 +237,40 @@ def long_name(field: str) -> str:
 
 
 def effective_flags(engine: Engine) -> dict[str, str | int | float | bool]:
-    """Everything that bears on speed, by long name, so that two engines can be compared with each other and with a
-    published run.
+    """Flags that bear on speed, by long name without dashes, to compare an engine with another or with a published run.
 
-    Sizes that vLLM takes as 1 when they are not written are always there; the speculative settings are one key each;
-    environment variables and extra flags go by their own names. What only names or times things (served name,
-    time-outs, seed) is left out.
+    The names are the ledger's (planner/data/shapes.yaml): one key for each speculative setting. What vLLM would choose
+    by itself is not filled in, except the two parallel sizes. What only names or times things is left out. The entry
+    point is there when it is not `vllm serve`, which is what the image starts.
     """
-    found: dict[str, str | int | float | bool] = {"entrypoint": engine.entrypoint, "api-servers": engine.api_servers}
-    for field in (*flag_fields(), *ENVIRONMENT):
+    found: dict[str, str | int | float | bool] = {}
+    if engine.entrypoint != "serve":
+        found["entrypoint"] = engine.entrypoint
+    for field in flag_fields():
         value = getattr(engine, field)
-        if value is None or field in _NO_BEARING_ON_SPEED or field == "api_server_count":
+        if value is None or field in _NO_BEARING_ON_SPEED:
             continue
         if isinstance(value, Speculative):
             found["speculative-config.method"] = value.method
             found["speculative-config.num_speculative_tokens"] = value.num_speculative_tokens
         else:
-            found[ENVIRONMENT.get(field) or long_name(field)] = value
+            found[long_name(field)] = value
     for argument in engine.extra_args:
         name, equals, text = argument.removeprefix("--").partition("=")
         found[name.replace("_", "-")] = text if equals else True
-    return found | engine.extra_env
+    return found
+
+
+def effective_environment(engine: Engine) -> dict[str, str]:
+    """Environment variables that bear on speed, by name: the engine's typed ones and the extra ones."""
+    typed = {
+        variable: environment_text(value)
+        for field, variable in ENVIRONMENT.items()
+        if (value := getattr(engine, field)) is not None and field not in _NO_BEARING_ON_SPEED
+    }
+    return typed | engine.extra_env
+
+
+def environment_text(value: bool | int) -> str:
+    """How a typed value is written into an environment variable: vLLM reads 0 and 1, not words."""
+    return str(int(value))

@@ -1,0 +1,55 @@
+"""What a profile is: a named set of engine flags with the traffic it is for and what is known about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from settings.engine import Engine
+from settings.kubernetes import Model
+
+Evidence = Literal["measured there", "inferred", "unmeasured"]
+"""`measured there`: by the article on B200, or by the trial on an H200, as the reason says. `inferred`: follows from
+vLLM's code or from arithmetic. `unmeasured`: nobody has published or taken a figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One point in which a profile leaves the record, and why."""
+
+    setting: str
+    """Path below `server` in the stack file, e.g. "engine.maxNumSeqs"."""
+    record: str
+    """What the record has there, in words where it has nothing."""
+    here: str
+    why: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A named set of engine flags. The engine's own docstrings say what each flag does."""
+
+    name: str
+    title: str
+    """One line for lists and reports."""
+    engine: Engine
+    model_id: str
+    """Hugging Face repository of the model."""
+    model: Model | None
+    """The model with its pinned revision. None: no revision is published for it, so the stack names one itself."""
+    workload: str
+    """What the profile is for: a workload of the ledger (planner/data/workloads.yaml), or one without figures."""
+    context_tokens: int
+    """Longest prompt plus answer that this workload needs, in tokens."""
+    concurrency_per_replica: int
+    """Requests in flight per replica (eight GPUs) at peak."""
+    reproduces: str | None = None
+    """The published row this profile repeats, as the ledger addresses it, e.g. "phases.tp8"."""
+    lessons_reproduced: frozenset[str] = frozenset()
+    """Lessons that the row teaches: shown as findings instead of refused, as long as the stack leaves the flag
+    alone."""
+    assumptions: tuple[str, ...] = ()
+    """What the article leaves open and this profile had to choose."""
+    differences: tuple[Difference, ...] = ()
+    """Every point in which the profile deliberately leaves the record."""

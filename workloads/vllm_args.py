@@ -1,0 +1,80 @@
+"""From typed engine settings to what the container runs: command, arguments, environment. Nothing else spells a flag.
+
+No shell reads these strings: each argument is one element of the container's `args`, so JSON needs no quoting. Order is
+the order of the fields of `Engine`, the article's own listing first, so that a change of one value is a diff of one line.
+"""
+
+from __future__ import annotations
+
+import json
+
+from settings.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+
+PORT = 8000
+"""Where the server listens; the article's port, and vLLM's default."""
+
+_COMMANDS = {
+    "serve": ("vllm", "serve"),
+    "module": ("python3", "-m", "vllm.entrypoints.openai.api_server"),
+}
+_USER = "vllm"
+
+
+def command(engine: Engine) -> list[str]:
+    """The container's `command`. Written out because the two entry points differ and an image may change its own."""
+    return list(_COMMANDS[engine.entrypoint])
+
+
+def args(engine: Engine, *, model_path: str, served_model_name: str, port: int = PORT) -> list[str]:
+    """The container's `args`: the model, where to listen, the name clients use, then the engine's flags.
+
+    `model_path` is a directory in the container or a Hugging Face repository. `served_model_name` gives way to the engine's
+    own. `vllm serve` takes the model as its first argument; the module ignores one there and wants `--model`.
+    """
+    rendered = [model_path if engine.entrypoint == "serve" else f"--model={model_path}"]
+    rendered += [f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
+    for field in flag_fields():
+        value = getattr(engine, field)
+        if value is not None and field != "served_model_name" and not _is_implied(field, value):
+            rendered += _flag(field, value)
+    return [*rendered, *engine.extra_args]
+
+
+def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[dict[str, str]]:
+    """The container's `env` as far as vLLM's behaviour goes; see `writable_environment` for where it may write.
+
+    `ready_timeout_seconds` is how long the API servers wait for the engines unless the engine says otherwise: the pod's own
+    start-up budget. `offline` is for mounted weights: nothing asks the Hugging Face hub.
+    """
+    values: dict[str, bool | int] = {"engine_ready_timeout_seconds": ready_timeout_seconds}
+    values |= {field: value for field in ENVIRONMENT if (value := getattr(engine, field)) is not None}
+    # No telemetry: the network policies would hold it back anyway, and its thread would retry.
+    variables = {ENVIRONMENT[field]: environment_text(values[field]) for field in ENVIRONMENT if field in values}
+    variables |= {"VLLM_NO_USAGE_STATS": "1"}
+    if offline:
+        variables |= {"HF_HUB_OFFLINE": "1"}
+    variables |= dict(sorted(engine.extra_env.items()))
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _is_implied(field: str, value: object) -> bool:
+    """Sizes of 1, which vLLM takes without being told, as the article's own listing does."""
+    return field in ("data_parallel_size", "tensor_parallel_size") and value == 1
+
+
+def _flag(field: str, value: object) -> list[str]:
+    if field == "optimization_level":
+        return [f"-O{value}"]
+    if field == "thinking":
+        return [f"--{long_name(field)}={_json({'enable_thinking': value})}"]
+    if isinstance(value, Speculative):
+        return [f"--{long_name(field)}={_json(value.model_dump())}"]
+    if isinstance(value, bool):
+        # vLLM's parser refuses --x=true.
+        return [f"--{long_name(field)}" if value else f"--no-{long_name(field)}"]
+    rendered = [f"--{long_name(field)}={value}"]
+    return ["--enable-auto-tool-choice", *rendered] if field == "tool_call_parser" else rendered
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
