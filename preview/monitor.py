@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
-from google.protobuf import empty_pb2
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import alias_pb2, engine_pb2, resource_pb2
 
 from preview import synthesis
@@ -135,7 +135,7 @@ class RecordingMonitor:
         answer = synthesis.answer_invoke(request.tok, decode_struct(request.args), self.cloud)
         return resource_pb2.ResourceInvokeResponse(**{"return": encode_struct(answer)})
 
-    def Call(self, request: resource_pb2.ResourceCallRequest) -> resource_pb2.CallResponse:
+    def Call(self, request: resource_pb2.ResourceCallRequest) -> NoReturn:
         """A method of a provider; never answered."""
         raise ProgramError(f"the program calls the provider method {request.tok}; an offline preview has no provider")
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from preview.recording import (
     Diagnostic,
@@ -26,7 +26,7 @@ from preview.recording import (
 from preview.values import UNKNOWN, Secret
 
 if TYPE_CHECKING:
-    from preview.monitor import RecordingMonitor
+    from preview.monitor import RecordingMonitor, RunContext
 
 __all__ = [
     "UNKNOWN",
@@ -158,8 +158,11 @@ def _importable(root: Path) -> Iterator[None]:
 class _InlineLoop(asyncio.SelectorEventLoop):
     """An event loop that answers the SDK's calls at once: our monitor never blocks, so no thread is worth its cost."""
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: object, func: Callable[..., _T], *args: Any
+    def run_in_executor(
+        self,
+        executor: object,  # noqa: ARG002 - the signature is asyncio's
+        func: Callable[..., _T],
+        *args: object,
     ) -> asyncio.Future[_T]:
         """Call `func` now; `executor` is not used."""
         future: asyncio.Future[_T] = self.create_future()
@@ -170,7 +173,9 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         return future
 
 
-def _run_program(context: Any, program: Callable[[], None] | None, secret_keys: Collection[str]) -> RecordingMonitor:
+def _run_program(
+    context: RunContext, program: Callable[[], None] | None, secret_keys: Collection[str]
+) -> RecordingMonitor:
     from pulumi.runtime import config as pulumi_config
     from pulumi.runtime import settings, stack
 
@@ -233,7 +238,7 @@ def _as_program_error(error: BaseException, root: Path) -> ProgramError:
     text = " ".join(str(error).split())
     if "Calling __str__ on an Output" in text:
         text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"
-    elif not text or type(error).__module__ == "builtins" and not isinstance(error, (ValueError, RuntimeError)):
+    elif not text or (type(error).__module__ == "builtins" and not isinstance(error, (ValueError, RuntimeError))):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return ProgramError(f"{text}{_where(error, root)}", error)
 

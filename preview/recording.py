@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 Mode = Literal["preview", "known"]
-"""`preview`: what an engine could not know is unknown. `known`: plausible outputs are made up, so manifests are whole."""
+"""`preview`: what an engine could not know is unknown. `known`: plausible outputs fill it in, so manifests render."""
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE = "pulumi:pulumi:StackReference"

@@ -16,7 +16,7 @@ from string import Formatter
 from typing import Any, Final
 
 from preview.synthesis_kubernetes import kubernetes_outputs
-from preview.values import UNKNOWN, Secret
+from preview.values import UNKNOWN, Secret, Value
 
 _COMPUTE = "https://www.googleapis.com/compute/v1/"
 _CONTAINER = "https://container.googleapis.com/v1/"
@@ -103,7 +103,7 @@ def _google_outputs(type_: str, name: str, inputs: Mapping[str, Any], cloud: Clo
     return (id_ if isinstance(id_, str) else ""), known
 
 
-def _filled(template: str, facts: Mapping[str, Any]) -> Any:
+def _filled(template: str, facts: Mapping[str, Any]) -> Value:
     """The template with its fields filled in, or UNKNOWN where one of them is."""
     values = {field: facts.get(field, UNKNOWN) for _, field, _, _ in Formatter().parse(template) if field}
     if any(isinstance(value, Secret) or value is UNKNOWN for value in values.values()):
@@ -111,7 +111,7 @@ def _filled(template: str, facts: Mapping[str, Any]) -> Any:
     return template.format(**values)
 
 
-def _iam_id(facts: Mapping[str, Any]) -> Any:
+def _iam_id(facts: Mapping[str, Any]) -> Value:
     """IAM members have the id `<what they are on> <role> <member>`, joined by slashes."""
     if not {"role", "member"} <= facts.keys():
         return UNKNOWN

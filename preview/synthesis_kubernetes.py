@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from preview.values import UNKNOWN, Secret
+from preview.values import UNKNOWN, Secret, Value
 
 RELEASE_TYPE: Final = "kubernetes:helm.sh/v3:Release"
 
@@ -62,7 +62,7 @@ def kubernetes_outputs(
     return id_, outputs
 
 
-def _map(value: Any) -> Mapping[str, Any]:
+def _map(value: Value) -> Mapping[str, Any]:
     value = value.value if isinstance(value, Secret) else value
     return value if isinstance(value, Mapping) else {}
 

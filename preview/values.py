@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+Value: TypeAlias = Any
+"""Text, number, boolean, None, a list or a map of values, `Secret` or `UNKNOWN`."""
 
 
 class Unknown:
@@ -13,6 +16,7 @@ class Unknown:
     _only: Unknown | None = None
 
     def __new__(cls) -> Unknown:
+        """The same object, always."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -32,8 +36,8 @@ class Secret:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, Secret) else value
+    def __init__(self, value: Value) -> None:
+        self.value: Value = value.value if isinstance(value, Secret) else value
 
     def __repr__(self) -> str:
         return "[secret]"
@@ -45,7 +49,7 @@ class Secret:
         return hash((Secret, repr(self.value)))
 
 
-def transform(value: Any, leaf: Callable[[Any], Any]) -> Any:
+def transform(value: Value, leaf: Callable[[Value], Value]) -> Value:
     """Rebuild a value with `leaf` applied to whatever is neither a map nor a list (secrets and unknowns included)."""
     if isinstance(value, dict):
         return {key: transform(item, leaf) for key, item in value.items()}
@@ -54,12 +58,12 @@ def transform(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(value)
 
 
-def reveal(value: Any) -> Any:
+def reveal(value: Value) -> Value:
     """The value with every secret opened. For what judges or deploys it; never for what prints it."""
     return transform(value, lambda leaf: reveal(leaf.value) if isinstance(leaf, Secret) else leaf)
 
 
-def merge(base: Any, over: Any) -> Any:
+def merge(base: Value, over: Value) -> Value:
     """`over` laid on `base`: maps are merged key by key, anything else is replaced; secret maps stay secret."""
     if isinstance(base, Secret) and isinstance(over, dict):
         return Secret(merge(base.value, over))
@@ -68,7 +72,7 @@ def merge(base: Any, over: Any) -> Any:
     return over
 
 
-def paths_of_unknowns(value: Any, path: str = "") -> list[str]:
+def paths_of_unknowns(value: Value, path: str = "") -> list[str]:
     """Property paths, such as `spec.ports[0].port`, at which the value is unknown."""
     if value is UNKNOWN:
         return [path or "."]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf import struct_pb2
+from google.protobuf import struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime import rpc
 
-from preview.values import UNKNOWN, Secret
+from preview.values import UNKNOWN, Secret, Value
 
 _SIGNATURE = rpc._special_sig_key
 _SECRET = rpc._special_secret_sig
@@ -24,8 +24,8 @@ def decode_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
     return {key: decode(fields[key]) for key in sorted(fields)}
 
 
-def decode(value: struct_pb2.Value) -> Any:
-    """One Value as plain Python. A resource reference becomes `{"urn": ..., "id": ...}`, an asset a map of its parts."""
+def decode(value: struct_pb2.Value) -> Value:
+    """One Value as plain Python. A resource reference becomes a map of `urn` and `id`, an asset a map of its parts."""
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         text = value.string_value
@@ -40,7 +40,7 @@ def decode(value: struct_pb2.Value) -> Any:
     return value.bool_value if kind == "bool_value" else None
 
 
-def _decode_map(struct: struct_pb2.Struct) -> Any:
+def _decode_map(struct: struct_pb2.Struct) -> Value:
     plain = decode_struct(struct)
     signature = plain.pop(_SIGNATURE, None)
     if signature == _SECRET:
@@ -58,7 +58,7 @@ def encode_struct(values: dict[str, Any], *, unwrap_secrets: bool = False) -> st
     return struct
 
 
-def _signed(value: Any, unwrap_secrets: bool) -> Any:
+def _signed(value: Value, unwrap_secrets: bool) -> Value:
     if value is UNKNOWN:
         return _UNKNOWN
     if isinstance(value, Secret):
