@@ -129,8 +129,15 @@ def _network(settings: Settings) -> Iterator[Problem]:
                     why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
                     write="a range that begins after it, e.g. the next block of the same size",
                 )
+    sizes = network_sizing.smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
+    smallest = {
+        "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
+        "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),
+        "network.serviceCidr": (sizes.services_prefix, "GKE's own Services need addresses beside the fleet's"),
+        "network.proxyOnly.cidr": (sizes.proxy_only_prefix or 32, "Google refuses a proxy-only subnet below /26; /23 is recommended"),
+    }
     for path, block in ranges.items():
-        longest, why = network_sizing.longest_prefix(path.removeprefix("network."), nodes=settings.replicas)
+        longest, why = smallest[path]
         if block.prefixlen > longest:
             yield Problem(
                 id="range-too-small",
@@ -138,7 +145,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
                 value=str(block),
                 allowed=f"/{longest} or larger for {settings.replicas} server nodes",
                 why=why,
-                write=f"{block.network_address}/{longest}, if nothing else lies there",
+                write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
             )
     nat = network.nat
     for path, ports in (

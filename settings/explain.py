@@ -6,19 +6,27 @@ Imported only once something is wrong, so it may take its time (it reads the sec
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from settings.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
 from settings.docstrings import field_docs
 from settings.problems import Problem
 from settings.section import NAMESPACE
 from settings.settings import Settings
 
 _GCP_KEYS = {"project", "region"}
-_MODES = ("spot", "flex-start", "calendar", "reservation", "ladder")
+_MODES: dict[Any, type[BaseModel]] = {
+    "spot": Spot,
+    "flex-start": FlexStart,
+    "calendar": Calendar,
+    "reservation": Reservation,
+    "ladder": Ladder,
+}
 _NO_SUCH_MODE = {
     "on-demand": (
         "A4 machines are not sold on demand: a pod without a capacity choice stays Pending for ever (the article, "
@@ -45,13 +53,18 @@ def explain(error: ValidationError, prefix: str = "") -> list[Problem]:
     problems: dict[tuple[str, str], Problem] = {}
     for detail in error.errors(include_url=False):
         problem = _problem(detail, root, prefix)
-        problems.setdefault((problem.path, problem.id), problem)
+        earlier = problems.setdefault((problem.path, problem.id), problem)
+        if problem.allowed not in earlier.allowed:  # the branches of a union each say what they would take
+            problems[problem.path, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
     return list(problems.values())
 
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
-    location = tuple(part for part in detail["loc"] if part not in _MODES)
+    raw = detail["loc"]
+    location = _without_union_branches(tuple(part for part in raw if part not in _MODES), root)
     path = _path(location, prefix)
+    if len(raw) > 2 and raw[0] == "capacity" and raw[1] in _MODES:
+        root, location = _MODES[raw[1]], location[1:]
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _capacity_mode(path, given)
@@ -116,6 +129,19 @@ def _capacity_mode(path: str, given: Any) -> Problem:
     return Problem(
         id="capacity-mode", path=f"{path}.mode", value=mode, allowed=" | ".join(_MODES), why=why, write=write
     )
+
+
+def _without_union_branches(location: tuple[Any, ...], root: type[BaseModel]) -> tuple[Any, ...]:
+    """The location without pydantic's names for the branches of a union, such as "constrained-int"."""
+    kept: list[Any] = []
+    for part in location:
+        is_branch = isinstance(part, str) and ("[" in part or part in _BRANCHES or part.startswith("literal"))
+        if not (kept and is_branch and _find(root, (*kept, part))[0] is None):
+            kept.append(part)
+    return tuple(kept)
+
+
+_BRANCHES = {"int", "constrained-int", "float", "constrained-float", "str", "constrained-str", "bool", "none"}
 
 
 def _find(root: type[BaseModel], location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, str]:
@@ -183,6 +209,7 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
         return f"text like {context.get('pattern')}"
     if kind == "too_short":
         return f"at least {context.get('min_length')} of them"
+    message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
 

@@ -94,7 +94,8 @@ def serving_shape(settings: Settings) -> published.ServingShape:
             if name in environment_names
         },
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
-        workload=settings.serving.workload,
+        # Where the benchmark runs, what it draws is what a figure would be read from; else what the profile is for.
+        workload=settings.benchmark.workload if settings.benchmark.enabled else settings.serving.workload,
     )
 
 

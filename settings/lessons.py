@@ -43,7 +43,7 @@ def lessons(settings: Settings) -> tuple[Problem, ...]:
     serving = settings.serving
     found: list[Problem] = []
     for keys, problem in _all(settings):
-        on_purpose = problem.id in serving.profile.lessons and not (serving.overrides & set(keys))
+        on_purpose = problem.id in serving.profile.lessons_reproduced and not (serving.overrides & set(keys))
         if problem.level == "refused" and on_purpose:
             why = f"{problem.why} (profile {serving.profile.name} repeats it on purpose: it reproduces {serving.profile.reproduces})"
             problem = replace(problem, level="finding", why=why)

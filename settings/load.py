@@ -99,7 +99,8 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         from settings.explain import explain
 
-        raise SettingsError(stack, [*problems, *explain(error)]) from None
+        known = {problem.path for problem in problems}
+        raise SettingsError(stack, [*problems, *(p for p in explain(error) if p.path not in known)]) from None
     if problems:
         raise SettingsError(stack, problems)
     # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.

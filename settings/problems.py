@@ -30,8 +30,10 @@ class Problem:
 
     def text(self) -> str:
         """The problem as the few lines that a terminal shows."""
+        verdict = {"refused": "is refused", "finding": "deserves a look", "notice": "(notice)"}[self.level]
+        given = "nothing" if self.value is None else repr(self.value)
         return (
-            f"{self.path}: {self.value!r} {'is refused' if self.level == 'refused' else 'deserves a look'}\n"
+            f"{self.path}: {given} {verdict}\n"
             f"  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
         )
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from settings.engine import Engine
 from settings.kubernetes import Model
-from settings.profiles import Profile
+from settings.problems import Problem, SettingsError
+from settings.profiles import NAMES, Profile, UnknownProfileError, profile
+from settings.section import NAMESPACE
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -25,5 +29,58 @@ class Serving:
     """Longest prompt plus answer that the traffic needs."""
     concurrency_per_replica: int
     """Requests in flight per replica at peak."""
+    workload: str
+    """Name of the workload the profile is for, as figures are published for it."""
     overrides: frozenset[str]
     """camelCase names of the engine settings that the stack file sets itself: no profile excuses those."""
+
+
+def resolve(settings: Settings) -> Serving:
+    """The profile with the stack's overrides. Raises SettingsError for an unknown profile or a wrong override."""
+    server = settings.server
+    try:
+        chosen = profile(server.profile)
+    except UnknownProfileError as error:
+        raise SettingsError(
+            settings.stack,
+            [
+                Problem(
+                    id="unknown-profile",
+                    path=f"{NAMESPACE}:server.profile",
+                    value=server.profile,
+                    allowed=", ".join(NAMES),
+                    why="a profile is a named set of engine flags; docs/profiles.md says what each is for",
+                    write=f"profile: {error.nearest or 'record'}",
+                )
+            ],
+        ) from None
+    try:
+        engine = chosen.engine.but(server.engine) if server.engine else chosen.engine
+    except ValidationError as error:
+        from settings.explain import explain
+
+        raise SettingsError(settings.stack, explain(error, "server.engine")) from None
+    model = settings.model or chosen.model
+    if model is None:
+        raise SettingsError(
+            settings.stack,
+            [
+                Problem(
+                    id="model-without-revision",
+                    path=f"{NAMESPACE}:model",
+                    value=None,
+                    allowed=f"{chosen.model_id} with a commit of its repository and its size",
+                    why=f"no revision of it is published with profile {chosen.name}, and an unpinned model can change under a fleet",
+                    write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
+                )
+            ],
+        )
+    return Serving(
+        profile=chosen,
+        engine=engine,
+        model=model,
+        context_tokens=server.needs.context_tokens or chosen.context_tokens,
+        concurrency_per_replica=server.needs.concurrency_per_replica or chosen.concurrency_per_replica,
+        workload=chosen.workload,
+        overrides=frozenset(server.engine),
+    )

@@ -157,7 +157,7 @@ def _ambiguous(node: Any) -> list[Problem]:
     while stack:
         current = stack.pop()
         if isinstance(current, yaml.ScalarNode):
-            plain = current.style is None and current.tag == "tag:yaml.org,2002:str"
+            plain = current.style in (None, "") and current.tag == "tag:yaml.org,2002:str"
             if plain and _AMBIGUOUS.match(current.value):
                 problems.append(
                     Problem(

@@ -1,0 +1,77 @@
+"""Capacity is one value, and everything else about nodes follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.problems import SettingsError
+from tests.support.settings import make_settings
+
+GKE = "cloud.google.com"
+
+
+def selector(**capacity: Any) -> dict[str, str]:
+    return dict(make_settings(capacity=capacity).placement.node_selector)
+
+
+def test_spot_asks_for_spot_nodes_and_leaves_no_more_grace_than_a_notice() -> None:
+    placement = make_settings(capacity={"mode": "spot"}).placement
+    assert placement.node_selector == {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}
+    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
+    assert placement.grace_seconds == 15
+    assert placement.pre_stop_seconds < placement.grace_seconds
+    assert placement.interruptible
+    assert placement.price_key == "spot"
+
+
+def test_flex_start_names_its_run_duration_and_never_a_reservation_or_spot() -> None:
+    labels = selector(mode="flex-start", runDurationSeconds=86_400)
+    assert labels[f"{GKE}/gke-flex-start"] == "true"
+    assert labels[f"{GKE}/gke-max-run-duration-seconds"] == "86400"
+    # GKE refuses flex-start together with a reservation or Spot selector.
+    assert not any("reservation" in key or "spot" in key for key in labels)
+
+
+def test_a_reservation_is_asked_for_specifically_with_its_owner_and_blocks() -> None:
+    labels = selector(mode="reservation", name="cal", project="owner", blocks=["b1", "b2"], commitment="cud-1y")
+    assert labels[f"{GKE}/reservation-affinity"] == "specific"
+    assert labels[f"{GKE}/reservation-name"] == "cal"
+    assert labels[f"{GKE}/reservation-project"] == "owner"
+    assert labels[f"{GKE}/reservation-blocks"] == "b1,b2"
+
+
+@pytest.mark.parametrize(("commitment", "price_key"), [("none", "reservation"), ("cud-1y", "cud-1y")])
+def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> None:
+    settings = make_settings(capacity={"mode": "reservation", "name": "cal", "commitment": commitment})
+    assert settings.placement.price_key == price_key
+    assert not settings.placement.interruptible
+
+
+def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
+    placement = make_settings(capacity={"mode": "ladder"}).placement
+    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder"}
+    assert placement.compute_class == "b200-ladder"
+    assert placement.grace_seconds == 15  # its last rung may be Spot
+
+
+@pytest.mark.parametrize("seconds", [599, 604_801])
+def test_flex_start_refuses_durations_that_gke_refuses(seconds: int) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(capacity={"mode": "flex-start", "runDurationSeconds": seconds})
+    problem = refusal.value.problems[0]
+    assert problem.path == "vllm-fleet:capacity.runDurationSeconds"
+    assert problem.value == seconds
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("on-demand", "not sold on demand"), ("cud", "a price, not capacity"), ("sopt", "follow from")]
+)
+def test_a_mode_that_does_not_exist_is_refused_with_the_reason(mode: str, reason: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(capacity={"mode": mode})
+    problem = refusal.value.problems[0]
+    assert problem.path == "vllm-fleet:capacity.mode"
+    assert reason in problem.why
+    assert "reservation" in problem.allowed

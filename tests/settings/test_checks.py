@@ -1,0 +1,131 @@
+"""Limits of Google Cloud and plain arithmetic, said before anything is created."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.load import check
+from settings.problems import Problem
+from tests.support.settings import make_settings
+
+
+def found(**sections: Any) -> dict[str, Problem]:
+    return {problem.id: problem for problem in check(make_settings(**sections))}
+
+
+def refused(**sections: Any) -> set[str]:
+    return {id_ for id_, problem in found(**sections).items() if problem.level == "refused"}
+
+
+def test_the_base_stack_is_clean() -> None:
+    assert refused() == set()
+
+
+def test_ranges_that_overlap_are_refused_by_both_names() -> None:
+    problem = found(network={"nodeCidr": "10.64.0.0/20"})["ranges-overlap"]
+    assert problem.path == "vllm-fleet:network.podCidr"
+    assert "nodeCidr" in problem.allowed
+
+
+def test_the_proxy_only_range_counts_only_where_it_exists() -> None:
+    ranges = {"proxyOnly": {"cidr": "10.0.8.0/23"}}
+    assert "ranges-overlap" not in refused(network=ranges)
+    assert "ranges-overlap" in refused(network=ranges, gateway={"enabled": True})
+
+
+@pytest.mark.parametrize("field", ["nodeCidr", "podCidr"])
+def test_a_range_too_small_for_the_replicas_is_refused_with_the_prefix_that_is_not(field: str) -> None:
+    problem = found(network={field: "10.200.0.0/28"}, server={"replicas": 128})["range-too-small"]
+    assert problem.path == f"vllm-fleet:network.{field}"
+    assert "/" in problem.write
+
+
+def test_a_proxy_only_range_below_the_minimum_is_refused() -> None:
+    assert "range-too-small" in refused(network={"proxyOnly": {"cidr": "10.8.0.0/27"}}, gateway={"enabled": True})
+
+
+def test_a_range_with_host_bits_is_refused_with_the_range_it_meant() -> None:
+    assert found(network={"nodeCidr": "10.0.0.1/20"})["not-a-range"].write == "10.0.0.0/20"
+
+
+@pytest.mark.parametrize("ports", [{"minPortsPerVm": 1000}, {"minPortsPerVm": 4096, "maxPortsPerVm": 4096}])
+def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
+    assert refused(network={"nat": ports}) & {"nat-ports-power-of-two", "nat-ports-order"}
+
+
+@pytest.mark.parametrize("networks", [[], [{"name": "all", "cidr": "0.0.0.0/0"}], [{"name": "x", "cidr": "10.0.0.1/8"}]])
+def test_an_ip_endpoint_open_to_everybody_is_refused(networks: list[dict[str, str]]) -> None:
+    assert "open-control-plane" in refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": networks}})
+
+
+def test_an_ip_endpoint_for_named_networks_is_accepted() -> None:
+    office = [{"name": "office", "cidr": "203.0.113.0/24"}]
+    assert refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": office}}) == set()
+
+
+def test_a_maintenance_policy_that_leaves_gke_no_room_is_refused() -> None:
+    window = {"startTime": "2026-01-03T02:00:00Z", "endTime": "2026-01-03T06:00:00Z", "recurrence": "FREQ=WEEKLY;BYDAY=SA"}
+    assert "maintenance-too-short" in refused(cluster={"maintenance": window})
+
+
+def test_a_zone_of_another_region_is_refused() -> None:
+    assert "zone-outside-region" in refused(zones=["us-central1-b"])
+
+
+def test_downloads_per_replica_are_for_one_replica_only() -> None:
+    assert "download-per-replica" in refused(weights={"source": "huggingface"}, server={"replicas": 2})
+    assert refused(weights={"source": "huggingface"}, server={"replicas": 1}) == set()
+
+
+def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
+    problem = found(weights={"sizeGib": 40})["weights-volume-too-small"]
+    assert problem.value == 40
+    assert problem.write.startswith("sizeGib: ")
+
+
+def test_throughput_below_what_many_readers_need_is_refused() -> None:
+    assert "hyperdisk-limit" in refused(weights={"throughputMibps": 1200}, server={"replicas": 40})
+
+
+def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
+    problem = found(platform={"stack": "o/vllm-fleet/spot"}, cluster={"name": "mine"})["platform-is-elsewhere"]
+    assert problem.path == "vllm-fleet:cluster"
+
+
+class TestCalendar:
+    REQUEST = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
+
+    def capacity(self, price: float | None = 60.0, **changes: Any) -> dict[str, Any]:
+        capacity = {"mode": "calendar", "reservation": "cal", "create": {**self.REQUEST, **changes}}
+        return {**capacity, **({"usdPerNodeHour": price} if price is not None else {})}
+
+    def test_a_request_without_its_total_stays_a_draft_and_says_so(self) -> None:
+        assert found(capacity=self.capacity())["calendar-draft"].level == "notice"
+
+    def test_a_wrong_total_is_refused_with_the_right_one(self) -> None:
+        problem = found(capacity=self.capacity(totalUsd=1000.0))["calendar-total-wrong"]
+        assert problem.write == "totalUsd: 120960.00"  # 12 x 7 x 24 x 60
+
+    def test_the_right_total_is_accepted(self) -> None:
+        assert refused(capacity=self.capacity(totalUsd=120_960.0)) == set()
+
+    def test_a_total_without_a_price_cannot_be_checked(self) -> None:
+        assert "calendar-without-price" in refused(capacity=self.capacity(price=None, totalUsd=120_960.0))
+
+    def test_fewer_nodes_than_replicas_are_refused(self) -> None:
+        assert "calendar-too-few-nodes" in refused(capacity=self.capacity(nodes=3))
+
+
+def test_a_ladder_needs_two_rungs() -> None:
+    assert "ladder-without-rungs" in refused(capacity={"mode": "ladder", "flexStartSeconds": None})
+
+
+def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
+    assert found(server={"replicas": 0})["paused"].level == "notice"
+    assert "benchmark-without-server" in refused(server={"replicas": 0}, benchmark={"enabled": True})
+
+
+def test_engines_that_leave_gpus_idle_are_refused() -> None:
+    assert "partial-node" in refused(server={"replicas": 1, "engine": {"dataParallelSize": 4}})

@@ -1,0 +1,99 @@
+"""Configuration becomes typed settings, or one error that names every mistake."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from settings.load import accept, parse
+from settings.problems import SettingsError
+from tests.support.settings import make_config, make_settings
+
+
+def refused(**sections: Any) -> dict[str, str]:
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(**sections)
+    return {problem.path: problem.text() for problem in refusal.value.problems}
+
+
+def test_a_number_in_quotes_is_refused_with_the_number_to_write() -> None:
+    text = refused(server={"replicas": "12"})["vllm-fleet:server.replicas"]
+    assert "'12'" in text
+    assert "replicas: 12" in text
+
+
+def test_a_misspelt_key_inside_a_section_is_refused_with_the_right_one() -> None:
+    text = refused(weights={"sizeGiB": 100})["vllm-fleet:weights.sizeGiB"]
+    assert "write:   sizeGib" in text
+
+
+def test_a_misspelt_section_is_refused_with_the_right_one() -> None:
+    text = refused(servre={"replicas": 1})["vllm-fleet:servre"]
+    assert "write:   vllm-fleet:server" in text
+
+
+def test_missing_keys_are_all_named_at_once() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        parse("x", {})
+    paths = {problem.path for problem in refusal.value.problems}
+    assert paths == {"gcp:project", "gcp:region", "vllm-fleet:zones", "vllm-fleet:capacity"}
+
+
+def test_a_value_outside_its_range_shows_range_and_reason() -> None:
+    text = refused(weights={"throughputMibps": 100})["vllm-fleet:weights.throughputMibps"]
+    assert ">= 400" in text
+    assert "MiB/s" in text
+
+
+def test_a_section_that_is_not_structured_is_refused() -> None:
+    assert "a mapping" in refused(server="twelve")["vllm-fleet:server"]
+
+
+def test_the_placeholder_project_parses_but_is_not_accepted() -> None:
+    config = make_config(project="your-project-id")
+    assert parse("x", config).project == "your-project-id"
+    with pytest.raises(SettingsError, match="placeholder"):
+        accept("x", config)
+
+
+def test_an_override_of_the_engine_is_typed_like_everything_else() -> None:
+    text = refused(server={"engine": {"maxModelLen": "long"}})["vllm-fleet:server.engine.maxModelLen"]
+    assert "whole number" in text
+
+
+def test_an_unknown_engine_setting_is_refused_with_the_near_one() -> None:
+    text = refused(server={"engine": {"maxModelLength": 4096}})["vllm-fleet:server.engine.maxModelLength"]
+    assert "write:   maxModelLen" in text
+
+
+def test_an_unknown_profile_names_those_there_are() -> None:
+    text = refused(server={"profile": "recrod"})["vllm-fleet:server.profile"]
+    assert "record" in text
+
+
+def test_overrides_are_remembered_and_laid_over_the_profile() -> None:
+    serving = make_settings(server={"engine": {"maxModelLen": 4096}, "profile": "record"}).serving
+    assert serving.engine.max_model_len == 4096
+    assert serving.engine.kv_cache_dtype == "fp8_e4m3"
+    assert serving.overrides == {"maxModelLen"}
+
+
+def test_a_null_override_takes_a_flag_of_the_profile_away() -> None:
+    serving = make_settings(
+        server={"profile": "record", "engine": {"enablePrefixCaching": None, "mambaCacheMode": None, "mambaBlockSize": None}}
+    ).serving
+    assert serving.engine.enable_prefix_caching is None
+
+
+def test_secret_keys_only_say_that_they_are_there() -> None:
+    config = {**make_config(), "vllm-fleet:hfToken": "plain-token-text"}
+    settings = parse("x", config)
+    assert settings.has_hf_token
+    assert "plain-token-text" not in repr(settings)
+    assert not parse("x", {**make_config(), "vllm-fleet:hfToken": ""}).has_hf_token
+
+
+def test_keys_of_other_providers_are_left_alone() -> None:
+    assert parse("x", {**make_config(), "pulumi:disable-default-providers": json.dumps(["*"])}).stack == "x"

@@ -1,0 +1,61 @@
+"""The API key on its way into a pod: always a mounted file, whether it comes from the stack's configuration or from
+Secret Manager.
+
+One way in for both sources: Secret Manager's add-on mounts files and nothing else, and an environment variable that
+refers to a Secret would be a second path to test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from workloads import pod_scripts
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
+"""The Secret, or the SecretProviderClass where Secret Manager holds the key."""
+SECRET_KEY: Final = "key"
+_DIR: Final = "/var/run/secrets/vllm-api-key"
+PATH: Final = f"{_DIR}/{SECRET_KEY}"
+"""Where the containers find the key."""
+SECRETS_DRIVER: Final = "secrets-store-gke.csi.k8s.io"
+"""Source: GKE documentation, Secret Manager add-on; the upstream driver's name does not work with the add-on."""
+_VOLUME: Final = "api-key"
+
+
+def volume(settings: Settings) -> dict[str, Any]:
+    """The pod's volume that holds the key as a file."""
+    if settings.server.api_key_secret is None:
+        return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
+    return {
+        "name": _VOLUME,
+        "csi": {
+            "driver": SECRETS_DRIVER,
+            "readOnly": True,
+            "volumeAttributes": {"secretProviderClass": SECRET_NAME},
+        },
+    }
+
+
+def mount() -> dict[str, Any]:
+    """The container's mount of that volume."""
+    return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
+
+
+def provider_class_spec(settings: Settings) -> dict[str, Any]:
+    """Spec of the SecretProviderClass that fetches the key from Secret Manager when a pod starts."""
+    version = f"projects/{settings.project}/secrets/{settings.server.api_key_secret}/versions/latest"
+    return {
+        "provider": "gke",
+        # The add-on wants a YAML list in a string; JSON is YAML.
+        "parameters": {"secrets": json.dumps([{"resourceName": version, "path": SECRET_KEY}])},
+    }
+
+
+def command_with_key(variable: str, command: Sequence[str]) -> list[str]:
+    """`command`, started with the key in the environment variable `variable`."""
+    return ["python3", "-c", pod_scripts.source("with_api_key"), variable, PATH, *command]
