@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 
 from infra.capacity import CalendarReservation, CalendarReservationArgs
-from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform
+from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedPlatformArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.capacity import Calendar
 from settings.figures import figures
@@ -25,10 +25,13 @@ platform: OwnPlatform | SharedPlatform
 if settings.platform.stack is None:
     platform = OwnPlatform("platform", OwnPlatformArgs(settings=settings))
 else:
-    platform = SharedPlatform("platform", settings.platform.stack)
-access = WorkloadAccess("access", WorkloadAccessArgs(settings=settings, platform=platform.outputs))
+    platform = SharedPlatform("platform", SharedPlatformArgs(settings=settings, stack=settings.platform.stack))
+after_services = pulumi.ResourceOptions(depends_on=[platform.services])
+access = WorkloadAccess("access", WorkloadAccessArgs(settings=settings, platform=platform.outputs), after_services)
 if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
-    CalendarReservation("calendar", CalendarReservationArgs(settings=settings, request=settings.capacity.create))
+    CalendarReservation(
+        "calendar", CalendarReservationArgs(settings=settings, request=settings.capacity.create), after_services
+    )
 
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=[access])

@@ -11,9 +11,6 @@ from settings.capacity import MACHINE_TYPE, Calendar, CalendarRequest
 from settings.problems import Problem
 from settings.settings import Settings
 
-CENT_USD = 0.01
-"""How far a typed total may be from the computed one: rounding, no more."""
-
 
 def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
     """What a whole window costs in USD, used or not: every node, every hour, rounded to the cent."""
@@ -22,59 +19,26 @@ def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
-    """Arguments of `CalendarReservation`. Raises pulumi.RunError where the request would buy something else."""
+    """Arguments of `CalendarReservation`. Raises pulumi.RunError where they do not say which machines to order."""
 
     settings: Settings
-    """The stack; its capacity is `Calendar`."""
+    """The stack. Its checks have held `totalUsd` against nodes, days and price."""
     request: CalendarRequest
     """The window."""
 
     def __post_init__(self) -> None:
-        for problem in request_problems(self.settings, self.request):
-            raise pulumi.RunError(problem.text())
-
-
-def request_problems(settings: Settings, request: CalendarRequest) -> tuple[Problem, ...]:
-    """What speaks against sending this request: it is the one thing here that no later run can take back."""
-    if len(settings.zones) > 1:
-        return (
-            Problem(
-                id="calendar-zone",
-                path="vllm-fleet:zones",
-                value=list(settings.zones),
-                allowed="one zone",
-                why="a reservation lies in one zone, and which of these should hold it is not for the program to guess",
-                write=f"zones: [{settings.zones[0]}]",
-            ),
-        )
-    price = settings.capacity.usd_per_node_hour
-    if request.total_usd is None:
-        return ()
-    if price is None:
-        return (
-            Problem(
-                id="calendar-total",
-                path="vllm-fleet:capacity.create.totalUsd",
-                value=request.total_usd,
-                allowed="a total beside the price it follows from",
-                why="calendar mode has no published price, so the total cannot be checked without yours",
-                write="usdPerNodeHour in vllm-fleet:capacity, as your quote says",
-            ),
-        )
-    total = window_total_usd(request.nodes, request.duration_days, price)
-    if abs(total - request.total_usd) > CENT_USD:
-        return (
-            Problem(
-                id="calendar-total",
-                path="vllm-fleet:capacity.create.totalUsd",
-                value=request.total_usd,
-                allowed=f"{total:.2f}",
-                why=f"{request.nodes} nodes x {request.duration_days} days x 24 h x {price} USD is {total:.2f} USD, "
-                "and once approved the whole window is paid",
-                write=f"totalUsd: {total:.2f}, if that is what you mean to spend",
-            ),
-        )
-    return ()
+        zones = self.settings.zones
+        if len(zones) > 1:
+            raise pulumi.RunError(
+                Problem(
+                    id="calendar-zone",
+                    path="vllm-fleet:zones",
+                    value=list(zones),
+                    allowed="one zone, while capacity.create asks for a window",
+                    why="a reservation lies in one zone, pods of the others would stay Pending beside a paid window",
+                    write=f"zones: [{zones[0]}]",
+                ).text()
+            )
 
 
 class CalendarReservation(pulumi.ComponentResource):

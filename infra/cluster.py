@@ -174,7 +174,8 @@ def _kubeconfig(settings: Settings, cluster: container.Cluster) -> pulumi.Output
     """
     context = f"gke_{settings.project}_{settings.region}_{settings.cluster.name}"
     # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
-    server = pulumi.Output.all(cluster.id, cluster.control_plane_endpoints_config).apply(lambda known: _server(known[1]))
+    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
+    server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _server(known[1]))
     return pulumi.Output.json_dumps(
         {
             "apiVersion": "v1",
@@ -200,8 +201,7 @@ def _kubeconfig(settings: Settings, cluster: container.Cluster) -> pulumi.Output
     )
 
 
-def _server(endpoints: Any) -> str:
-    endpoint = endpoints.dns_endpoint_config and endpoints.dns_endpoint_config.endpoint
+def _server(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
             "the cluster reports no DNS endpoint, so nothing can reach it: check controlPlaneEndpointsConfig with "

@@ -8,7 +8,7 @@ import re
 from settings.settings import Settings
 
 MAX_NAME = 63
-"""Longest name of a Compute Engine resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
+"""Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
 MAX_ACCOUNT_ID = 30
 """Longest id of a service account. Source: IAM, service accounts, account id."""
 

@@ -41,6 +41,8 @@ class Network(pulumi.ComponentResource):
     proxy_only: compute.Subnetwork | None
     """The proxy-only subnet, where the stack asks for one. Whatever makes load balancers must be gone before it goes,
     so whatever makes load balancers depends on it: the Kubernetes provider does, see `infra.platform`."""
+    proxy_only_self_link: pulumi.Output[str]
+    """Its self link; empty where there is none."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
@@ -84,7 +86,7 @@ class Network(pulumi.ComponentResource):
             region=settings.region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
-            # This subnet alone: whoever adds another one to the VPC decides for himself whether it reaches the internet.
+            # This subnet alone: whoever adds another one to the VPC decides whether that reaches the internet.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[
                 compute.RouterNatSubnetworkArgs(name=self.nodes.self_link, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
@@ -100,8 +102,15 @@ class Network(pulumi.ComponentResource):
             opts=child,
         )
         self.proxy_only = self._load_balancer_side(name, settings, child) if settings.proxy_only_subnet else None
+        self.proxy_only_self_link = (
+            pulumi.Output.from_input("") if self.proxy_only is None else self.proxy_only.self_link
+        )
         self.register_outputs(
-            {"network": self.vpc.self_link, "nodes": self.nodes.self_link, "proxyOnly": self.proxy_only}
+            {
+                "network": self.vpc.self_link,
+                "nodes": self.nodes.self_link,
+                "proxyOnlySubnet": self.proxy_only_self_link,
+            }
         )
 
     def _load_balancer_side(self, name: str, settings: Settings, child: pulumi.ResourceOptions) -> compute.Subnetwork:

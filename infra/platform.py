@@ -28,7 +28,7 @@ class OwnPlatformArgs:
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """APIs, bucket, network, image repository, node account, cluster, budget: in the order in which they need each other."""
+    """APIs, bucket, network, image repository, node account, cluster and budget, in the order that they need."""
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
@@ -50,9 +50,7 @@ class OwnPlatform(pulumi.ComponentResource):
         nodes = NodeIdentity(
             f"{name}-nodes", NodeIdentityArgs(settings=settings, repository=registry.repository), prepared
         )
-        cluster = Cluster(
-            f"{name}-cluster", ClusterArgs(settings=settings, network=network, nodes=nodes), prepared
-        )
+        cluster = Cluster(f"{name}-cluster", ClusterArgs(settings=settings, network=network, nodes=nodes), prepared)
         number = _project_number(self, settings, self.services)
         if settings.budget is not None:
             Budget(
@@ -77,7 +75,7 @@ class OwnPlatform(pulumi.ComponentResource):
             image_prefix=registry.image_prefix,
             results_bucket=results.bucket.name,
             network=network.vpc.self_link,
-            proxy_only_subnet=pulumi.Output.from_input("" if network.proxy_only is None else network.proxy_only.self_link),
+            proxy_only_subnet=network.proxy_only_self_link,
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(self.outputs.export())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 
@@ -67,7 +66,7 @@ class PlatformOutputs:
         )
 
 
-def accept(stack: str, given: Any, settings: Settings) -> Mapping[str, str]:
+def accept(stack: str, given: object, settings: Settings) -> Mapping[str, str]:
     """The other stack's `platform` output, if this stack can join it. Raises pulumi.RunError with what to do."""
     if not isinstance(given, Mapping):
         raise _refusal(
@@ -109,7 +108,7 @@ def accept(stack: str, given: Any, settings: Settings) -> Mapping[str, str]:
     return {key: str(given[key]) for key in _KEYS}
 
 
-def _kubeconfig(stack: str, given: Any) -> str:
+def _kubeconfig(stack: str, given: object) -> str:
     if not isinstance(given, str):
         raise pulumi.RunError(f"stack {stack} has no output `kubeconfig`: run `pulumi up --stack {stack}` first")
     return given
