@@ -134,7 +134,10 @@ def _network(settings: Settings) -> Iterator[Problem]:
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
         "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),
         "network.serviceCidr": (sizes.services_prefix, "GKE's own Services need addresses beside the fleet's"),
-        "network.proxyOnly.cidr": (sizes.proxy_only_prefix or 32, "Google refuses a proxy-only subnet below /26; /23 is recommended"),
+        "network.proxyOnly.cidr": (
+            sizes.proxy_only_prefix or 32,
+            "Google refuses a proxy-only subnet below /26; /23 is recommended",
+        ),
     }
     for path, block in ranges.items():
         longest, why = smallest[path]
@@ -346,7 +349,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
             path=_key("server.resources.shmGib"),
             value=resources.shm_gib,
             allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
-            why="/dev/shm is memory of the same pod; eight engines need the rest",
+            why="shared memory (/dev/shm) is memory of the same pod; eight engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
     engine_gpus = settings.serving.engine.data_parallel_size * settings.serving.engine.tensor_parallel_size

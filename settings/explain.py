@@ -230,4 +230,4 @@ def _write(kind: str, name: str, given: Any, context: dict[str, Any]) -> str:
         return f"{name}: {near[0] if near else choices[0]}"
     if kind == "string_type":
         return f'{name}: "{given}"'
-    return f"{name}: a value as allowed above" if name not in _EXAMPLES else _EXAMPLES[name]
+    return _EXAMPLES.get(name, f"{name}: a value as allowed above")

@@ -76,23 +76,17 @@ def figures(settings: Settings) -> Figures:
 
 def serving_shape(settings: Settings) -> published.ServingShape:
     """What decides the stack's throughput, in the terms figures are published in."""
-    from settings.engine import ENVIRONMENT, effective_flags
+    from settings.engine import effective_environment, effective_flags
 
     engine = settings.serving.engine
-    environment_names = {*ENVIRONMENT.values(), *engine.extra_env}
-    flags = effective_flags(engine)
     return published.ServingShape(
         model=settings.serving.model.id,
         engine_version=settings.server.image.tag.removeprefix("v"),
         machine_type=MACHINE_TYPE,
         replicas=settings.replicas,
         gpus_per_replica=GPUS_PER_NODE,
-        flags={name: value for name, value in flags.items() if name not in environment_names},
-        env={
-            name: str(int(value)) if isinstance(value, bool) else str(value)
-            for name, value in flags.items()
-            if name in environment_names
-        },
+        flags=effective_flags(engine),
+        env=effective_environment(engine),
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
         # Where the benchmark runs, what it draws is what a figure would be read from; else what the profile is for.
         workload=settings.benchmark.workload if settings.benchmark.enabled else settings.serving.workload,

@@ -142,7 +142,10 @@ def _gpu_memory(settings: Settings) -> Judged:
             )
             level = "refused"
         else:
-            why, level = "with fp8 and the CUDA-graph estimate 0.95 gained nothing: 95,391 tok/s against 96,023 at 0.92", "finding"
+            why, level = (
+                "with fp8 and the CUDA-graph estimate 0.95 gained nothing: 95,391 tok/s against 96,023 at 0.92",
+                "finding",
+            )
         yield (
             keys,
             Problem(
@@ -248,8 +251,10 @@ def _sequences(settings: Settings) -> Judged:
                 id="sequences-below-load",
                 path=_engine_key("maxNumSeqs"),
                 value=per_engine,
-                allowed=f"{needed} or more: {serving.concurrency_per_replica} requests in flight over {engine.data_parallel_size} engine(s)",
-                why="the scheduler admits no more than maxNumSeqs per engine: at 512 on one engine throughput was flat from 500 to 1,000 in flight",
+                allowed=f"{needed} or more: {serving.concurrency_per_replica} requests in flight "
+                f"over {engine.data_parallel_size} engine(s)",
+                why="the scheduler admits no more than maxNumSeqs per engine: "
+                "at 512 on one engine throughput was flat from 500 to 1,000 in flight",
                 write=f"maxNumSeqs: {needed}",
             ),
         )
@@ -322,8 +327,9 @@ def _context(settings: Settings) -> Judged:
                 id="context-far-above-need",
                 path=_engine_key("maxModelLen"),
                 value=configured,
-                allowed=f"{needed} to {needed * CONTEXT_SLACK} for requests of up to {needed} tokens (server.needs.contextTokens)",
-                why="131,072 for 1,500-token requests left the cache 99.4 % full with 138 requests waiting: 74,848 tok/s against 85,509 at 4,096",
+                allowed=f"{needed} to {needed * CONTEXT_SLACK}: requests need up to {needed} tokens (server.needs.contextTokens)",
+                why="131,072 for 1,500-token requests left the cache 99.4 % full and 138 requests waiting: "
+                "74,848 tok/s against 85,509 at 4,096",
                 write=f"maxModelLen: {needed}",
             ),
         )

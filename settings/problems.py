@@ -33,8 +33,7 @@ class Problem:
         verdict = {"refused": "is refused", "finding": "deserves a look", "notice": "(notice)"}[self.level]
         given = "nothing" if self.value is None else repr(self.value)
         return (
-            f"{self.path}: {given} {verdict}\n"
-            f"  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
+            f"{self.path}: {given} {verdict}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
         )
 
 

@@ -14,5 +14,6 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
 
+
 SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
 """Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""

@@ -17,7 +17,9 @@ WORDS = st.sampled_from(
     ["mode", "spot", "name", "cidr", "nodeCidr", "enabled", "replicas", "engine", "profile", "stack", "create", "epp"]
 )
 ANYTHING = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=6), inner, max_size=4), max_leaves=8
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=6), inner, max_size=4),
+    max_leaves=8,
 )
 QUICK = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

@@ -55,7 +55,9 @@ def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
     assert refused(network={"nat": ports}) & {"nat-ports-power-of-two", "nat-ports-order"}
 
 
-@pytest.mark.parametrize("networks", [[], [{"name": "all", "cidr": "0.0.0.0/0"}], [{"name": "x", "cidr": "10.0.0.1/8"}]])
+@pytest.mark.parametrize(
+    "networks", [[], [{"name": "all", "cidr": "0.0.0.0/0"}], [{"name": "x", "cidr": "10.0.0.1/8"}]]
+)
 def test_an_ip_endpoint_open_to_everybody_is_refused(networks: list[dict[str, str]]) -> None:
     assert "open-control-plane" in refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": networks}})
 
@@ -66,7 +68,11 @@ def test_an_ip_endpoint_for_named_networks_is_accepted() -> None:
 
 
 def test_a_maintenance_policy_that_leaves_gke_no_room_is_refused() -> None:
-    window = {"startTime": "2026-01-03T02:00:00Z", "endTime": "2026-01-03T06:00:00Z", "recurrence": "FREQ=WEEKLY;BYDAY=SA"}
+    window = {
+        "startTime": "2026-01-03T02:00:00Z",
+        "endTime": "2026-01-03T06:00:00Z",
+        "recurrence": "FREQ=WEEKLY;BYDAY=SA",
+    }
     assert "maintenance-too-short" in refused(cluster={"maintenance": window})
 
 

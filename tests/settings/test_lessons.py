@@ -43,7 +43,9 @@ NO_PREFIX_CACHE = {"enablePrefixCaching": None, "mambaCacheMode": None, "mambaBl
         ("expert-parallel-on-dense-model", {"enableExpertParallel": True}, "refused", "no experts"),
     ],
 )
-def test_an_engine_setting_that_the_article_paid_for(id_: str, overrides: dict[str, Any], level: str, figure: str) -> None:
+def test_an_engine_setting_that_the_article_paid_for(
+    id_: str, overrides: dict[str, Any], level: str, figure: str
+) -> None:
     problem = engine(**overrides)[id_]
     assert problem.level == level
     assert figure in problem.why

@@ -82,7 +82,10 @@ def test_overrides_are_remembered_and_laid_over_the_profile() -> None:
 
 def test_a_null_override_takes_a_flag_of_the_profile_away() -> None:
     serving = make_settings(
-        server={"profile": "record", "engine": {"enablePrefixCaching": None, "mambaCacheMode": None, "mambaBlockSize": None}}
+        server={
+            "profile": "record",
+            "engine": {"enablePrefixCaching": None, "mambaCacheMode": None, "mambaBlockSize": None},
+        }
     ).serving
     assert serving.engine.enable_prefix_caching is None
 

@@ -30,7 +30,10 @@ def problems(root: Path) -> list[str]:
 
 
 def test_values_become_strings_and_sections_become_json(root: Path) -> None:
-    write(root, "config:\n  gcp:project: p\n  vllm-fleet:server: {replicas: 12, profile: record}\n  on_top: true\n  n: 1.5\n")
+    write(
+        root,
+        "config:\n  gcp:project: p\n  vllm-fleet:server: {replicas: 12, profile: record}\n  on_top: true\n  n: 1.5\n",
+    )
     config = read(root, "x").config
     assert config["gcp:project"] == "p"
     assert json.loads(config["vllm-fleet:server"]) == {"replicas": 12, "profile": "record"}
