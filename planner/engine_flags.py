@@ -24,7 +24,8 @@ _SHORT_NAMES = {
 _COUNTED = frozenset({"max-model-len", "max-num-batched-tokens"})
 _SUFFIXES = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 _UPPER_CASE = frozenset({"attention-backend"})
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_COUNT = re.compile(r"([0-9]+)([kKmMgG])")
 
 
 def normalise_flags(flags: Mapping[str, object]) -> dict[str, Scalar]:
@@ -77,8 +78,8 @@ def _scalar(option: str, value: object) -> Scalar:
     if not isinstance(value, str):
         # Lists and nested objects have no scalar form: compare them as text, in one order.
         return json.dumps(value, sort_keys=True, default=str)
-    if option in _COUNTED and value[:-1].isdigit() and value[-1:] in _SUFFIXES:
-        return int(value[:-1]) * _SUFFIXES[value[-1]]
+    if option in _COUNTED and (count := _COUNT.fullmatch(value)):
+        return int(count[1]) * _SUFFIXES[count[2]]
     if _NUMBER.fullmatch(value):
         number = float(value)
         return int(number) if number.is_integer() else number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import cost
@@ -196,6 +196,7 @@ fleets = st.builds(
 )
 
 
+@settings(deadline=None)  # the first example reads a file
 @given(fleet=fleets)
 def test_no_amount_is_ever_negative_and_the_parts_never_exceed_the_whole(fleet: FleetShape) -> None:
     answer = bill(fleet)
@@ -205,6 +206,7 @@ def test_no_amount_is_ever_negative_and_the_parts_never_exceed_the_whole(fleet: 
     assert all((item.usd_per_hour is None) == (item.reason is not None) for item in answer.items)
 
 
+@settings(deadline=None)  # the first example reads a file
 @given(fleet=fleets, more=st.integers(1, 100))
 def test_more_nodes_never_cost_less(fleet: FleetShape, more: int) -> None:
     larger = replace(fleet, nodes=fleet.nodes + more)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import figures, ledger
@@ -312,6 +312,7 @@ def test_published_node_counts_are_those_of_the_tables() -> None:
 values = st.one_of(st.booleans(), st.integers(-10, 10**6), st.floats(allow_nan=False), st.text(max_size=20))
 
 
+@settings(deadline=None)  # the first example reads files
 @given(
     replicas=st.integers(0, 20),
     flags=st.dictionaries(st.sampled_from([*ARTICLE_FLAGS, "api-server-count", "x.y", ""]), values, max_size=4),

@@ -1,0 +1,290 @@
+"""The page of provenance and errata, docs/provenance.md, written from the ledger: `python -m planner.provenance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from planner import figures, ledger
+from planner.figures import Figure
+
+PAGE = Path(__file__).parents[1] / "docs" / "provenance.md"
+
+_TITLES = {
+    "phases": "One node, step by step",
+    "cluster_ip": "First run over nodes, ClusterIP: the record",
+    "gateway": "First run over nodes, behind the Inference Gateway",
+    "single_client": "One benchmark client for the whole fleet: the client's rate, not the servers'",
+    "cluster_ip_rerun": "Second run over nodes",
+}
+_NONE = "–"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = (
+        _introduction(),
+        _sources(),
+        _figures(),
+        _second_run(),
+        _shapes(),
+        _workloads(),
+        _memory_and_money(),
+        _prices(),
+        _equivalences(),
+        _disputes(),
+    )
+    return "\n".join(line for part in parts for line in part).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def _introduction() -> Iterator[str]:
+    yield "# Where the numbers come from, and where they disagree"
+    yield ""
+    yield "Written from `planner/data/*.yaml` by `python -m planner.provenance`; edit those files, not this page. A test"
+    yield "compares the two."
+    yield ""
+    yield "A figure holds for the shape it was measured on. A stack that differs shows it only where every difference is"
+    yield "argued below. Nothing is interpolated between rows. Output tokens are derived: the article states totals."
+    yield ""
+
+
+def _sources() -> Iterator[str]:
+    yield from _heading("Sources")
+    rows = []
+    for id_ in ledger.section("sources", "sources"):
+        source = ledger.source(id_)
+        title = f"[{source.title}]({source.url})" if source.url else source.title
+        rows.append((f"`{id_}`", title, source.date, (source.note or "").strip()))
+    yield from _table(("id", "what", "date", "note"), rows)
+
+
+def _figures() -> Iterator[str]:
+    yield from _heading("Published figures")
+    every = figures.all_figures()
+    for file in figures.FIGURE_FILES:
+        yield f"### {_TITLES[file]}"
+        yield ""
+        rows = [_figure_row(figure) for figure in every if figure.id.startswith(f"{file}.")]
+        headers = ("row", "nodes", "total tok/s", "output tok/s", "efficiency", "TPOT", "TTFT", "shape", "disputed")
+        yield from _table(headers, rows)
+        notes = [(figure.id, text) for figure in every if figure.id.startswith(f"{file}.") for text in _remarks(figure)]
+        for id_, text in notes:
+            yield f"- `{id_}`: {text}"
+        if notes:
+            yield ""
+
+
+def _figure_row(figure: Figure) -> tuple[str, ...]:
+    efficiency = figure.scaling_efficiency_percent
+    return (
+        f"`{figure.id}` {figure.title}",
+        str(figure.shape.replicas),
+        ("about " if figure.approximate else "") + _number(figure.total_tokens_per_s),
+        _number(figure.output_tokens_per_s),
+        _NONE if efficiency is None else f"{efficiency} %",
+        _NONE if figure.tpot_median_ms is None else f"{figure.tpot_median_ms} ms",
+        _NONE if figure.ttft_median_ms is None else f"{_number(figure.ttft_median_ms)} ms",
+        f"{figure.label.removeprefix('published, ')}, {figure.shape.workload}",
+        _links(figure.dispute_ids),
+    )
+
+
+def _remarks(figure: Figure) -> Iterator[str]:
+    if figure.outcome:
+        yield f"{figure.outcome}."
+    if figure.note:
+        yield figure.note.strip()
+    if figure.also_published:
+        yield f"also published: {', '.join(figure.also_published)}."
+    if figure.details and not figure.id.startswith("cluster_ip_rerun."):
+        yield f"{_plain(figure.details)}."
+
+
+def _second_run() -> Iterator[str]:
+    yield from _heading("Latency, power and counters of the second run")
+    runs = [figures.published(f"cluster_ip_rerun.nodes-{nodes}") for nodes in (1, 2, 4)]
+    rows = [(key.replace("_", " "), *(_plain(run.details[key]) for run in runs)) for key in runs[0].details]
+    yield from _table(("reading", "1 node", "2 nodes", "4 nodes"), rows)
+    mfu = figures.published("cluster_ip_rerun.mfu")
+    rows = [(key.replace("_", " "), _plain(value)) for key, value in mfu.details.items()]
+    yield from _table(("vLLM's own accounting, per GPU", "value"), rows)
+
+
+def _shapes() -> Iterator[str]:
+    yield from _heading("Shapes they were measured on")
+    seen: dict[tuple[Any, ...], Figure] = {}
+    for figure in figures.all_figures():
+        shape = figure.shape
+        seen.setdefault((figure.label, tuple(shape.flags.items()), shape.workload, figure.left_open), figure)
+    for figure in seen.values():
+        shape = figure.shape
+        yield f"### Shape of `{figure.id}`"
+        yield ""
+        yield (
+            f"{shape.model}, {figure.label.removeprefix('published, ')}, {shape.machine_type} with "
+            f"{shape.gpus_per_replica} GPUs, workload {shape.workload}."
+        )
+        yield ""
+        options = [f"`{name}={_scalar(value)}`" for name, value in shape.flags.items()]
+        options += [f"`{name}={value}`" for name, value in shape.env.items()]
+        yield f"- Stated: {', '.join(options)}"
+        yield f"- Left open: {'; '.join(figure.left_open)}"
+        if not figure.shape_is_complete:
+            yield "- Never matched as proven: too much is left open."
+        yield ""
+
+
+def _workloads() -> Iterator[str]:
+    yield from _heading("Workloads")
+    rows = []
+    for name, workload in ledger.section("workloads", "workloads").items():
+        flags = " ".join(f"--{flag} {value}" for flag, value in workload["bench_0_18_1"].items())
+        lengths = (_lengths(workload["input_tokens"]), _lengths(workload["output_tokens"]))
+        rows.append(
+            (f"`{name}`", *lengths, f"`{flags}`", workload["note"].strip(), _links(workload.get("disputed", ())))
+        )
+    yield from _table(("name", "input tokens", "output tokens", "vLLM 0.18.1's flags", "note", "disputed"), rows)
+    users = ledger.load("users")
+    yield f"### Users and requests, {_links(users['disputed'])}"
+    yield ""
+    user_rows = [
+        (
+            str(row["replicas"]),
+            _number(row["concurrent_users"]),
+            f"about {row['requests_per_s']}",
+            _number(row["total_tokens_per_s"]),
+        )
+        for row in users["figures"].values()
+    ]
+    yield from _table(("nodes", "users at once", "requests/s", "total tok/s"), user_rows)
+
+
+def _memory_and_money() -> Iterator[str]:
+    yield from _heading("Memory, as the article has it")
+    rows = [
+        (row["title"], row["published"], _links(row.get("disputed", ())))
+        for row in ledger.section("memory", "values").values()
+    ]
+    yield from _table(("what", "published", "disputed"), rows)
+    yield from _heading("A million tokens, as the article has it")
+    content = ledger.load("economics")
+    own = content["self_hosted"]
+    first = (
+        f"self-hosted, {own['nodes']} nodes at ${own['usd_per_node_hour']} an hour",
+        f"${own['usd_per_million_tokens']:.2f}",
+        _links(own["disputed"]),
+    )
+    apis = content["apis_blended_usd_per_million_tokens"].values()
+    yield from _table(
+        ("what", "blended 2:1", "disputed"),
+        [first, *((f"{api['name']}, {api['provider']}", f"${api['usd']:.2f}", _NONE) for api in apis)],
+    )
+    yield content["note"].strip()
+    yield ""
+
+
+def _prices() -> Iterator[str]:
+    yield from _heading("Prices")
+    yield 'An unknown price is never counted as zero: bills say "at least".'
+    yield ""
+    rows = []
+    for key in ("capacity", "items", "machines"):
+        for id_, price in ledger.section("prices", key).items():
+            known = price["usd"] is not None
+            rows.append(
+                (
+                    f"`{key}.{id_}` {price['name']}",
+                    price["unit"],
+                    f"${price['usd']:g}" if known else "unknown",
+                    f"`{price['source']}`, {ledger.source(price['source']).date}" if known else _NONE,
+                    (price.get("note") if known else price["reason"]) or _NONE,
+                )
+            )
+    yield from _table(("price", "unit", "USD", "source, date", "note or reason"), rows)
+    yield "Left out of an hourly bill: " + "; ".join(ledger.load("prices")["excluded"]) + "."
+    yield ""
+
+
+def _equivalences() -> Iterator[str]:
+    yield from _heading("Differences that do not change a figure")
+    rows = []
+    for section, prefix in (("fields", ""), ("flags", "--"), ("env", "env ")):
+        for name, rule in ledger.section("equivalences", section).items():
+            values = (
+                "any value"
+                if rule.get("any")
+                else ", ".join("not set" if v is None else _scalar(v) for v in rule["either"])
+            )
+            rows.append((f"`{prefix}{name}`", values, rule["argument"].strip()))
+    yield from _table(("field", "among", "argument"), rows)
+
+
+def _disputes() -> Iterator[str]:
+    yield from _heading("Disputes and errata")
+    yield "Both values are kept. None is corrected in the data."
+    yield ""
+    affected: dict[str, list[str]] = {}
+    for figure in figures.all_figures():
+        for id_ in figure.dispute_ids:
+            affected.setdefault(id_, []).append(f"`{figure.id}`")
+    for id_ in ledger.section("disputes", "disputes"):
+        dispute = ledger.dispute(id_)
+        yield f"### {id_}"
+        yield ""
+        yield f"{dispute.subject[0].upper()}{dispute.subject[1:]}."
+        yield ""
+        for value in dispute.values:
+            yield f"- {value}"
+        yield ""
+        yield dispute.note
+        if id_ in affected:
+            yield ""
+            yield f"Figures: {', '.join(affected[id_])}."
+        yield ""
+
+
+def _heading(text: str) -> Iterator[str]:
+    yield f"## {text}"
+    yield ""
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(headers)} |"
+    yield f"|{' --- |' * len(headers)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '/') or _NONE for cell in row)} |"
+    yield ""
+
+
+def _links(ids: Sequence[str]) -> str:
+    return ", ".join(f"[{id_}](#{id_})" for id_ in ids) or _NONE
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:,}"
+
+
+def _lengths(tokens: Mapping[str, int]) -> str:
+    return f"{tokens['min']} to {tokens['max']}, mean {tokens['mean']}"
+
+
+def _scalar(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(key).replace('_', ' ')} {_plain(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return " / ".join(_plain(inner) for inner in value)
+    return _scalar(value)
+
+
+if __name__ == "__main__":
+    main()
