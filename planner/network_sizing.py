@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-# Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node and gives each
-# node a /26 of the pod range, twice as many addresses as pods.
+# Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node; 17 to 32 pods
+# take a /26 of the pod range, twice as many addresses as pods.
 AUTOPILOT_PODS_PER_NODE = 32
 AUTOPILOT_NODE_POD_PREFIX = 26
-# Source: VPC documentation: four addresses of every primary subnet range are reserved, and /29 is the smallest range.
+# Source: GKE documentation, table of subnet sizes: a /29 holds 4 nodes and a /23 holds 508, so four addresses of a
+# primary range are reserved, and /29 is the smallest listed.
 RESERVED_SUBNET_ADDRESSES = 4
 SMALLEST_SUBNET_PREFIX = 29
 # Assumed: nodes beside the A4 ones: Autopilot's system pods over three zones, monitoring, benchmark, weights writer,
@@ -17,13 +18,14 @@ SMALLEST_SUBNET_PREFIX = 29
 OTHER_NODES = 16
 # Assumed: Services of the fleet, of GKE's own add-ons, and headroom; far more than a fleet creates.
 SERVICES = 64
-# Source: Google Cloud load balancing documentation, proxy-only subnets: /23 recommended, /26 the smallest allowed.
+# Source: Google Cloud documentation, proxy-only subnets: /23 recommended, /26 the smallest allowed.
 PROXY_ONLY_RECOMMENDED_PREFIX = 23
 PROXY_ONLY_SMALLEST_PREFIX = 26
-# Source: Cloud NAT documentation: 64 ports per VM unless set; with dynamic allocation a power of two.
+# Assumed: recalled from the Cloud NAT documentation, not re-read: 64 ports a VM unless set, a power of two with dynamic
+# allocation, 65,536 at most.
 NAT_DEFAULT_PORTS_PER_VM = 64
 NAT_MOST_PORTS_PER_VM = 65_536
-# Source: Cloud NAT documentation: a port is reused for the same destination 120 s after its connection closed.
+# Assumed: recalled likewise: a port serves the same destination again 120 s after its connection closed.
 NAT_PORT_REUSE_S = 120
 
 

@@ -90,9 +90,15 @@ def _figure_row(figure: Figure) -> tuple[str, ...]:
         _NONE if efficiency is None else f"{efficiency} %",
         _NONE if figure.tpot_median_ms is None else f"{figure.tpot_median_ms} ms",
         _NONE if figure.ttft_median_ms is None else f"{_number(figure.ttft_median_ms)} ms",
-        f"{figure.label.removeprefix('published, ')}, {figure.shape.workload}",
+        _measured_on(figure),
         _links(figure.dispute_ids),
     )
+
+
+def _measured_on(figure: Figure) -> str:
+    workload = figure.shape.workload
+    words = "workload not stated" if workload == figures.NOT_STATED else workload
+    return f"{figure.label.removeprefix('published, ')}, {words}"
 
 
 def _remarks(figure: Figure) -> Iterator[str]:
@@ -201,7 +207,7 @@ def _prices() -> Iterator[str]:
                 (
                     f"`{key}.{id_}` {price['name']}",
                     price["unit"],
-                    f"${price['usd']:g}" if known else "unknown",
+                    _usd(price["usd"]) if known else "unknown",
                     f"`{price['source']}`, {ledger.source(price['source']).date}" if known else _NONE,
                     (price.get("note") if known else price["reason"]) or _NONE,
                 )
@@ -268,6 +274,10 @@ def _links(ids: Sequence[str]) -> str:
 
 def _number(value: float | None) -> str:
     return _NONE if value is None else f"{value:,}"
+
+
+def _usd(amount: float) -> str:
+    return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount}"
 
 
 def _lengths(tokens: Mapping[str, int]) -> str:
