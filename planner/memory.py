@@ -13,12 +13,9 @@ Measured: one H200, vLLM 0.20.2, 2026-11-21: WEIGHTS_AND_DRAFT_GIB, cache sizes,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 GIB = 2**30
 
-KvCacheDtype = Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"]
-SsmDtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 # Source: vLLM 0.18.1, attention kernels take blocks in multiples of 16 tokens.
 ATTENTION_BLOCK_MULTIPLE = 16
@@ -32,8 +29,11 @@ ENGINE_OVERHEAD_GIB = 4.8
 # Source: the article, 180 GB of HBM3e per B200. Assumed: decimal gigabytes, the lower reading.
 B200_MEMORY_GIB = 180e9 / GIB
 
-_KV_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
-_SSM_BYTES = {"auto": 4, "float32": 4, "float16": 2, "bfloat16": 2}
+# Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
+_KV_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2} | dict.fromkeys(
+    ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), 1
+)
+_SSM_BYTES = {"auto": 4, "float32": 4, "float16": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
