@@ -1,0 +1,38 @@
+"""How a pod asks Autopilot for a C4 machine: fast single threads for load clients and the endpoint picker."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_GKE: Final = "cloud.google.com"
+COMPUTE_CLASS: Final = "Performance"
+"""The compute class that has C4; its pods pay for the whole machine. Source: GKE docs, Performance compute class."""
+MACHINE_FAMILY: Final = "c4"
+
+
+def node_selector(machine_type: str) -> dict[str, str]:
+    """Selector for one machine type."""
+    return {
+        f"{_GKE}/compute-class": COMPUTE_CLASS,
+        f"{_GKE}/machine-family": MACHINE_FAMILY,
+        "node.kubernetes.io/instance-type": machine_type,
+    }
+
+
+def node_affinity() -> dict[str, Any]:
+    """The same by affinity, for a chart that knows no nodeSelector; any C4 size.
+
+    One term with two expressions: terms are alternatives, and the class alone may bring another family.
+    """
+    term = {
+        "matchExpressions": [
+            {"key": f"{_GKE}/compute-class", "operator": "In", "values": [COMPUTE_CLASS]},
+            {"key": f"{_GKE}/machine-family", "operator": "In", "values": [MACHINE_FAMILY]},
+        ]
+    }
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def toleration() -> dict[str, str]:
+    """Autopilot taints the nodes of a compute class. It also adds this by itself; written, it survives without that."""
+    return {"key": f"{_GKE}/compute-class", "operator": "Equal", "value": COMPUTE_CLASS, "effect": "NoSchedule"}

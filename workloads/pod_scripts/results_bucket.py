@@ -1,0 +1,116 @@
+"""The results bucket as seen from a pod: put an object, list objects. Plain HTTP, because the vLLM image has no gcloud."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+STORAGE_URL = "https://storage.googleapis.com"
+METADATA_URL = "http://metadata.google.internal"
+TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
+ATTEMPTS = 6
+LOG = logging.getLogger("results_bucket")
+
+
+class BucketError(Exception):
+    """The bucket cannot be used; the message says what was tried and what came back."""
+
+
+@dataclass
+class Bucket:
+    """One Cloud Storage bucket, reached with the pod's own identity (Workload Identity, no key file)."""
+
+    name: str
+    storage_url: str = STORAGE_URL
+    metadata_url: str = METADATA_URL
+    pause_seconds: float = 2.0
+    """Pause before the second attempt; doubles after every further one."""
+    _token: tuple[str, float] = field(default=("", 0.0), repr=False)
+
+    def put(self, object_name: str, content: bytes | Path) -> None:
+        """Store bytes or a file. Raises BucketError after six attempts."""
+        query = urllib.parse.urlencode({"uploadType": "media", "name": object_name})
+        url = f"{self.storage_url}/upload/storage/v1/b/{self.name}/o?{query}"
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+
+        def send() -> None:
+            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            if isinstance(content, bytes):
+                answer = self._call(url, data=content, headers=headers)
+            else:
+                with content.open("rb") as file:
+                    answer = self._call(url, data=file, headers=headers)
+            stored = int(answer.get("size", -1))
+            if stored != size:
+                raise BucketError(f"{object_name}: sent {size} bytes, the bucket has {stored}")
+
+        self._persist(f"put gs://{self.name}/{object_name}", send)
+
+    def created(self, prefix: str) -> dict[str, float]:
+        """Objects below a prefix, and when the bucket's own clock saw each, in epoch seconds."""
+        found: dict[str, float] = {}
+
+        def read() -> None:
+            query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken"}
+            while True:
+                url = f"{self.storage_url}/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}"
+                page = self._call(url)
+                for item in page.get("items", ()):
+                    moment = datetime.fromisoformat(item["timeCreated"].replace("Z", "+00:00"))
+                    found[item["name"]] = moment.timestamp()
+                if "nextPageToken" not in page:
+                    return
+                query["pageToken"] = page["nextPageToken"]
+
+        self._persist(f"list gs://{self.name}/{prefix}", read)
+        return found
+
+    def _call(self, url: str, data: Any = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._bearer()}", **(headers or {})}
+        request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - http(s) by construction
+        with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
+            answer: dict[str, Any] = json.load(response)
+            return answer
+
+    def _bearer(self) -> str:
+        token, expires = self._token
+        if time.time() >= expires:
+            request = urllib.request.Request(  # noqa: S310
+                f"{self.metadata_url}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"}
+            )
+            with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+                answer = json.load(response)
+            token = answer["access_token"]
+            # A minute early, so that no upload begins with a token about to end.
+            self._token = (token, time.time() + answer["expires_in"] - 60)
+        return token
+
+    def _persist(self, what: str, action: Callable[[], None]) -> None:
+        pause = self.pause_seconds
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return action()
+            except urllib.error.HTTPError as error:
+                said = error.read().decode(errors="replace")[:300]
+                # A refusal stays a refusal; only busy or broken servers are worth a second try.
+                if error.code < 500 and error.code not in (401, 408, 429):
+                    raise BucketError(f"{what}: HTTP {error.code}: {said}") from None
+                problem = f"HTTP {error.code}: {said}"
+                self._token = ("", 0.0)
+            except (OSError, BucketError) as error:
+                problem = str(error)
+            if attempt == ATTEMPTS:
+                raise BucketError(f"{what}: given up after {ATTEMPTS} attempts: {problem}")
+            LOG.warning("%s: %s; again in %.0f s", what, problem, pause)
+            time.sleep(pause)
+            pause *= 2
+        return None
