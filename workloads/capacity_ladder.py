@@ -1,0 +1,94 @@
+"""The ladder: a ComputeClass that asks for A4 nodes in one place after another until one has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.capacity import ACCELERATOR, GPUS_PER_NODE, LADDER_CLASS, MACHINE_TYPE, Ladder
+from settings.settings import Settings
+from workloads.names import labels
+
+RECYCLE_LEAD_SECONDS = 3600
+"""A flex-start node is replaced this long before its time is up: node start, weights and compilation took the article
+about 16 minutes, and there may be a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityLadderArgs:
+    """Arguments of `CapacityLadder`."""
+
+    settings: Settings
+
+
+class CapacityLadder(pulumi.ComponentResource):
+    """The cluster-wide ComputeClass of `capacity.mode: ladder`; server pods select it by name and nothing else."""
+
+    compute_class: k8s.apiextensions.CustomResource
+
+    def __init__(self, name: str, args: CapacityLadderArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:CapacityLadder", name, None, opts)
+        settings = args.settings
+        if not isinstance(settings.capacity, Ladder):
+            raise ValueError(f"capacity.mode is {settings.capacity.mode}; only `ladder` has a ComputeClass")
+        self.compute_class = k8s.apiextensions.CustomResource(
+            f"{name}-class",
+            api_version="cloud.google.com/v1",
+            kind="ComputeClass",
+            metadata={"name": LADDER_CLASS, "labels": labels(settings, settings.server.name)},
+            spec=compute_class_spec(settings, settings.capacity),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})
+
+
+def compute_class_spec(settings: Settings, ladder: Ladder) -> dict[str, Any]:
+    """Spec of the ComputeClass: the rungs in the order in which they are tried."""
+    return {
+        "description": "A4 nodes with eight B200: " + ", then ".join(rung_names(ladder)),
+        "nodePoolAutoCreation": {"enabled": True},
+        # The other choice hands out whatever machine there is, and the pods stay Pending beside it.
+        "whenUnsatisfiable": "DoNotScaleUp",
+        "priorities": _rungs(settings, ladder),
+    }
+
+
+def rung_names(ladder: Ladder) -> tuple[str, ...]:
+    """The rungs as words, first to last."""
+    return tuple(
+        word
+        for word, there in (
+            ("reservation", ladder.reservation is not None),
+            ("flex-start", ladder.flex_start_seconds is not None),
+            ("Spot", ladder.spot),
+        )
+        if there
+    )
+
+
+def _rungs(settings: Settings, ladder: Ladder) -> list[dict[str, Any]]:
+    zones = sorted(settings.zones)
+    machine: dict[str, Any] = {
+        "machineType": MACHINE_TYPE,
+        "gpu": {"type": ACCELERATOR, "count": GPUS_PER_NODE, "driverVersion": "latest"},
+    }
+    rungs: list[dict[str, Any]] = []
+    if ladder.reservation is not None:
+        reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
+        if ladder.reservation.project is not None:
+            reservation["project"] = ladder.reservation.project
+        # A specific reservation brings its zones itself: with `location.zones` beside it the class is refused.
+        rungs.append({**machine, "reservations": {"affinity": "Specific", "specific": [reservation]}})
+    # The weights are in these zones only.
+    elsewhere = {**machine, "location": {"zones": zones, "locationPolicy": "ANY"}}
+    if ladder.flex_start_seconds is not None:
+        flex: dict[str, Any] = {"enabled": True}
+        if ladder.flex_start_seconds > 2 * RECYCLE_LEAD_SECONDS:
+            flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
+        rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
+    if ladder.spot:
+        rungs.append({**elsewhere, "spot": True})
+    return rungs

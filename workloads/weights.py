@@ -1,0 +1,377 @@
+"""The weights as an immutable release: one download, one disk image, one read-only volume that every replica mounts.
+
+The order is the safety: the image is taken only after the Job has ended, because an image of a disk that is still
+written holds half a file system; and the readers' claim exists only after the image is ready.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from planner.hyperdisk import throughput_floor_mibps
+from settings.settings import Settings
+from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
+from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
+
+MOUNT_PATH = "/weights"
+"""Where writer and servers mount the volume; the model is in the folder of its own name below."""
+HUB = "https://huggingface.co"
+
+WRITER_IMAGE = "alpine/git:v2.49.1@sha256:c0280cf9572316299b08544065d3bf35db65043d5e3963982ec50647d2746e26"
+"""Git and Git LFS, for Arm and x86. Source: Docker Hub, alpine/git."""
+DRIVER = "pd.csi.storage.gke.io"
+ZONE_KEY = "topology.gke.io/zone"
+"""The driver's own key; nodes carry topology.kubernetes.io/zone, volumes this one."""
+READ_AHEAD_KB = 4096
+"""Weights are read front to back. Source: GKE docs and samples for Hyperdisk ML."""
+NONROOT = 65532
+"""User and group of the writer; no file of its image belongs to it."""
+
+SLOWEST_DOWNLOAD_MB_PER_S = 25
+# Assumed: a quarter of what one C4A pod usually gets through Cloud NAT; it only sizes the timeout.
+STARTUP_MINUTES = 30
+# Assumed: a C4A node, the image pull and a busy day.
+STORAGE_TIMEOUT = "60m"
+"""Image and volume creation. Source: GKE docs saw about 3 minutes for 100 GB; a 64 TiB volume takes far longer."""
+
+_SCRIPT = "weights_download.sh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsMount:
+    """What a server needs to know of the weights' volume."""
+
+    claim_name: str
+    mount_path: str
+    model_path: str
+    """The folder to hand to vLLM as its model."""
+    depends_on: tuple[pulumi.Resource, ...]
+    """What must be there before a pod can mount the claim."""
+
+    def volume(self, name: str = "weights") -> dict[str, Any]:
+        """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
+        return {"name": name, "persistentVolumeClaim": {"claimName": self.claim_name, "readOnly": True}}
+
+    def volume_mount(self, name: str = "weights") -> dict[str, Any]:
+        """The container's mount of that volume."""
+        return {"name": name, "mountPath": self.mount_path, "readOnly": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseNames:
+    """Names of the objects of one release. Everything that cannot change on an existing disk is part of the name, so a
+    change makes a new volume beside the old one, and the old one goes when nothing mounts it any more."""
+
+    release: str
+    """Model and short revision; also the family of the disk image."""
+    volume: str
+    writer: str
+    reader: str
+    writer_class: str
+    reader_class: str
+    image_class: str
+
+
+def release_names(settings: Settings) -> ReleaseNames:
+    """The names of this stack's release."""
+    model, weights = settings.serving.model, settings.weights
+    # 36 characters: with revision and size, a Job's pods still fit into 63.
+    slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
+    release = f"weights-{slug}-{model.revision[:7]}"
+    volume = f"{release}-{weights.size_gib}gib"
+    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in settings.zones))
+    # Classes belong to the cluster, not to a namespace: another stack on the same cluster has its own.
+    space = settings.namespace
+    return ReleaseNames(
+        release=release,
+        volume=volume,
+        writer=f"{volume}-writer",
+        reader=f"{volume}-{weights.throughput_mibps}mibps-{zones}",
+        writer_class=f"{space}-weights-writer-{writer_throughput_mibps(settings)}mibps",
+        reader_class=f"{space}-weights-{weights.throughput_mibps}mibps-{zones}",
+        image_class=f"{space}-{release}",
+    )
+
+
+def model_path(settings: Settings) -> str:
+    """The model's folder as pods see it."""
+    return f"{MOUNT_PATH}/{settings.serving.model.id}"
+
+
+def writer_throughput_mibps(settings: Settings) -> int:
+    """Throughput of the volume while it is written: the least there is. The network is slower, and it is billed."""
+    return math.ceil(throughput_floor_mibps(settings.weights.size_gib))
+
+
+def download_minutes(settings: Settings) -> int:
+    """Minutes after which the download counts as failed: start-up and a slow line."""
+    return STARTUP_MINUTES + math.ceil(settings.serving.model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsArgs:
+    """Arguments of `Weights`."""
+
+    settings: Settings
+    namespace: pulumi.Input[str]
+    image_prefix: pulumi.Input[str]
+    """The registry's `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, in front of a Docker Hub image's name."""
+    hf_token: pulumi.Output[str] | None = None
+    """The secret `hfToken`, where the stack has one."""
+
+
+class Weights(pulumi.ComponentResource):
+    """The weights of one stack. With `weights.source: huggingface` there is no volume: each replica downloads."""
+
+    mount: WeightsMount | None
+    """How a server mounts the weights; None where it downloads for itself."""
+
+    def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
+        settings = args.settings
+        token: list[pulumi.Resource] = []
+        if needs_token(settings):
+            store = HfToken(
+                f"{name}-token",
+                HfTokenArgs(settings=settings, namespace=args.namespace, hf_token=args.hf_token),
+                pulumi.ResourceOptions(parent=self),
+            )
+            token.append(store.store)
+        self.mount = self._release(name, args, token) if settings.weights.source == "hyperdisk" else None
+        self.register_outputs({})
+
+    def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+        settings = args.settings
+        names = release_names(settings)
+
+        def metadata(object_name: str, **annotations: str) -> dict[str, Any]:
+            common = {"name": object_name, "namespace": args.namespace, "labels": labels(settings, WRITER_APP)}
+            return {**common, "annotations": dict(annotations)} if annotations else common
+
+        def cluster_wide(object_name: str) -> dict[str, Any]:
+            return {"name": object_name, "labels": labels(settings, WRITER_APP)}
+
+        def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
+            timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
+            return pulumi.ResourceOptions(parent=self, depends_on=list(needs), custom_timeouts=timeouts)
+
+        writer_class = k8s.storage.v1.StorageClass(
+            f"{name}-writer-class",
+            metadata=cluster_wide(names.writer_class),
+            **writer_class_fields(settings),
+            opts=options(),
+        )
+        script = k8s.core.v1.ConfigMap(
+            f"{name}-script",
+            metadata=metadata("weights-download"),
+            data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
+            opts=options(),
+        )
+        # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
+        # changed) must not take the claim, and with it the weights, along.
+        writer = k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-writer",
+            metadata=metadata(names.writer),
+            spec=claim_spec("ReadWriteOnce", names.writer_class, settings.weights.size_gib),
+            opts=options(writer_class),
+        )
+        download = k8s.batch.v1.Job(
+            f"{name}-download",
+            # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
+            metadata=metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
+            spec=download_job_spec(settings, names, pulumi.Output.concat(args.image_prefix, "/", WRITER_IMAGE)),
+            opts=options(writer, script, *token, timeout=f"{download_minutes(settings)}m"),
+        )
+        # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
+        image_class = pulumi.CustomResource(
+            "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass",
+            f"{name}-image-class",
+            {
+                "apiVersion": "snapshot.storage.k8s.io/v1",
+                "kind": "VolumeSnapshotClass",
+                "metadata": cluster_wide(names.image_class),
+                **image_class_fields(settings, names),
+            },
+            options(),
+        )
+        image = k8s.apiextensions.CustomResource(
+            f"{name}-image",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshot",
+            metadata=metadata(names.volume, **{"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}),
+            spec={
+                "volumeSnapshotClassName": names.image_class,
+                "source": {"persistentVolumeClaimName": names.writer},
+            },
+            opts=options(download, image_class, timeout=STORAGE_TIMEOUT),
+        )
+        reader_class = k8s.storage.v1.StorageClass(
+            f"{name}-reader-class",
+            metadata=cluster_wide(names.reader_class),
+            **reader_class_fields(settings),
+            opts=options(),
+        )
+        reader = k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-reader",
+            metadata=metadata(names.reader),
+            spec={
+                **claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib),
+                "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume},
+            },
+            opts=options(image, reader_class, timeout=STORAGE_TIMEOUT),
+        )
+        return WeightsMount(
+            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(settings), depends_on=(reader,)
+        )
+
+
+def _disk_labels(settings: Settings) -> dict[str, str]:
+    return {"labels": ",".join(f"{key}={value}" for key, value in sorted(settings.labels.items()))} if settings.labels else {}
+
+
+def writer_class_fields(settings: Settings) -> dict[str, Any]:
+    """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
+    at least, so it need not be a zone of the servers."""
+    return {
+        "provisioner": DRIVER,
+        "parameters": {
+            "type": "hyperdisk-ml",
+            "provisioned-throughput-on-create": f"{writer_throughput_mibps(settings)}Mi",
+            **_disk_labels(settings),
+        },
+        "volume_binding_mode": "WaitForFirstConsumer",
+        "allow_volume_expansion": False,
+        "reclaim_policy": "Delete",
+    }
+
+
+def reader_class_fields(settings: Settings) -> dict[str, Any]:
+    """The class of the volume that servers mount: made at once in the stack's zones, so that no GPU node waits for it,
+    and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them."""
+    several = {"enable-multi-zone-provisioning": "true"} if len(settings.zones) > 1 else {}
+    return {
+        "provisioner": DRIVER,
+        "parameters": {
+            "type": "hyperdisk-ml",
+            "provisioned-throughput-on-create": f"{settings.weights.throughput_mibps}Mi",
+            **several,
+            **_disk_labels(settings),
+        },
+        "volume_binding_mode": "Immediate",
+        "allowed_topologies": [{"matchLabelExpressions": [{"key": ZONE_KEY, "values": sorted(settings.zones)}]}],
+        "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
+        "allow_volume_expansion": False,
+        "reclaim_policy": "Delete",
+    }
+
+
+def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any]:
+    """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
+
+    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
+    """
+    return {
+        "driver": DRIVER,
+        "deletionPolicy": "Retain",
+        "parameters": {
+            "snapshot-type": "images",
+            "image-family": names.release,
+            "storage-locations": settings.region,
+        },
+    }
+
+
+def claim_spec(access_mode: str, storage_class: str, size_gib: int) -> dict[str, Any]:
+    """Spec of a claim on a file system of this size."""
+    return {
+        "accessModes": [access_mode],
+        "storageClassName": storage_class,
+        "volumeMode": "Filesystem",
+        "resources": {"requests": {"storage": f"{size_gib}Gi"}},
+    }
+
+
+def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Input[str]) -> dict[str, Any]:
+    """Spec of the Job that writes the release onto the writer's claim."""
+    writer, model = settings.weights.writer, settings.serving.model
+    size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
+    environment = {
+        "MODEL_ID": model.id,
+        "REVISION": model.revision,
+        "REMOTE": HUB,
+        "TARGET": MOUNT_PATH,
+        "HOME": "/tmp",  # noqa: S108 - a volume of the pod's own
+    }
+    token = token_volume(settings)
+    if token is not None:
+        environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
+    container = {
+        "name": "download",
+        "image": image,
+        "command": ["sh", f"/scripts/{_SCRIPT}"],
+        "env": [{"name": key, "value": value} for key, value in environment.items()],
+        "resources": {"requests": size, "limits": size},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "weights", "mountPath": MOUNT_PATH},
+            {"name": "script", "mountPath": "/scripts", "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - as above
+            *([token_mount()] if token is not None else []),
+        ],
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "serviceAccountName": WRITER_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
+        # land on Autopilot's general Arm nodes, which cannot attach it.
+        "nodeSelector": {
+            "cloud.google.com/compute-class": "Performance",
+            "cloud.google.com/machine-family": writer.machine_family,
+            "kubernetes.io/arch": "arm64",
+        },
+        "tolerations": [
+            {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
+        ],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": NONROOT,
+            "runAsGroup": NONROOT,
+            "fsGroup": NONROOT,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [
+            # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
+            {"name": "weights", "persistentVolumeClaim": {"claimName": names.writer}},
+            {"name": "script", "configMap": {"name": "weights-download"}},
+            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+            *([token] if token is not None else []),
+        ],
+    }
+    return {
+        "backoffLimit": 6,
+        "activeDeadlineSeconds": download_minutes(settings) * 60,
+        "podFailurePolicy": {
+            "rules": [
+                # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
+                {"action": "FailJob", "onExitCodes": {"containerName": "download", "operator": "In", "values": [64]}},
+                # A node that was taken away is nobody's failure.
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": {"metadata": {"labels": labels(settings, WRITER_APP)}, "spec": pod},
+    }
