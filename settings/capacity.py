@@ -101,6 +101,8 @@ class Reservation(_Mode):
     """Name of an existing reservation with specificReservationRequired, in the zone of this stack."""
     project: str | None = None
     """The project that owns the reservation, when it is shared with this one. Default: the stack's project."""
+    nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """A4 machines that the reservation holds; all are paid for, used or not. Default: server.replicas."""
     blocks: tuple[str, ...] = ()
     """Blocks of a dense reservation to stay within. Default: any."""
     commitment: Literal["none", "cud-1y"] = "none"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from settings.capacity import GPUS_PER_NODE, Calendar, Ladder
+from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
 from settings.problems import Problem
 from settings.section import NAMESPACE
 
@@ -237,6 +237,15 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             allowed="two rungs or more of reservation, flexStartSeconds, spot",
             why="a ladder with one rung is that rung with an extra object to break",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
+        )
+    if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.replicas:
+        yield Problem(
+            id="reservation-too-small",
+            path=_key("capacity.nodes"),
+            value=capacity.nodes,
+            allowed=f"{settings.replicas} or more (server.replicas)",
+            why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
+            write=f"nodes: {settings.replicas} and a reservation of that size, or server: {{replicas: {capacity.nodes}}}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         yield from _calendar(settings, capacity)

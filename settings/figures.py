@@ -102,7 +102,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     if isinstance(capacity, Calendar) and capacity.create is not None:
         committed = capacity.create.nodes
     elif isinstance(capacity, Reservation):
-        committed = settings.replicas
+        committed = capacity.nodes or settings.replicas
     return cost.FleetShape(
         nodes=settings.replicas,
         capacity=settings.placement.price_key,

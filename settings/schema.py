@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from settings.docstrings import field_docs
 from settings.engine import Engine
 from settings.load import KEYS, SECRET_KEYS
-from settings.profiles import PROFILES
+from settings.profiles import NAMES
 from settings.section import NAMESPACE, Section
 from settings.settings import Settings
 
@@ -39,7 +39,7 @@ def stack_file_schema() -> dict[str, Any]:
             _document(definitions[model.__name__], model)
     settings = definitions.pop("Settings")
     server = definitions["Server"]["properties"]
-    server["profile"]["enum"] = list(PROFILES)
+    server["profile"]["enum"] = list(NAMES)
     server["engine"] = {"$ref": "#/$defs/Engine", "description": server["engine"]["description"]}
     fields = settings["properties"]
     config = {key: fields[name] for name, key in _PROVIDER_KEYS.items()}

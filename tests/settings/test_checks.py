@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from settings.figures import figures
 from settings.load import check
 from settings.problems import Problem
 from tests.support.settings import make_settings
@@ -135,3 +136,16 @@ def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
 
 def test_engines_that_leave_gpus_idle_are_refused() -> None:
     assert "partial-node" in refused(server={"replicas": 1, "engine": {"dataParallelSize": 4}})
+
+
+def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
+    reservation = {"mode": "reservation", "name": "cal", "nodes": 8}
+    assert "reservation-too-small" in refused(capacity=reservation, server={"replicas": 12})
+    assert refused(capacity=reservation, server={"replicas": 8}) == set()
+
+
+def test_a_paused_reservation_is_still_paid_for() -> None:
+    settings = make_settings(
+        capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y"}, server={"replicas": 0}
+    )
+    assert figures(settings).bill.residual_usd_per_hour > 12 * 88.93
