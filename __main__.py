@@ -39,7 +39,14 @@ namespace = Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)
 if settings.placement.compute_class is not None:
     CapacityLadder("ladder", CapacityLadderArgs(settings=settings), on_cluster)
 weights = Weights(
-    "weights", WeightsArgs(settings=settings, namespace=namespace.name, hf_token=secrets.hf_token), on_cluster
+    "weights",
+    WeightsArgs(
+        settings=settings,
+        namespace=namespace.name,
+        image_prefix=platform.outputs.image_prefix,
+        hf_token=secrets.hf_token,
+    ),
+    on_cluster,
 )
 server = Server(
     "server",
