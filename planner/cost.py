@@ -28,11 +28,13 @@ class WeightsShape:
     size_gib: int
     throughput_mibps: int
     copies: int = 1
-    """Volumes, one per zone."""
+    """Volumes that servers read, one per zone."""
+    writer_throughput_mibps: int = 0
+    """Throughput of the volume that the download was written to, of the same size; 0 where there is none."""
     image_gib: int = 0
     """GiB of the disk image the volumes are made from; 0 where there is none."""
-    retained: bool = True
-    """Whether volumes and image outlive the stack."""
+    image_retained: bool = True
+    """Whether the image outlives the stack. The volumes go with their claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +208,12 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
 
 
 def _weights_items(weights: WeightsShape) -> Iterator[LineItem]:
-    retained = weights.retained
-    yield _item("hyperdisk-ml-capacity", weights.size_gib * weights.copies, stays=True, retained=retained)
-    yield _item("hyperdisk-ml-throughput", weights.throughput_mibps * weights.copies, stays=True, retained=retained)
+    volumes = weights.copies + (1 if weights.writer_throughput_mibps else 0)
+    throughput_mibps = weights.throughput_mibps * weights.copies + weights.writer_throughput_mibps
+    yield _item("hyperdisk-ml-capacity", weights.size_gib * volumes, stays=True)
+    yield _item("hyperdisk-ml-throughput", throughput_mibps, stays=True)
     if weights.image_gib:
-        yield _item("disk-image", weights.image_gib, stays=True, retained=retained)
+        yield _item("disk-image", weights.image_gib, stays=True, retained=weights.image_retained)
 
 
 def _item(id_: str, quantity: float, *, stays: bool, retained: bool = False) -> LineItem:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner import cost
 from planner import figures as published
+from planner.hyperdisk import throughput_floor_mibps
 from settings.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
             size_gib=settings.weights.size_gib,
             throughput_mibps=settings.weights.throughput_mibps,
             copies=len(settings.zones),
+            writer_throughput_mibps=ceil(throughput_floor_mibps(settings.weights.size_gib)),
             image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30),
         )
         if hyperdisk

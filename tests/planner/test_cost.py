@@ -131,17 +131,19 @@ def test_a_month_is_730_hours() -> None:
     assert bucket.usd_per_hour == pytest.approx(5 * 0.02 / 730)
 
 
-def test_what_destroy_leaves_is_the_retained_weights_and_bucket() -> None:
+def test_what_destroy_leaves_is_the_image_of_the_weights_and_the_bucket() -> None:
     left = bill(FULL)
-    assert [item.id for item in left.after_destroy_items] == [
-        "hyperdisk-ml-capacity",
-        "hyperdisk-ml-throughput",
-        "disk-image",
-        "bucket",
-    ]
+    assert [item.id for item in left.after_destroy_items] == ["disk-image", "bucket"]
     assert left.after_destroy_usd_per_month == pytest.approx(0.10)
-    nothing = bill(replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, retained=False)))
+    nothing = bill(replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, image_gib=64, image_retained=False)))
     assert nothing.after_destroy_items == ()
+
+
+def test_the_volume_that_was_written_is_paid_for_beside_those_that_are_read() -> None:
+    shape = WeightsShape(size_gib=100, throughput_mibps=4800, copies=2, writer_throughput_mibps=400)
+    items = bill(replace(SPOT, weights=shape))
+    assert line(items, "hyperdisk-ml-capacity").quantity == 300
+    assert line(items, "hyperdisk-ml-throughput").quantity == 10_000
 
 
 def test_the_bill_says_what_it_leaves_out() -> None:
@@ -184,7 +186,8 @@ fleets = st.builds(
         throughput_mibps=st.integers(400, 100_000),
         copies=st.integers(1, 3),
         image_gib=st.integers(0, 65_536),
-        retained=st.booleans(),
+        image_retained=st.booleans(),
+        writer_throughput_mibps=st.integers(0, 10_000),
     ),
     benchmark_machine_type=st.none() | st.sampled_from(["c4-standard-16", "c4-highcpu-2"]),
     epp_vcpus=st.integers(0, 64),
