@@ -92,7 +92,7 @@ class SharedPlatformArgs:
 
 
 class SharedPlatform(pulumi.ComponentResource):
-    """Another stack's cluster. Nothing of it is changed or owned here; APIs that only this stack needs are enabled."""
+    """Another stack's cluster. Nothing of it is changed or owned here; what only this stack needs (APIs, a budget) is made."""
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
@@ -106,6 +106,14 @@ class SharedPlatform(pulumi.ComponentResource):
         self.services = Services(f"{name}-services", ServicesArgs(settings=args.settings), child)
         reference = pulumi.StackReference(f"{name}-stack", stack_name=args.stack, opts=child)
         self.outputs = PlatformOutputs.from_reference(reference, args.stack, args.settings)
+        if args.settings.budget is not None:
+            Budget(
+                f"{name}-budget",
+                BudgetArgs(
+                    settings=args.settings, budget=args.settings.budget, project_number=self.outputs.project_number
+                ),
+                _after(self, self.services),
+            )
         self.kubernetes = k8s.Provider(
             f"{name}-kubernetes", kubeconfig=self.outputs.kubeconfig, opts=_after(self, self.services)
         )

@@ -83,6 +83,13 @@ def accept(stack: str, given: object, settings: Settings) -> Mapping[str, str]:
             why=f"stack {stack} lacks {', '.join(missing)}: an older version of this program brought it up",
             write=f"pulumi up --stack {stack}, then this stack again",
         )
+    if given["project"] != settings.project:
+        raise _refusal(
+            settings,
+            allowed=f"gcp:project {given['project']}, where the cluster of {stack} is",
+            why=f"this stack says {settings.project}; secrets and reservations of one project do not serve the other's pods",
+            write=f"gcp:project: {given['project']}",
+        )
     if given["region"] != settings.region:
         raise _refusal(
             settings,

@@ -35,7 +35,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         needed.add("networkservices.googleapis.com")
     if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
         needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
-    if settings.owns_platform and settings.budget is not None:
+    if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
     return tuple(sorted(needed))
 

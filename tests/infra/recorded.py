@@ -1,0 +1,91 @@
+"""Google Cloud components as the recorder sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from infra.capacity import CalendarReservation, CalendarReservationArgs
+from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedPlatformArgs
+from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
+from preview.recorder import Mode, RecordedResource, Recording, StackOutputs, record
+from settings.capacity import Calendar
+from tests.support.settings import make_config, make_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE_STACK = "acme/vllm-fleet/base"
+GATEWAY = {"enabled": True}
+BENCHMARK = {"enabled": True}
+BUDGET = {"billingAccount": "01ABCD-234567-89EFAB", "usdPerMonth": 50_000}
+
+
+def program_of(stack: str, **sections: Any) -> Callable[[], None]:
+    """The Google Cloud half of the program."""
+
+    def program() -> None:
+        settings = make_settings(stack, **sections)
+        platform: OwnPlatform | SharedPlatform
+        if settings.platform.stack is None:
+            platform = OwnPlatform("platform", OwnPlatformArgs(settings=settings))
+        else:
+            platform = SharedPlatform("platform", SharedPlatformArgs(settings=settings, stack=settings.platform.stack))
+        after = pulumi.ResourceOptions(depends_on=[platform.services])
+        WorkloadAccess("access", WorkloadAccessArgs(settings=settings, platform=platform.outputs), after)
+        if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
+            CalendarReservation(
+                "calendar", CalendarReservationArgs(settings=settings, request=settings.capacity.create), after
+            )
+        pulumi.export("platform", platform.outputs.export())
+        pulumi.export("kubeconfig", platform.outputs.kubeconfig)
+
+    return program
+
+
+def recorded(
+    mode: Mode = "known", *, stack: str = "test", base: Mapping[str, Any] | None = None, **sections: Any
+) -> Recording:
+    """The Google Cloud half of a stack; `base` is what the stack of `platform.stack` has put out."""
+    return record(
+        ROOT,
+        project="vllm-fleet",
+        stack=stack,
+        config=make_config(**sections),
+        mode=mode,
+        stack_outputs=lambda _: StackOutputs(values=base, source="this test"),
+        program=program_of(stack, **sections),
+    )
+
+
+def only(recording: Recording, type_: str) -> RecordedResource:
+    """The one resource whose type ends so."""
+    found = all_of(recording, type_)
+    assert len(found) == 1, [one.urn for one in found]
+    return found[0]
+
+
+def all_of(recording: Recording, type_: str) -> list[RecordedResource]:
+    """Every resource whose type ends so."""
+    return [one for one in recording.resources if one.type.endswith(type_)]
+
+
+def named(recording: Recording, name: str) -> RecordedResource:
+    """The resource of this logical name."""
+    (found,) = [one for one in recording.resources if one.name == name]
+    return found
+
+
+def goes_before(recording: Recording, first: str, second: str) -> bool:
+    """Whether `first` needs `second`, so that destroy removes it before."""
+    from preview.recording import needs_of
+
+    seen: set[str] = set()
+    todo = [named(recording, first).urn]
+    while todo:
+        urn = todo.pop()
+        if urn not in seen and urn in recording.by_urn:
+            seen.add(urn)
+            todo += needs_of(recording.by_urn[urn])
+    return named(recording, second).urn in seen

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.cluster import METRIC_COMPONENTS
+from preview.recorder import Secret
+from tests.infra.recorded import named, only, recorded
+
+OFFICE = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
+
+REFUSED_BY_AUTOPILOT = {
+    "initialNodeCount",
+    "nodeConfig",
+    "nodePools",
+    "nodePoolDefaults",
+    "nodeVersion",
+    "networkPolicy",
+    "removeDefaultNodePool",
+    "enableIntranodeVisibility",
+    "enableShieldedNodes",
+    "enableTpu",
+    "enableKubernetesAlpha",
+    "enableLegacyAbac",
+    "defaultMaxPodsPerNode",
+    "datapathProvider",
+    "networkingMode",
+    "clusterIpv4Cidr",
+    "addonsConfig",
+    "verticalPodAutoscaling",
+    "podSecurityPolicyConfig",
+}
+
+
+def _cluster(**sections: Any) -> dict[str, Any]:
+    return dict(only(recorded(**sections), "container/cluster:Cluster").inputs)
+
+
+def test_the_cluster_is_the_articles_by_default() -> None:
+    cluster = _cluster()
+    assert cluster["name"] == "vllm-inference-cluster"
+    assert cluster["location"] == "europe-west4"
+    assert cluster["enableAutopilot"] is True
+    assert cluster["releaseChannel"] == {"channel": "RAPID"}
+
+
+def test_nothing_is_given_that_autopilot_refuses() -> None:
+    for sections in ({}, {"cluster": OFFICE}):
+        cluster = _cluster(**sections)
+        assert cluster.keys() & REFUSED_BY_AUTOPILOT == set()
+        assert cluster["clusterAutoscaling"].keys() == {"autoProvisioningDefaults"}
+
+
+def test_nodes_are_private_and_run_as_their_own_service_account() -> None:
+    cluster = _cluster()
+    assert cluster["privateClusterConfig"]["enablePrivateNodes"] is True
+    assert cluster["clusterAutoscaling"]["autoProvisioningDefaults"] == {
+        "serviceAccount": "test-vllm-nodes@fleet-tests.iam.gserviceaccount.com",
+        "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"],
+    }
+
+
+def test_the_control_plane_has_a_dns_door_and_no_ip_door_by_default() -> None:
+    cluster = _cluster()
+    assert cluster["controlPlaneEndpointsConfig"] == {
+        "dnsEndpointConfig": {"allowExternalTraffic": True},
+        "ipEndpointsConfig": {"enabled": False},
+    }
+    assert "masterAuthorizedNetworksConfig" not in cluster
+
+
+def test_an_ip_door_opens_to_the_named_networks_alone() -> None:
+    cluster = _cluster(cluster=OFFICE)
+    assert cluster["controlPlaneEndpointsConfig"]["ipEndpointsConfig"] == {"enabled": True}
+    assert cluster["controlPlaneEndpointsConfig"]["dnsEndpointConfig"] == {"allowExternalTraffic": True}
+    assert cluster["masterAuthorizedNetworksConfig"] == {
+        "gcpPublicCidrsAccessEnabled": False,
+        "cidrBlocks": [{"cidrBlock": "203.0.113.0/24", "displayName": "office"}],
+    }
+
+
+def test_an_ip_door_without_networks_lets_nobody_in_rather_than_everybody() -> None:
+    cluster = _cluster(cluster={"ipEndpoint": {"enabled": True}})
+    assert cluster["masterAuthorizedNetworksConfig"]["cidrBlocks"] == []
+
+
+def test_every_metric_package_is_on_and_nothing_is_scraped_twice() -> None:
+    monitoring = _cluster()["monitoringConfig"]
+    assert monitoring["enableComponents"] == list(METRIC_COMPONENTS)
+    assert {"SYSTEM_COMPONENTS", "DCGM", "CADVISOR", "KUBELET"} <= set(monitoring["enableComponents"])
+    assert monitoring["managedPrometheus"] == {"enabled": True, "autoMonitoringConfig": {"scope": "NONE"}}
+
+
+def test_the_add_ons_that_the_fleet_uses_are_on() -> None:
+    cluster = _cluster()
+    assert cluster["gatewayApiConfig"] == {"channel": "CHANNEL_STANDARD"}
+    assert cluster["secretManagerConfig"] == {"enabled": True}
+    assert cluster["costManagementConfig"] == {"enabled": True}
+    assert cluster["workloadIdentityConfig"] == {"workloadPool": "fleet-tests.svc.id.goog"}
+    assert cluster["loggingConfig"] == {"enableComponents": ["SYSTEM_COMPONENTS", "WORKLOADS"]}
+    assert cluster["resourceLabels"] == {"app": "vllm-fleet", "stack": "test"}
+
+
+def test_upgrades_keep_to_the_maintenance_window() -> None:
+    window = {"startTime": "2026-02-01T00:00:00Z", "endTime": "2026-02-01T12:00:00Z", "recurrence": "FREQ=DAILY"}
+    assert _cluster(cluster={"maintenance": window})["maintenancePolicy"] == {"recurringWindow": window}
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_deletion_protection_is_one_switch_for_both_locks(protected: bool) -> None:
+    cluster = only(recorded(cluster={"deletionProtection": protected}), "container/cluster:Cluster")
+    assert cluster.inputs["deletionProtection"] is protected
+    assert cluster.protect is protected
+
+
+def test_the_cluster_gets_an_hour_not_ten_minutes() -> None:
+    cluster = only(recorded(), "container/cluster:Cluster")
+    assert cluster.custom_timeouts == {"create": "60m", "update": "60m", "delete": "60m"}
+
+
+@pytest.mark.parametrize("cluster", [{}, OFFICE])
+def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credential(cluster: dict[str, Any]) -> None:
+    recording = recorded(cluster=cluster)
+    secret = recording.outputs["kubeconfig"]
+    assert isinstance(secret, Secret)
+    config = json.loads(secret.value)
+    (entry,) = config["clusters"]
+    # No certificate authority: the DNS endpoint's certificate is publicly trusted, the cluster's own is not its issuer.
+    assert entry["cluster"].keys() == {"server"}
+    assert entry["cluster"]["server"].startswith("https://gke-")
+    assert entry["cluster"]["server"].endswith(".europe-west4.gke.goog")
+    (user,) = config["users"]
+    assert user["user"].keys() == {"exec"}
+    assert user["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
+    assert config["current-context"] == "gke_fleet-tests_europe-west4_vllm-inference-cluster"
+    assert config["current-context"] == config["contexts"][0]["name"] == entry["name"] == user["name"]
+
+
+def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:
+    recording = recorded("preview")
+    assert repr(recording.outputs["kubeconfig"]) == "[secret]"
+    assert repr(recording.outputs["kubeconfig"].value) == "[unknown]"
+    assert repr(named(recording, "platform-kubernetes").inputs["kubeconfig"].value) == "[unknown]"

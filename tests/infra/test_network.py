@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from tests.infra.recorded import GATEWAY, all_of, named, only, recorded
+
+RANGES = {
+    "nodeCidr": "10.1.0.0/20",
+    "podCidr": "10.96.0.0/14",
+    "serviceCidr": "10.40.0.0/20",
+    "proxyOnly": {"cidr": "10.9.0.0/24"},
+    "nat": {"minPortsPerVm": 2048, "maxPortsPerVm": 4096},
+}
+
+
+def test_the_vpc_makes_no_subnets_by_itself() -> None:
+    vpc = only(recorded(), "compute/network:Network")
+    assert vpc.inputs["autoCreateSubnetworks"] is False
+    assert vpc.inputs["name"] == "test-vllm"
+
+
+def test_the_node_subnet_carries_the_stack_files_ranges_and_reaches_googles_apis_privately() -> None:
+    nodes = named(recorded(network=RANGES), "platform-network-nodes").inputs
+    assert nodes["ipCidrRange"] == "10.1.0.0/20"
+    assert nodes["secondaryIpRanges"] == [
+        {"rangeName": "pods", "ipCidrRange": "10.96.0.0/14"},
+        {"rangeName": "services", "ipCidrRange": "10.40.0.0/20"},
+    ]
+    assert nodes["privateIpGoogleAccess"] is True
+    assert "purpose" not in nodes
+
+
+def test_nat_serves_the_node_subnet_alone_with_ports_that_grow_and_errors_logged() -> None:
+    nat = only(recorded(network=RANGES), "routerNat:RouterNat").inputs
+    assert nat["enableDynamicPortAllocation"] is True
+    assert (nat["minPortsPerVm"], nat["maxPortsPerVm"]) == (2048, 4096)
+    # The API refuses endpoint-independent mapping beside dynamic ports.
+    assert nat["enableEndpointIndependentMapping"] is False
+    assert nat["logConfig"] == {"enable": True, "filter": "ERRORS_ONLY"}
+    assert nat["sourceSubnetworkIpRangesToNat"] == "LIST_OF_SUBNETWORKS"
+    (subnet,) = nat["subnetworks"]
+    assert subnet["name"].endswith("/subnetworks/test-vllm-nodes")
+    assert subnet["sourceIpRangesToNats"] == ["ALL_IP_RANGES"]
+
+
+def test_without_a_gateway_there_is_no_proxy_only_subnet_and_no_firewall_rule() -> None:
+    recording = recorded()
+    assert len(all_of(recording, "compute/subnetwork:Subnetwork")) == 1
+    assert all_of(recording, "compute/firewall:Firewall") == []
+    assert recording.outputs["platform"]["proxyOnlySubnet"] == ""
+
+
+def test_with_a_gateway_the_proxies_have_a_range_of_their_own() -> None:
+    proxy = named(recorded(gateway=GATEWAY, network=RANGES), "platform-network-proxy-only")
+    assert proxy.inputs["purpose"] == "REGIONAL_MANAGED_PROXY"
+    assert proxy.inputs["role"] == "ACTIVE"
+    assert proxy.inputs["ipCidrRange"] == "10.9.0.0/24"
+    assert proxy.inputs["region"] == "europe-west4"
+    assert proxy.custom_timeouts["delete"] == "30m"
+
+
+def test_the_subnet_can_be_asked_for_without_a_gateway_and_refused_with_one() -> None:
+    asked = recorded(network={"proxyOnly": {"enabled": True}})
+    assert named(asked, "platform-network-proxy-only").inputs["role"] == "ACTIVE"
+    refused = recorded(gateway=GATEWAY, network={"proxyOnly": {"enabled": False}})
+    assert len(all_of(refused, "compute/subnetwork:Subnetwork")) == 1
+
+
+def test_the_firewall_opens_vllm_and_the_picker_on_pods_to_the_proxies_and_nothing_else() -> None:
+    rule = only(recorded(gateway=GATEWAY, network=RANGES), "compute/firewall:Firewall").inputs
+    assert rule["direction"] == "INGRESS"
+    assert rule["sourceRanges"] == ["10.9.0.0/24"]
+    assert rule["destinationRanges"] == ["10.96.0.0/14"]
+    assert rule["allows"] == [{"protocol": "tcp", "ports": ["8000", "9002"]}]

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from preview.recorder import UNKNOWN, Recording
+from preview.values import paths_of_unknowns
+from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded
+
+EVERYTHING: dict[str, Any] = {
+    "gateway": GATEWAY,
+    "benchmark": BENCHMARK,
+    "budget": BUDGET,
+    "server": {"replicas": 8, "apiKeySecret": "api-key"},
+    "weights": {"tokenSecret": "hf-token"},
+    "labels": {"team": "inference"},
+}
+
+
+@pytest.fixture(scope="module")
+def everything() -> Recording:
+    return recorded(**EVERYTHING)
+
+
+def _types(recording: Recording) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in recording.resources:
+        if one.custom:
+            short = one.type.split(":")[-1] if not one.type.startswith("pulumi:") else one.type
+            counts[short] = counts.get(short, 0) + 1
+    return counts
+
+
+def test_a_plain_stack_makes_these_resources_and_no_others() -> None:
+    assert _types(recorded()) == {
+        "Service": 9,
+        "Bucket": 1,
+        "Network": 1,
+        "Subnetwork": 1,
+        "Router": 1,
+        "RouterNat": 1,
+        "Repository": 1,
+        "Account": 1,
+        "IAMMember": 1,
+        "RepositoryIamMember": 1,
+        "Cluster": 1,
+        "pulumi:providers:kubernetes": 1,
+    }
+
+
+def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recording) -> None:
+    plain = _types(recorded())
+    assert {key: count - plain.get(key, 0) for key, count in _types(everything).items() if count != plain.get(key)} == {
+        "Service": 3,
+        "Subnetwork": 1,
+        "Firewall": 1,
+        "Budget": 1,
+        "pulumi:providers:gcp": 1,
+        "BucketIAMMember": 1,
+        "SecretIamMember": 3,
+    }
+
+
+def test_both_modes_record_the_same_urns(everything: Recording) -> None:
+    assert [one.urn for one in recorded("preview", **EVERYTHING).resources] == [one.urn for one in everything.resources]
+
+
+def test_urns_are_a_contract() -> None:
+    urns = {one.urn.split("::", 2)[2] for one in recorded().resources}
+    own = "vllm-fleet:infra:OwnPlatform"
+    assert {
+        f"{own}::platform",
+        f"{own}$vllm-fleet:infra:Cluster$gcp:container/cluster:Cluster::platform-cluster-autopilot",
+        f"{own}$vllm-fleet:infra:Network$gcp:compute/network:Network::platform-network-vpc",
+        f"{own}$vllm-fleet:infra:ResultsBucket$gcp:storage/bucket:Bucket::platform-results-bucket",
+        f"{own}$pulumi:providers:kubernetes::platform-kubernetes",
+    } <= urns
+
+
+def test_no_input_of_a_known_stack_is_left_unknown(everything: Recording) -> None:
+    assert [
+        (one.name, paths_of_unknowns(one.inputs)) for one in everything.resources if paths_of_unknowns(one.inputs)
+    ] == []
+
+
+def test_everything_that_calls_google_waits_for_the_apis(everything: Recording) -> None:
+    apis = all_of(everything, "projects/service:Service")
+    for one in everything.resources:
+        if one.custom and one.type.startswith("gcp:") and one not in apis:
+            for api in apis:
+                assert goes_before(everything, one.name, api.name), (one.name, api.name)
+
+
+def test_destroy_reaches_the_bucket_last_so_that_left_results_block_nothing_that_costs(everything: Recording) -> None:
+    for costly in ("platform-cluster-autopilot", "platform-network-nat", "platform-images-docker-hub"):
+        assert goes_before(everything, costly, "platform-results-bucket")
+    assert not goes_before(everything, "platform-results-bucket", "platform-cluster-autopilot")
+
+
+def test_every_object_on_the_cluster_goes_before_the_proxy_only_subnet(everything: Recording) -> None:
+    # Objects on the cluster depend on their provider.
+    assert goes_before(everything, "platform-kubernetes", "platform-network-proxy-only")
+    assert goes_before(everything, "platform-kubernetes", "platform-cluster-autopilot")
+
+
+def test_nodes_never_start_without_their_roles_or_their_way_out(everything: Recording) -> None:
+    for needed in ("platform-nodes-telemetry", "platform-nodes-pull", "platform-network-nat"):
+        assert goes_before(everything, "platform-cluster-autopilot", needed)
+
+
+def test_the_platform_output_has_all_a_guest_needs_and_no_kubeconfig(everything: Recording) -> None:
+    platform = everything.outputs["platform"]
+    assert platform == {
+        "clusterName": "vllm-inference-cluster",
+        "project": "fleet-tests",
+        "projectNumber": platform["projectNumber"],
+        "region": "europe-west4",
+        "namespace": "vllm",
+        "workloadPool": "fleet-tests.svc.id.goog",
+        "imagePrefix": "europe-west4-docker.pkg.dev/fleet-tests/test-docker-hub",
+        "resultsBucket": "fleet-tests-test-vllm-results",
+        "network": "https://www.googleapis.com/compute/v1/projects/fleet-tests/global/networks/test-vllm",
+        "proxyOnlySubnet": "https://www.googleapis.com/compute/v1/projects/fleet-tests/regions/europe-west4"
+        "/subnetworks/test-vllm-proxy-only",
+    }
+    assert platform["projectNumber"].isdigit()
+
+
+def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> None:
+    server = json.loads(everything.outputs["kubeconfig"].value)["clusters"][0]["cluster"]["server"]
+    told = [one.inputs for one in everything.resources] + [
+        one.outputs for one in everything.resources if not one.custom
+    ]
+    assert server not in repr([told, everything.outputs])
+    assert "gke-gcloud-auth-plugin" not in repr([told, everything.outputs])
+
+
+def test_before_the_first_up_the_project_number_is_unknown_instead_of_asked_of_an_api_that_is_off() -> None:
+    recording = recorded("preview", **EVERYTHING)
+    assert recording.outputs["platform"]["projectNumber"] is UNKNOWN
+    assert only(recording, "billing/budget:Budget").inputs["budgetFilter"]["projects"] == [UNKNOWN]
+
+
+def test_the_node_account_has_two_roles_on_two_things(everything: Recording) -> None:
+    member = "serviceAccount:test-vllm-nodes@fleet-tests.iam.gserviceaccount.com"
+    telemetry = only(everything, "projects/iAMMember:IAMMember").inputs
+    assert (telemetry["role"], telemetry["member"]) == ("roles/container.defaultNodeServiceAccount", member)
+    pull = only(everything, ":RepositoryIamMember").inputs
+    assert (pull["role"], pull["member"]) == ("roles/artifactregistry.reader", member)
+    assert pull["repository"] == "test-docker-hub"
+
+
+def test_no_grant_is_public_or_broad(everything: Recording) -> None:
+    grants = [one for one in everything.resources if "role" in one.inputs and "member" in one.inputs]
+    assert len(grants) == 6
+    for grant in grants:
+        assert grant.inputs["member"] not in ("allUsers", "allAuthenticatedUsers")
+        assert grant.inputs["role"] not in ("roles/owner", "roles/editor", "roles/viewer")
+        assert "admin" not in grant.inputs["role"].lower()
+
+
+def test_the_bucket_is_private_in_the_region_and_its_objects_end(everything: Recording) -> None:
+    bucket = only(recorded(results={"retentionDays": 30}), "storage/bucket:Bucket").inputs
+    assert bucket["publicAccessPrevention"] == "enforced"
+    assert bucket["uniformBucketLevelAccess"] is True
+    assert bucket["location"] == "EUROPE-WEST4"
+    assert bucket["forceDestroy"] is False
+    assert bucket["lifecycleRules"] == [{"action": {"type": "Delete"}, "condition": {"age": 30}}]
+    assert only(everything, "storage/bucket:Bucket").inputs["name"] == "fleet-tests-test-vllm-results"
+
+
+def test_the_image_repository_pulls_docker_hub_through_and_cleans_up_for_real(everything: Recording) -> None:
+    repository = only(everything, "artifactregistry/repository:Repository").inputs
+    assert repository["mode"] == "REMOTE_REPOSITORY"
+    assert repository["remoteRepositoryConfig"] == {"dockerRepository": {"publicRepository": "DOCKER_HUB"}}
+    assert repository["cleanupPolicyDryRun"] is False
+    assert [policy["action"] for policy in repository["cleanupPolicies"]] == ["DELETE", "KEEP"]
+
+
+def test_the_budget_warns_on_the_whole_project_and_works_with_a_persons_credentials(everything: Recording) -> None:
+    budget = only(everything, "billing/budget:Budget")
+    number = everything.outputs["platform"]["projectNumber"]
+    assert budget.inputs["budgetFilter"] == {"projects": [f"projects/{number}"], "calendarPeriod": "MONTH"}
+    assert budget.inputs["amount"] == {"specifiedAmount": {"currencyCode": "USD", "units": "50000"}}
+    assert [rule["thresholdPercent"] for rule in budget.inputs["thresholdRules"]] == [0.5, 0.9, 1]
+    provider = named(everything, "platform-budget-gcp")
+    assert budget.provider.startswith(provider.urn)
+    assert provider.inputs["billingProject"] == "fleet-tests"
+    assert provider.inputs["userProjectOverride"] == "true"
+
+
+def test_everything_that_takes_labels_has_them(everything: Recording) -> None:
+    expected = {"app": "vllm-fleet", "stack": "test", "team": "inference"}
+    assert only(everything, "container/cluster:Cluster").inputs["resourceLabels"] == expected
+    assert only(everything, "storage/bucket:Bucket").inputs["labels"] == expected
+    assert only(everything, "artifactregistry/repository:Repository").inputs["labels"] == expected
+
+
+def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:
+    def names(stack: str) -> set[str]:
+        keys = ("name", "accountId", "repositoryId")
+        found = recorded(stack=stack, gateway=GATEWAY, cluster={"name": f"{stack}-cluster"})
+        return {str(one.inputs[key]) for one in found.resources for key in keys if key in one.inputs}
+
+    assert names("dev") & names("spot") == set()
+
+
+def test_the_cluster_is_the_only_protected_resource(everything: Recording) -> None:
+    assert [one.name for one in everything.resources if one.protect] == ["platform-cluster-autopilot"]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from infra.services import required_apis
+from tests.infra.recorded import BASE_STACK, BUDGET, GATEWAY, all_of, recorded
+from tests.support.settings import make_settings
+
+ALWAYS = {
+    "artifactregistry.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "compute.googleapis.com",
+    "container.googleapis.com",
+    "containerfilesystem.googleapis.com",
+    "iam.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+    "storage.googleapis.com",
+}
+
+
+def test_a_plain_stack_needs_exactly_the_apis_it_calls() -> None:
+    assert set(required_apis(make_settings())) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("sections", "api"),
+    [
+        ({"gateway": GATEWAY}, "networkservices.googleapis.com"),
+        ({"budget": BUDGET}, "billingbudgets.googleapis.com"),
+        ({"weights": {"tokenSecret": "hf"}}, "secretmanager.googleapis.com"),
+        ({"server": {"apiKeySecret": "key"}}, "secretmanager.googleapis.com"),
+    ],
+)
+def test_each_option_adds_its_own_api_and_no_other(sections: dict[str, object], api: str) -> None:
+    assert set(required_apis(make_settings(**sections))) == ALWAYS | {api}
+
+
+def test_a_stack_on_another_ones_cluster_needs_only_what_it_adds() -> None:
+    guest = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
+    assert required_apis(make_settings(**guest)) == ()
+    assert required_apis(make_settings(**guest, gateway=GATEWAY, budget=BUDGET)) == (
+        "billingbudgets.googleapis.com",
+        "networkservices.googleapis.com",
+    )
+
+
+def test_the_order_is_the_same_every_time() -> None:
+    apis = required_apis(make_settings(gateway=GATEWAY, budget=BUDGET))
+    assert list(apis) == sorted(apis)
+
+
+def test_no_api_is_ever_switched_off_by_a_destroy() -> None:
+    services = all_of(recorded(gateway=GATEWAY), "projects/service:Service")
+    assert {one.inputs["service"] for one in services} == ALWAYS | {"networkservices.googleapis.com"}
+    assert all(one.inputs["disableOnDestroy"] is False for one in services)
+    assert all("disableDependentServices" not in one.inputs for one in services)

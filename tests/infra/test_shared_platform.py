@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from preview.recorder import UNKNOWN, ProgramError, Recording, Secret
+from tests.infra.recorded import BASE_STACK, BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded
+
+GUEST: dict[str, Any] = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
+
+
+@pytest.fixture(scope="module")
+def base() -> dict[str, Any]:
+    return dict(recorded(stack="base", gateway=GATEWAY).outputs)
+
+
+def _guest(base: dict[str, Any] | None, **sections: Any) -> Recording:
+    return recorded(stack="guest", base=base, **{**GUEST, **sections})
+
+
+def test_a_guest_makes_no_network_cluster_registry_or_bucket(base: dict[str, Any]) -> None:
+    recording = _guest(base)
+    assert {one.type for one in recording.resources if one.custom} == {
+        "pulumi:pulumi:StackReference",
+        "pulumi:providers:kubernetes",
+    }
+    assert named(recording, "platform-stack").inputs["name"] == BASE_STACK
+
+
+def test_a_guest_uses_the_other_stacks_cluster_and_says_so_to_the_next(base: dict[str, Any]) -> None:
+    recording = _guest(base)
+    assert recording.outputs["platform"] == base["platform"]
+    assert recording.outputs["kubeconfig"] == base["kubeconfig"]
+    assert named(recording, "platform-kubernetes").inputs["kubeconfig"] == base["kubeconfig"]
+
+
+def test_the_kubeconfig_stays_secret_even_if_the_other_stack_put_it_out_plainly(base: dict[str, Any]) -> None:
+    recording = _guest({**base, "kubeconfig": base["kubeconfig"].value})
+    assert isinstance(named(recording, "platform-kubernetes").inputs["kubeconfig"], Secret)
+    assert isinstance(recording.outputs["kubeconfig"], Secret)
+
+
+def test_a_guests_benchmark_writes_to_the_other_stacks_bucket_from_its_own_namespace(base: dict[str, Any]) -> None:
+    grant = only(_guest(base, benchmark=BENCHMARK), ":BucketIAMMember").inputs
+    assert grant["bucket"] == base["platform"]["resultsBucket"]
+    assert f"projects/{base['platform']['projectNumber']}/" in grant["member"]
+    assert grant["member"].endswith("/subject/ns/guest/sa/benchmark")
+
+
+def test_a_guest_enables_the_api_that_only_it_needs_before_it_touches_the_cluster(base: dict[str, Any]) -> None:
+    recording = _guest(base, gateway=GATEWAY)
+    (api,) = all_of(recording, "projects/service:Service")
+    assert api.inputs["service"] == "networkservices.googleapis.com"
+    assert goes_before(recording, "platform-kubernetes", api.name)
+
+
+@pytest.mark.parametrize("mode", ["preview", "known"])
+def test_a_stack_nobody_can_look_into_leaves_everything_unknown_and_nothing_wrong(mode: Any) -> None:
+    recording = recorded(mode, stack="guest", base=None, **GUEST)
+    assert all(value is UNKNOWN for value in recording.outputs["platform"].values())
+    assert named(recording, "platform-kubernetes").inputs["kubeconfig"].value is UNKNOWN
+
+
+def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up() -> None:
+    with pytest.raises(ProgramError, match=rf"platform\.stack.*no output `platform`.*pulumi up --stack {BASE_STACK}"):
+        _guest({})
+
+
+def test_a_stack_of_an_older_program_is_refused_by_the_name_of_what_it_lacks(base: dict[str, Any]) -> None:
+    old = {key: value for key, value in base["platform"].items() if key != "imagePrefix"}
+    with pytest.raises(ProgramError, match=r"lacks imagePrefix: an older version"):
+        _guest({**base, "platform": old})
+
+
+def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError, match=r"no output `kubeconfig`: run `pulumi up"):
+        _guest({"platform": base["platform"]})
+
+
+def test_another_project_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError, match=r"gcp:project fleet-tests.*this stack says another-project"):
+        _guest(base, project="another-project")
+
+
+def test_a_guest_may_have_a_budget_of_its_own_on_the_clusters_project(base: dict[str, Any]) -> None:
+    budget = only(_guest(base, budget=BUDGET), "billing/budget:Budget").inputs
+    assert budget["budgetFilter"]["projects"] == [f"projects/{base['platform']['projectNumber']}"]
+
+
+def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError, match=r"gcp:region europe-west4.*this stack says us-central1"):
+        _guest(base, region="us-central1", zones=["us-central1-b"])
+
+
+def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_take_both(base: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError, match=r"namespace of its own.*would delete that namespace.*vllm-2"):
+        _guest(base, namespace="vllm")
+
+
+def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:
+    bare = {**base, "platform": {**base["platform"], "proxyOnlySubnet": ""}}
+    with pytest.raises(ProgramError, match=r"proxy-only subnet.*unprogrammed without a message.*enabled: true"):
+        _guest(bare, gateway=GATEWAY)
+    assert _guest(bare).outputs["platform"]["proxyOnlySubnet"] == ""

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra import workload_access
+from infra.workload_access import secret_readers
+from tests.infra.recorded import BENCHMARK, all_of, only, recorded
+from tests.support.settings import make_settings
+
+
+def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
+    recording = recorded()
+    assert all_of(recording, ":BucketIAMMember") == []
+    assert all_of(recording, ":SecretIamMember") == []
+
+
+def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_account() -> None:
+    recording = recorded(benchmark=BENCHMARK, namespace="serving")
+    grant = only(recording, ":BucketIAMMember").inputs
+    number = recording.outputs["platform"]["projectNumber"]
+    assert grant["bucket"] == "fleet-tests-test-vllm-results"
+    assert grant["role"] == "roles/storage.objectUser"
+    # The project's number comes first, its id inside the pool.
+    assert grant["member"] == (
+        f"principal://iam.googleapis.com/projects/{number}/locations/global/workloadIdentityPools/"
+        "fleet-tests.svc.id.goog/subject/ns/serving/sa/benchmark"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sections", "readers"),
+    [
+        ({}, ()),
+        ({"weights": {"tokenSecret": "hf"}}, (("weights-writer", "hf"),)),
+        ({"weights": {"source": "huggingface", "tokenSecret": "hf"}}, (("vllm-server", "hf"),)),
+        ({"server": {"apiKeySecret": "key"}}, (("vllm-server", "key"),)),
+        (
+            {"server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},
+            (("benchmark", "key"), ("vllm-server", "key")),
+        ),
+        (
+            {"weights": {"source": "huggingface", "tokenSecret": "same"}, "server": {"apiKeySecret": "same"}},
+            (("vllm-server", "same"),),
+        ),
+    ],
+)
+def test_each_secret_is_read_by_those_who_need_it(sections: dict[str, Any], readers: tuple[object, ...]) -> None:
+    assert secret_readers(make_settings(**sections)) == readers
+
+
+def test_a_secret_is_granted_by_itself_and_never_project_wide() -> None:
+    recording = recorded(weights={"tokenSecret": "hf"})
+    grant = only(recording, ":SecretIamMember").inputs
+    assert grant["secretId"] == "hf"
+    assert grant["role"] == "roles/secretmanager.secretAccessor"
+    assert grant["member"].endswith("/subject/ns/vllm/sa/weights-writer")
+    assert [one.inputs["role"] for one in all_of(recording, ":IAMMember")] == [
+        "roles/container.defaultNodeServiceAccount"
+    ]
+
+
+def test_roles_go_to_the_service_accounts_that_the_workloads_really_use() -> None:
+    from workloads import names
+
+    assert workload_access.BENCHMARK_ACCOUNT == names.BENCHMARK_ACCOUNT
+    assert workload_access.WRITER_ACCOUNT == names.WRITER_ACCOUNT
+    assert workload_access.SERVER_ACCOUNT == names.SERVER_ACCOUNT
