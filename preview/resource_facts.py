@@ -70,8 +70,7 @@ def _ports(ports: Sequence[Any], key: str = "port") -> str:
 def _pod(spec: Any) -> Facts:
     """What one pod asks for."""
     requests: Any = at(spec, "containers.0.resources.requests") or {}
-    gpus = at(requests, "nvidia.com/gpu") or (requests.get("nvidia.com/gpu") if isinstance(requests, Mapping) else None)
-    if gpus:
+    if gpus := requests.get("nvidia.com/gpu"):
         yield f"{gpus} GPUs"
     if requests.get("cpu"):
         yield f"{requests['cpu']} CPU"

@@ -1,0 +1,49 @@
+"""The commands of `fleet` and their options. Whatever a command needs, it imports when it runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from typer._click.exceptions import ClickException as ClickError
+
+from cli import VERSION
+from cli.config import config
+from cli.doctor import doctor
+from cli.preview import preview
+from cli.quick_typer import QuickCommand, QuickGroup
+from cli.render import render
+
+__all__ = ["ClickError", "app"]
+
+app = typer.Typer(
+    name="fleet",
+    help="Previews, prices and checks a vLLM fleet on GKE before it costs anything.",
+    cls=QuickGroup,
+    no_args_is_help=True,
+    # Plain help: rich would double the time of `fleet --help`.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"fleet {VERSION}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def fleet(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """Previews, prices and checks a vLLM fleet on GKE before it costs anything."""
+
+
+app.command(cls=QuickCommand, short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
+app.command(cls=QuickCommand, short_help="Write every manifest of a stack to a folder.")(render)
+app.add_typer(config, name="config")
+app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse and up.")(doctor)

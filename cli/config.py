@@ -1,0 +1,76 @@
+"""`fleet config`: what a stack file may say, and whether this one says it right."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS
+from cli.options import Root, Stack
+from cli.quick_typer import QuickCommand, QuickGroup
+
+if TYPE_CHECKING:
+    from settings.problems import Problem
+    from settings.settings import Settings
+
+config = typer.Typer(
+    help="What a stack file may say, and whether this one says it right.",
+    cls=QuickGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@config.command(cls=QuickCommand)
+def schema() -> int:
+    """Print the JSON Schema of stack files, for editors and other tools."""
+    from settings.schema import schema_text
+
+    sys.stdout.write(schema_text())
+    return CLEAN
+
+
+@config.command(cls=QuickCommand)
+def check(stack: Stack = None, root: Root = None) -> int:
+    """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
+
+    Exits with 2 when something is refused (the placeholder project included), with 1 when something deserves a look,
+    with 0 otherwise. What the stack's profile reproduces on purpose is shown and does not count.
+    """
+    from cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    from settings.load import check as problems_of
+    from settings.load import parse, placeholder
+    from settings.problems import SettingsError
+    from settings.stack_file import read
+
+    file = read(folder, name)
+    settings = parse(name, file.config)
+    problems = (*placeholder(settings), *problems_of(settings))
+    refused = [problem for problem in problems if problem.level == "refused"]
+    if refused:
+        raise SettingsError(name, refused)
+    return _report(settings, problems)
+
+
+def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
+    from preview.report_model import repeated_on_purpose
+
+    unexpected = [one for one in problems if one.level == "finding" and not repeated_on_purpose(settings, one)]
+    for problem in problems:
+        sys.stdout.write(problem.text() + "\n\n")
+    shown = len(problems) - len(unexpected)
+    sys.stdout.write(
+        f"Pulumi.{settings.stack}.yaml: nothing is refused; {_count(len(unexpected), 'finding')} to look at"
+        + (f", {shown} shown for information" if shown else "")
+        + ".\n"
+    )
+    return FINDINGS if unexpected else CLEAN
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

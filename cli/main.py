@@ -1,0 +1,59 @@
+"""Entry point of `fleet`: dispatch, and every error as one message on stderr instead of a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cli import VERSION
+from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
+
+
+def main() -> int:
+    """Run `fleet` with the process's arguments and return its exit code."""
+    # Answered before typer is loaded: scripts ask for the version, and it is worth three quarters of the time.
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"fleet {VERSION}\n")
+        return flush(CLEAN)
+    try:
+        return flush(_run())
+    except KeyboardInterrupt:
+        return flush(INTERRUPTED)
+    except BrokenPipeError:
+        flush(PIPE_CLOSED)
+        return PIPE_CLOSED
+    except Exception as error:
+        if os.environ.get("FLEET_DEBUG"):
+            raise
+        flush(UNUSABLE)
+        sys.stderr.write(_in_words(error) + "\n")
+        return UNUSABLE
+
+
+def _run() -> int:
+    from cli.app import ClickError, app
+
+    try:
+        result = app(standalone_mode=False)
+    except ClickError as error:
+        error.show()
+        return error.exit_code
+    return result if isinstance(result, int) else CLEAN
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, CommandError):
+        return f"fleet: {error}"
+    # By name: importing the classes would cost every start what only a failed one needs.
+    kind = type(error).__name__
+    if kind == "SettingsError":
+        return str(error)
+    if kind == "ProgramError":
+        return f"fleet: the program could not be recorded: {error}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
+    return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.exits import CommandError
+from cli.project import find_root, stack_names
+
+
+def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
+    try:
+        root = find_root(ctx.params.get("root"))
+    except CommandError:
+        return []
+    return [name for name in stack_names(root) if name.startswith(incomplete)]
+
+
+Stack = Annotated[
+    str | None,
+    typer.Option(
+        "--stack",
+        "-s",
+        envvar="PULUMI_STACK",
+        show_envvar=True,
+        autocompletion=_complete_stack,
+        help="Name of the stack: reads Pulumi.NAME.yaml.",
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        file_okay=False,
+        help="The project's folder. Default: the nearest one upwards with a Pulumi.yaml.",
+        show_default=False,
+    ),
+]

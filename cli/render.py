@@ -1,0 +1,40 @@
+"""`fleet render`: every manifest of a stack as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Root, Stack
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", file_okay=False, help="Folder to write to; made if it is not there.", show_default=False
+    ),
+]
+
+
+def render(out: Out, stack: Stack = None, root: Root = None) -> int:
+    """Write every Kubernetes object of a stack as YAML, numbered in dependency order, and the rest as JSON.
+
+    What only the cloud can know (ids, addresses) is made up; secrets are placeholders.
+    """
+    from cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    from preview import sdk_imports
+
+    sdk_imports.install()
+    from preview.render import render as write_manifests
+
+    from preview.offline import open_stack, record_stack
+
+    opened = open_stack(folder, name)
+    files = write_manifests(record_stack(opened, "known"), out)
+    sys.stdout.write(f"{len(files)} files in {out}\n")
+    sdk_imports.exit_fast(0)

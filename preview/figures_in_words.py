@@ -1,0 +1,102 @@
+"""Prices and published figures as the words and numbers that every report prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.figures import published_nodes
+
+if TYPE_CHECKING:
+    from planner.cost import Bill, LineItem
+    from planner.figures import Figure
+    from preview.report_model import Report
+    from settings.figures import Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillLine:
+    """One line of a bill, ready to print."""
+
+    name: str
+    quantity: str
+    """For example "12 × 32.61 a node-hour"."""
+    usd_per_hour: float | None
+
+
+def usd(amount: float) -> str:
+    """Dollars and cents; two digits that count below ten cents, where cents would hide the difference."""
+    return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):f}".rstrip("0")
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 node`, `12 nodes`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def bill_lines(bill: Bill) -> Iterator[BillLine]:
+    """The bill, line by line."""
+    for item in bill.items:
+        yield BillLine(name=item.name, quantity=_quantity(item), usd_per_hour=item.usd_per_hour)
+
+
+def _quantity(item: LineItem) -> str:
+    unit = item.unit.removesuffix("-hour").removesuffix("-month")
+    number = f"{item.quantity:,.0f}" if item.quantity == int(item.quantity) else f"{item.quantity:,.1f}"
+    amount = f"{number} {unit}" if item.quantity == 1 or unit.endswith(("GiB", "/s")) else f"{number} {unit}s"
+    if item.unit_price_usd is None:
+        return amount
+    price = f"{item.unit_price_usd:,.2f}" if item.unit_price_usd >= 0.01 else f"{item.unit_price_usd:g}"
+    return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
+
+
+def figure_in_words(figure: Figure) -> str:
+    """Total and output tokens a second, and the latencies that were published with them."""
+    if figure.total_tokens_per_s is None:
+        return figure.outcome or "no rate published"
+    parts = [f"{figure.total_tokens_per_s:,} tok/s total"]
+    if figure.output_tokens_per_s is not None:
+        parts.append(f"{figure.output_tokens_per_s:,} tok/s output")
+    if figure.tpot_median_ms is not None:
+        parts.append(f"TPOT median {figure.tpot_median_ms:,.0f} ms")
+    if figure.ttft_median_ms is not None:
+        parts.append(f"TTFT median {figure.ttft_median_ms:,.0f} ms")
+    return " · ".join(parts)
+
+
+def published_nodes_in_words(report: Report) -> str:
+    """The node counts that have a published row with this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
+    counts = [str(count) for count in published_nodes(report.fleet.routing)]
+    return f"{', '.join(counts[:-1])} and {counts[-1]} nodes"
+
+
+def per_million_in_words(figures: Figures) -> str:
+    """What a million tokens costs at the published rate, or why nobody can say."""
+    total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
+    if total is None:
+        missing = "without a published figure" if figures.total_tokens_per_s is None else "without a price of the nodes"
+        return f"{missing} there is no price of a million tokens"
+    least = "at least " if figures.bill.unknown else ""
+    text = f"a million tokens: {least}{usd(total)}"
+    return f"{text}, a million output tokens {usd(output)}, at the published rate" if output is not None else text
+
+
+def residual_in_words(bill: Bill) -> Iterator[str]:
+    """What goes on costing when the fleet is paused, and when it is destroyed."""
+    yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
+    kept = bill.after_destroy_items
+    if kept:
+        names = ", ".join(item.name for item in kept)
+        yield f"after destroy: {_amount(bill.after_destroy_usd_per_month, kept, 'a month')} for what is kept: {names}"
+    else:
+        yield "after destroy: nothing of this bill remains"
+
+
+def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:
+    unknown = sum(item.usd_per_hour is None for item in items)
+    if unknown == len(items) and items:
+        return f"nobody can say ({plural(unknown, 'price')} unknown)"
+    return (
+        f"at least {usd(known)} {period} ({plural(unknown, 'price')} unknown)" if unknown else f"{usd(known)} {period}"
+    )

@@ -1,0 +1,150 @@
+"""The report as one JSON document for machines; its keys are a contract (docs/preview.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from preview.redact import redact
+
+if TYPE_CHECKING:
+    from planner.cost import LineItem
+    from planner.figures import Match
+    from preview.report_model import Report
+    from settings.problems import Problem
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    """The whole report. Secrets read `[secret]`, unknown values `[unknown]`."""
+    recording = report.recording
+    operations = [change.operation for change in report.changes]
+    document = {
+        "project": recording.project,
+        "stack": recording.stack,
+        "resources": [
+            {
+                "urn": one.urn,
+                "type": one.type,
+                "name": one.name,
+                "parent": one.parent,
+                "provider": one.provider,
+                "dependencies": list(one.dependencies),
+                "protect": one.protect,
+                "inputs": one.inputs,
+            }
+            for one in recording.resources
+        ],
+        "outputs": recording.outputs,
+        "violations": [
+            {"policy": one.policy, "level": one.level, "urn": one.urn, "message": one.message}
+            for one in report.policies.violations
+        ],
+        "changes": {
+            "summary": {operation: operations.count(operation) for operation in sorted(set(operations))},
+            "steps": [{"operation": change.operation, "urn": change.urn} for change in report.changes],
+        },
+        "plan": _plan(report),
+    }
+    return redact(document, recording.secrets)
+
+
+def json_text(report: Report) -> str:
+    """The document, indented, in a fixed order, with a line break at its end."""
+    return json.dumps(as_document(report), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _plan(report: Report) -> dict[str, Any]:
+    fleet = report.fleet
+    return {
+        "mode": report.mode,
+        "remarks": list(report.remarks),
+        "dangers": list(report.dangers),
+        "fleet": {
+            "model": fleet.model,
+            "revision": fleet.revision,
+            "vllm": fleet.vllm,
+            "profile": fleet.profile,
+            "reproduces": fleet.reproduces,
+            "nodes": fleet.nodes,
+            "gpus": fleet.gpus,
+            "capacity": fleet.capacity,
+            "zones": list(fleet.zones),
+            "routing": fleet.routing,
+            "platform": fleet.platform,
+        },
+        "figures": _figures(report, report.figures.match),
+        "bill": _bill(report),
+        "findings": [{**_problem(one.problem), "onPurpose": one.on_purpose} for one in report.findings],
+        "notices": [_problem(one) for one in report.notices],
+        "diagnostics": [
+            {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
+        ],
+        "policies": report.policies.state,
+    }
+
+
+def _figures(report: Report, match: Match) -> dict[str, Any]:
+    figures, figure = report.figures, match.figure
+    return {
+        "match": match.kind if figure is not None else "none",
+        "reason": match.reason,
+        "proven": figures.proven,
+        "published": None
+        if figure is None
+        else {
+            "id": figure.id,
+            "title": figure.title,
+            "label": figure.label,
+            "totalTokensPerSecond": figure.total_tokens_per_s,
+            "outputTokensPerSecond": figure.output_tokens_per_s,
+            "tpotMedianMs": figure.tpot_median_ms,
+            "ttftMedianMs": figure.ttft_median_ms,
+            "alsoPublished": list(figure.also_published),
+            "source": figure.source.title,
+        },
+        "differences": [
+            {"field": one.field, "published": one.published, "here": one.ours, "argument": one.argument}
+            for one in match.differences
+        ],
+    }
+
+
+def _bill(report: Report) -> dict[str, Any]:
+    bill, figures = report.figures.bill, report.figures
+    return {
+        "usdPerHour": round(bill.usd_per_hour_known, 4),
+        "isAtLeast": bool(bill.unknown),
+        "usdPerMillionTokens": figures.usd_per_million_tokens,
+        "usdPerMillionOutputTokens": figures.usd_per_million_output_tokens,
+        "usdPerHourAtZeroReplicas": round(bill.residual_usd_per_hour, 4),
+        "usdPerMonthAfterDestroy": round(bill.after_destroy_usd_per_month, 4),
+        "items": [_item(item) for item in bill.items],
+        "excluded": list(bill.excluded),
+    }
+
+
+def _item(item: LineItem) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "name": item.name,
+        "quantity": item.quantity,
+        "unit": item.unit,
+        "unitPriceUsd": item.unit_price_usd,
+        "usdPerHour": item.usd_per_hour,
+        "atZeroReplicas": item.paid_at_zero_replicas,
+        "afterDestroy": item.paid_after_destroy,
+        "reason": item.reason,
+        "note": item.note,
+        "source": None if item.source is None else {"title": item.source.title, "date": item.source.date},
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "path": problem.path,
+        "value": problem.value,
+        "allowed": problem.allowed,
+        "why": problem.why,
+        "write": problem.write,
+    }

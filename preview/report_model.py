@@ -1,0 +1,313 @@
+"""What a preview has to say, as plain data: one value that the text, Markdown and JSON reports are all made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, Diagnostic, Mode, RecordedResource, Recording
+from preview.resource_facts import cloud_name, facts_of, kind_of
+from settings.capacity import Calendar, Reservation
+from settings.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settings.figures import Figures
+    from settings.settings import Settings
+
+GROUP_FROM = 4
+"""Siblings of one kind, without children, that share a line from this many on."""
+
+Operation = Literal["create"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What the engine would do with one resource. Without a state to compare with, everything is a create."""
+
+    operation: Operation
+    urn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One line of the resource tree, and the lines below it."""
+
+    kind: str
+    name: str
+    facts: tuple[str, ...]
+    component: bool
+    count: int
+    """Resources this line stands for: 1, or the size of a group."""
+    children: tuple[Node, ...]
+
+    @property
+    def total(self) -> int:
+        """Resources of this line and all below it."""
+        return self.count + sum(child.total for child in self.children)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The stack in one breath."""
+
+    model: str
+    revision: str
+    vllm: str
+    profile: str
+    reproduces: str | None
+    nodes: int | None
+    """A4 nodes; None where somebody else scales."""
+    gpus: int | None
+    capacity: str
+    zones: tuple[str, ...]
+    routing: Literal["cluster-ip", "inference-gateway"]
+    """What spreads the requests over the nodes."""
+    platform: str | None
+    """The stack that owns the cluster, when it is not this one."""
+    project: str
+    stand_in_project: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem that is not refused, and whether the profile repeats it on purpose."""
+
+    problem: Problem
+    on_purpose: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One thing the policy pack holds against a resource."""
+
+    policy: str
+    level: Literal["advisory", "mandatory"]
+    urn: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What became of the policy pack."""
+
+    state: Literal["none", "skipped", "judged"]
+    """`none`: the project has no pack. `skipped`: --no-policy. `judged`: see the violations."""
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def mandatory(self) -> tuple[Violation, ...]:
+        """What must be mended before the engine would go on."""
+        return tuple(one for one in self.violations if one.level == "mandatory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A whole preview."""
+
+    recording: Recording
+    fleet: Fleet
+    tree: Node
+    changes: tuple[Change, ...]
+    figures: Figures
+    dangers: tuple[str, ...]
+    """What costs money at once, cannot be undone or opens the fleet to others."""
+    findings: tuple[Finding, ...]
+    notices: tuple[Problem, ...]
+    remarks: tuple[str, ...]
+    """What the reader should know about this preview itself."""
+    diagnostics: tuple[Diagnostic, ...]
+    """Warnings and errors of the program, apart from the findings it repeats."""
+    policies: Policies
+    out: str | None = None
+    """Where manifests were written."""
+
+    @property
+    def mode(self) -> Mode:
+        """How unknown values were treated."""
+        return self.recording.mode
+
+    @property
+    def counted(self) -> Mapping[str, int]:
+        """Resources by sort: cloud resources, components, providers, the stack."""
+        counts = dict.fromkeys(("resource", "component", "provider", "stack"), 0)
+        for resource in _registered(self.recording):
+            counts[_sort(resource)] += 1
+        return counts
+
+
+def build_report(
+    settings: Settings,
+    recording: Recording,
+    figures: Figures,
+    *,
+    problems: Sequence[Problem] = (),
+    policies: Policies,
+    stand_in_project: bool = False,
+    environments: Sequence[str] = (),
+    secret_keys: Sequence[str] = (),
+    out: str | None = None,
+) -> Report:
+    """Everything there is to say about one recorded stack."""
+    repeated = {_one_line(problem.text()) for problem in problems}
+    return Report(
+        recording=recording,
+        fleet=_fleet(settings, stand_in_project),
+        tree=_tree(recording),
+        changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
+        figures=figures,
+        dangers=tuple(_dangers(settings)),
+        findings=tuple(
+            Finding(problem=one, on_purpose=repeated_on_purpose(settings, one))
+            for one in problems
+            if one.level == "finding"
+        ),
+        notices=tuple(one for one in problems if one.level == "notice"),
+        remarks=tuple(_remarks(settings, stand_in_project, environments, secret_keys)),
+        diagnostics=tuple(
+            one for one in recording.diagnostics if one.severity != "info" and _one_line(one.message) not in repeated
+        ),
+        policies=policies,
+        out=out,
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def repeated_on_purpose(settings: Settings, problem: Problem) -> bool:
+    """Whether the profile reproduces a published row that teaches this lesson, and the stack file left the key alone."""
+    serving = settings.serving
+    return problem.id in serving.profile.lessons_reproduced and problem.path.rpartition(".")[2] not in serving.overrides
+
+
+def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
+    serving, external = settings.serving, settings.server.replicas == "external"
+    return Fleet(
+        model=serving.model.id,
+        revision=serving.model.revision,
+        vllm=settings.server.image.tag.removeprefix("v"),
+        profile=serving.profile.name,
+        reproduces=serving.profile.reproduces,
+        nodes=None if external else settings.replicas,
+        gpus=None if external else settings.gpus,
+        capacity=_capacity(settings),
+        zones=settings.zones,
+        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        platform=settings.platform.stack,
+        project=settings.project,
+        stand_in_project=stand_in_project,
+    )
+
+
+def _capacity(settings: Settings) -> str:
+    capacity = settings.capacity
+    if isinstance(capacity, Reservation):
+        commitment = ", 1-year commitment" if capacity.commitment == "cud-1y" else ""
+        return f"reservation {capacity.name}{commitment}"
+    if isinstance(capacity, Calendar):
+        return f"calendar reservation {capacity.reservation}"
+    return {"spot": "Spot", "flex-start": "flex-start", "ladder": "a ladder of capacity"}[capacity.mode]
+
+
+def _dangers(settings: Settings) -> Iterator[str]:
+    capacity = settings.capacity
+    if isinstance(capacity, Calendar) and (request := capacity.create) is not None:
+        what = f"{capacity.reservation}: {request.nodes} A4 nodes for {request.duration_days} days from {request.start_time}"
+        if request.total_usd is None:
+            yield f"FutureReservation {what} stays a draft: it is submitted once create.totalUsd carries its whole price."
+        else:
+            yield (
+                f"${request.total_usd:,.2f}: `pulumi up` submits the FutureReservation {what}. Once approved it can be "
+                "neither changed nor cancelled; the whole window is paid."
+            )
+    if settings.gateway.enabled and settings.gateway.gateway_class.endswith("-external-managed"):
+        key = "an API key guards /v1" if settings.guards_v1_only else "no API key guards it"
+        yield f"The gateway is reachable from the internet, and {key}."
+
+
+def _remarks(
+    settings: Settings, stand_in_project: bool, environments: Sequence[str], secret_keys: Sequence[str]
+) -> Iterator[str]:
+    if stand_in_project:
+        yield (
+            f"gcp:project is still the placeholder; this preview used {settings.project!r} in its place. "
+            "`fleet config check` and `pulumi up` refuse it."
+        )
+    if secret_keys:
+        yield f"Secrets cannot be decrypted offline; stand-ins were used for {', '.join(sorted(secret_keys))}."
+    if environments:
+        yield f"Pulumi ESC environments are not opened offline: {', '.join(environments)}."
+    if settings.server.replicas == 0:
+        yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
+    elif settings.server.replicas == "external":
+        yield "The number of replicas is left to others; price and figures are those of one replica."
+
+
+def _registered(recording: Recording) -> Iterator[RecordedResource]:
+    """What the engine would create. Another stack's outputs are read, not made."""
+    return (one for one in recording.resources if one.type != STACK_REFERENCE_TYPE)
+
+
+def _sort(resource: RecordedResource) -> str:
+    if resource.type == STACK_TYPE:
+        return "stack"
+    if not resource.custom:
+        return "component"
+    return "provider" if resource.type.startswith("pulumi:providers:") else "resource"
+
+
+def _tree(recording: Recording) -> Node:
+    below: dict[str, list[RecordedResource]] = {}
+    top: RecordedResource | None = None
+    for resource in _registered(recording):
+        if resource.type == STACK_TYPE:
+            top = resource
+        else:
+            below.setdefault(resource.parent, []).append(resource)
+    if top is None:
+        raise ValueError("the recording has no stack resource")
+    return _node(top, below)
+
+
+def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]]) -> Node:
+    return Node(
+        kind=kind_of(resource.type),
+        name=cloud_name(resource),
+        facts=facts_of(resource),
+        component=not resource.custom,
+        count=1,
+        children=tuple(_grouped(below.get(resource.urn, ()), below)),
+    )
+
+
+def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Node]:
+    """Children in the order of their registration, many leaves of one kind as one line."""
+    by_kind: dict[str, list[RecordedResource]] = {}
+    for one in siblings:
+        if one.urn not in below:
+            by_kind.setdefault(one.type, []).append(one)
+    for one in siblings:
+        kin = by_kind.get(one.type, [])
+        if one.urn in below or len(kin) < GROUP_FROM:
+            yield _node(one, below)
+        elif one is kin[0]:
+            yield _group(kin)
+
+
+def _group(kin: Sequence[RecordedResource]) -> Node:
+    kind = kind_of(kin[0].type)
+    # An API or a role says more than the resource's name does.
+    says_itself = kind in ("projects.Service", "projects.IAMMember")
+    names = [", ".join(facts_of(one)) if says_itself else cloud_name(one) for one in kin]
+    return Node(
+        kind=kind,
+        name=f"× {len(kin)}",
+        facts=tuple(sorted(dict.fromkeys(name for name in names if name))),
+        component=False,
+        count=len(kin),
+        children=(),
+    )

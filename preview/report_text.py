@@ -1,0 +1,322 @@
+"""The report for a terminal: laid out here, coloured by rich. Everything fits the console's width, from 60 columns up."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from preview.figures_in_words import (
+    bill_lines,
+    figure_in_words,
+    per_million_in_words,
+    plural,
+    published_nodes_in_words,
+    residual_in_words,
+    usd,
+)
+
+if TYPE_CHECKING:
+    from planner.cost import Bill
+    from preview.report_model import Finding, Node, Report, Violation
+
+MIN_WIDTH = 60
+_PLAIN = str.maketrans({"├": "|", "│": "|", "└": "`", "─": "-", "·": "-", "×": "x", "→": ">", "✗": "x", "✓": "+"})
+"""For terminals that cannot show more than ASCII: one character each, so that the layout holds."""
+
+
+def print_text(report: Report, console: Console) -> None:
+    """Write the whole report to `console`, in one piece."""
+    page = _Page(max(MIN_WIDTH, console.width))
+    _headline(page, report)
+    _tree(page, report)
+    _published(page, report)
+    _cost(page, report)
+    _findings(page, report)
+    _policies(page, report)
+    _closing(page, report)
+    text = Text("\n").join(page.lines)
+    if console.options.ascii_only:
+        text.plain = text.plain.translate(_PLAIN)
+    console.print(text, soft_wrap=True)
+
+
+class _Page:
+    """Lines of a page of fixed width."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines: list[Text] = []
+
+    def line(self, *parts: str | tuple[str, str]) -> None:
+        """One line as it is."""
+        self.lines.append(Text.assemble(*parts))
+
+    def blank(self) -> None:
+        """An empty line between sections."""
+        self.lines.append(Text())
+
+    def title(self, left: str, right: str = "", style: str = "bold") -> None:
+        """A section's heading, with a remark at the right margin where there is room for it."""
+        self.blank()
+        gap = self.width - len(left) - len(right)
+        if right and gap >= 2:
+            self.line((left, style), " " * gap, (right, "dim"))
+        else:
+            self.line((left, style))
+            if right:
+                self.line(("  " + right, "dim"))
+
+    def prose(self, text: str, *, indent: int = 2, mark: str = "", style: str = "", mark_style: str = "") -> None:
+        """Wrapped text; `mark` stands before the first line, the others align below its text."""
+        hang = indent + len(mark)
+        # A URL, a path or a digest is not broken: it may stick out, but it can be copied.
+        wrapped = textwrap.wrap(text, self.width - hang, break_long_words=False, break_on_hyphens=False) or [""]
+        self.line(" " * indent, (mark, mark_style), (wrapped[0], style))
+        for line in wrapped[1:]:
+            self.line(" " * hang, (line, style))
+
+
+def _headline(page: _Page, report: Report) -> None:
+    fleet, recording = report.fleet, report.recording
+    name = f"{recording.project} / {recording.stack}"
+    page.line((name, "bold"), " " * max(2, page.width - len(name) - 15), ("offline preview", "dim"))
+    if fleet.nodes is None:
+        size = "A4 nodes (8 B200 each) as many as others ask for"
+    elif fleet.nodes == 0:
+        size = "paused, 0 A4 nodes"
+    else:
+        size = f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus} B200)"
+    page.prose(f"{size} on {fleet.capacity} in {', '.join(fleet.zones)}", indent=0)
+    page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
+    if fleet.platform is not None:
+        page.prose(f"on the cluster of {fleet.platform}", indent=0)
+    figures = report.figures
+    rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
+    page.line((figures.bill.total_in_words(), "bold cyan"), " · ", (rate, "bold cyan"))
+    for danger in report.dangers:
+        page.blank()
+        page.prose(danger, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")
+
+
+# The tree -------------------------------------------------------------------------------------------------------------
+
+
+def _tree(page: _Page, report: Report) -> None:
+    page.blank()
+    rows = list(_rows(report.tree))
+    # Facts begin in one column: as far right as the labels need, but never past half of the page.
+    column = min(max(len(row.prefix) + len(row.label) for row in rows) + 2, page.width // 2 - 3)
+    for row in rows:
+        _print_row(page, row, column)
+    counted = report.counted
+    parts = [plural(counted["resource"], "resource"), plural(counted["component"], "component")]
+    if counted["provider"]:
+        parts.append(plural(counted["provider"], "provider"))
+    page.blank()
+    page.line(
+        ("+ ", "green"), (f"{len(report.changes)} to create", "bold green"), f"  {', '.join(parts)} and the stack"
+    )
+
+
+class _Row:
+    """A node with the guides that lead to it."""
+
+    __slots__ = ("below", "node", "prefix")
+
+    def __init__(self, node: Node, prefix: str, below: str) -> None:
+        self.node = node
+        self.prefix = prefix
+        self.below = below
+        """Guides of the lines that continue this one."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.node.kind} {self.node.name}"
+
+    @property
+    def facts(self) -> str:
+        if self.node.component and self.node.children:
+            return plural(self.node.total - 1, "resource")
+        # A group lists names of one kind; anything else has facts of several kinds.
+        return (", " if self.node.count > 1 else " · ").join(self.node.facts)
+
+
+def _rows(node: Node, prefix: str = "", below: str = "") -> Iterator[_Row]:
+    yield _Row(node, prefix, below + ("│  " if node.children else ""))
+    last = len(node.children) - 1
+    for index, child in enumerate(node.children):
+        branch, trunk = ("└─ ", "   ") if index == last else ("├─ ", "│  ")
+        yield from _rows(child, below + branch, below + trunk)
+
+
+def _print_row(page: _Page, row: _Row, column: int) -> None:
+    mark = (" + ", "green")
+    kind_style, name_style = ("dim", "bold") if row.node.component else ("cyan", "")
+    used = len(row.prefix) + len(row.label)
+    facts = textwrap.wrap(row.facts, page.width - 3 - column, break_long_words=False, break_on_hyphens=False)
+    label: list[str | tuple[str, str]] = [mark, (row.prefix, "dim"), (row.node.kind, kind_style), " "]
+    label.append((row.node.name, name_style))
+    if facts and used + 2 <= column:
+        label += [" " * (column - used), (facts.pop(0), "dim")]
+    elif row.facts and 3 + used + 2 + len(row.facts) <= page.width:
+        label += ["  ", (row.facts, "dim")]
+        facts = []
+    page.line(*label)
+    for line in facts:
+        page.line("   ", (row.below.ljust(column), "dim"), (line, "dim"))
+
+
+# What was published, and what it costs -------------------------------------------------------------------------------
+
+
+def _published(page: _Page, report: Report) -> None:
+    figures, match = report.figures, report.figures.match
+    if match.figure is None:
+        page.title("Throughput")
+        page.prose(f"{match.reason}; there is one for {published_nodes_in_words(report)}.")
+        return
+    if figures.proven:
+        page.title("Throughput", match.figure.label)
+        page.prose(figure_in_words(match.figure), style="bold")
+        page.prose(f"{match.figure.title}: {match.reason}")
+    else:
+        page.title("Throughput", "no published figure for this shape")
+        page.prose(f"nearest: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label})")
+        page.prose(match.reason, style="yellow")
+    for also in match.figure.also_published:
+        page.prose(f"also published: {also}", indent=4, style="dim")
+    for difference in match.differences if figures.proven else ():
+        page.prose(str(difference), indent=4, style="dim")
+
+
+def _cost(page: _Page, report: Report) -> None:
+    bill, figures = report.figures.bill, report.figures
+    page.title("Cost", "USD an hour, list prices")
+    width = page.width - 2
+    for line in bill_lines(bill):
+        amount = usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
+        room = width - len(line.quantity) - len(amount) - 4
+        name = line.name if len(line.name) <= room else line.name[: room - 1] + "…"
+        page.line(
+            "  ",
+            name.ljust(room),
+            "  ",
+            (line.quantity, "dim"),
+            "  ",
+            (amount, "yellow" if line.usd_per_hour is None else ""),
+        )
+    total = f"{'at least ' if bill.unknown else ''}{usd(bill.usd_per_hour_known)}"
+    page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
+    _unknown_prices(page, bill)
+    for line in (per_million_in_words(figures), *residual_in_words(bill)):
+        page.prose(line, mark="· ", mark_style="dim")
+
+
+def _unknown_prices(page: _Page, bill: Bill) -> None:
+    nodes = next((item for item in bill.items if item.id == "nodes"), None)
+    if nodes is not None and nodes.reason is not None:
+        page.prose(f"nodes: {nodes.reason}", mark="· ", style="yellow", mark_style="dim")
+    if bill.unknown:
+        what = "price has" if len(bill.unknown) == 1 else "prices have"
+        page.prose(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero", mark="· ", mark_style="dim")
+
+
+# What is wrong ------------------------------------------------------------------------------------------------------
+
+
+def _findings(page: _Page, report: Report) -> None:
+    unexpected = [one for one in report.findings if not one.on_purpose]
+    on_purpose = [one for one in report.findings if one.on_purpose]
+    if unexpected:
+        page.title(f"To look at ({len(unexpected)})", style="bold yellow")
+        for finding in unexpected:
+            _finding(page, finding)
+    if on_purpose:
+        page.title(f"Repeated on purpose ({len(on_purpose)})", f"profile {report.fleet.profile}")
+        for finding in on_purpose:
+            _finding(page, finding)
+    if report.notices:
+        page.title(f"Good to know ({len(report.notices)})")
+        for notice in report.notices:
+            page.prose(f"{notice.path} = {_shown(notice.value)}: {notice.why}", mark="· ", mark_style="dim")
+    if report.diagnostics:
+        page.title(f"The program says ({len(report.diagnostics)})", style="bold yellow")
+        for diagnostic in report.diagnostics:
+            where = f" ({diagnostic.urn.rpartition('::')[2]})" if diagnostic.urn else ""
+            page.prose(f"{diagnostic.severity}: {diagnostic.message}{where}", mark="· ", style="yellow")
+
+
+def _finding(page: _Page, finding: Finding) -> None:
+    problem = finding.problem
+    style = "" if finding.on_purpose else "yellow"
+    page.prose(f"{problem.path} = {_shown(problem.value)}", mark="! ", style=style, mark_style="yellow")
+    page.prose(problem.why, indent=4)
+    page.prose(problem.write, indent=4, mark="→ ", style="bold", mark_style="dim")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "(not set)" if value is None else str(value)
+
+
+def _policies(page: _Page, report: Report) -> None:
+    policies = report.policies
+    if policies.state == "none":
+        page.title("Policies")
+        page.prose("this project has no policy pack in policy/, so nothing was judged")
+        return
+    if policies.state == "skipped":
+        page.title("Policies")
+        page.prose("not asked (--no-policy)")
+        return
+    mandatory, advisory = policies.mandatory, [one for one in policies.violations if one.level == "advisory"]
+    verdict = (
+        f"{len(mandatory)} mandatory violated, {len(advisory)} advisory" if policies.violations else "none violated"
+    )
+    page.title("Policies", verdict)
+    for violation in (*mandatory, *advisory):
+        _violation(page, violation)
+
+
+def _violation(page: _Page, violation: Violation) -> None:
+    style = "bold red" if violation.level == "mandatory" else "yellow"
+    name = violation.urn.rpartition("::")[2]
+    page.prose(f"{violation.policy}: {name}" if name else violation.policy, mark="✗ ", style=style, mark_style=style)
+    for line in violation.message.splitlines():
+        page.prose(line, indent=4)
+
+
+def _closing(page: _Page, report: Report) -> None:
+    page.title("About this preview")
+    for remark in (*report.remarks, *_nature(report)):
+        page.prose(remark, mark="· ", mark_style="dim")
+    page.blank()
+    for command in _next_steps(report):
+        page.line(("→ ", "dim"), (command, "bold"))
+
+
+def _nature(report: Report) -> Sequence[str]:
+    known = "made up where the cloud would decide them" if report.mode == "known" else "left unknown"
+    lines = [
+        "The program ran against a recorder, without credentials: no provider checked it, and nothing was compared with "
+        f"what is live. Ids and addresses are {known}.",
+    ]
+    if report.out is not None:
+        lines.append(f"Every manifest is in {report.out}.")
+    return lines
+
+
+def _next_steps(report: Report) -> Iterator[str]:
+    stack = report.recording.stack
+    if report.policies.mandatory:
+        yield "mend what the mandatory policies name, then preview again"
+        return
+    if report.fleet.stand_in_project:
+        yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"
+    yield f"fleet doctor --for up --stack {stack}"
+    yield f"pulumi preview --stack {stack}"

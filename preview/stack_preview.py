@@ -1,0 +1,68 @@
+"""One preview from stack file to report: what is recorded, in which mode, and who judges it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from preview.policy import PolicyRun
+    from preview.recording import Recording
+    from preview.report_model import Policies, Report
+
+POLICY_FOLDER = "policy"
+"""The project's policy pack, where it has one."""
+
+
+def preview_stack(
+    root: Path, stack: str, *, out: Path | None = None, ask_policies: bool = True, for_machines: bool = False
+) -> Report:
+    """Record and report one stack; write its manifests to `out` if given. Raises SettingsError and ProgramError.
+
+    One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
+    policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries every
+    input, and there nothing is made up: it gets a recording of its own.
+    """
+    pack = root / POLICY_FOLDER
+    with ExitStack() as cleanup:
+        run: PolicyRun | None = None
+        if ask_policies and (pack / "PulumiPolicy.yaml").is_file():
+            from preview import policy
+
+            # First of all: its interpreter starts while this one imports the SDK.
+            run = cleanup.enter_context(policy.start(pack))
+        from preview.offline import open_stack, record_stack
+
+        opened = open_stack(root, stack)
+        whole = record_stack(opened, "known") if run is not None or out is not None else None
+        shown = record_stack(opened, "preview") if whole is None or for_machines else whole
+        if out is not None and whole is not None:
+            from preview.render import render
+
+            render(whole, out)
+        policies = _policies(ask_policies, run, whole)
+    from preview.report_model import build_report
+    from settings.figures import figures
+
+    return build_report(
+        opened.settings,
+        shown,
+        figures(opened.settings),
+        problems=opened.problems,
+        policies=policies,
+        stand_in_project=opened.project_is_stood_in,
+        environments=opened.file.environments,
+        secret_keys=sorted(opened.file.secret_keys),
+        out=None if out is None else str(out),
+    )
+
+
+def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None) -> Policies:
+    from preview.report_model import Policies
+
+    if not asked:
+        return Policies(state="skipped")
+    if run is None or whole is None:
+        return Policies(state="none")
+    return Policies(state="judged", violations=tuple(run.judge(whole)))
