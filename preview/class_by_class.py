@@ -1,0 +1,111 @@
+"""Cuts the bytecode of a module of classes into one piece per class, so that each can be made on its own.
+
+A generated module such as `pulumi_gcp/compute/_inputs.py` is imports, `__all__` and then two thousand class statements.
+Reading its compiled code takes 12 ms; running it takes twenty times as long. The pieces are what Python compiled, cut
+where one statement ends and the next begins: decorators, bases and bodies are exactly the module's own.
+"""
+
+from __future__ import annotations
+
+import opcode
+import threading
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_EXTENDED_ARG: Final = opcode.opmap["EXTENDED_ARG"]
+_RESUME: Final = opcode.opmap["RESUME"]
+_STORE_NAME: Final = opcode.opmap["STORE_NAME"]
+_BUILD_CLASS: Final = opcode.opmap["LOAD_BUILD_CLASS"]
+_JUMPS: Final = frozenset(opcode.hasjrel) | frozenset(opcode.hasjabs)
+_MAX_EPILOGUE_BYTES: Final = 8
+"""Load None, with a long argument, and return it: what ends every module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A module in parts."""
+
+    header: types.CodeType
+    """Everything up to and including `__all__`."""
+    pieces: Mapping[str, bytes]
+    """Bytecode of each class statement, by the name it binds."""
+    code: types.CodeType
+    """The whole, whose constants and names the pieces share."""
+    prologue: bytes
+    epilogue: bytes
+
+    def runnable(self, name: str) -> types.CodeType:
+        """A code object that makes one class and binds its name."""
+        # Without a line table: the statement's own lines matter to nobody, the bodies of its methods have theirs.
+        body = self.prologue + self.pieces[name] + self.epilogue
+        return self.code.replace(co_code=body, co_linetable=b"", co_exceptiontable=b"")
+
+
+def cut(code: types.CodeType) -> Parts | None:
+    """The parts of a module, or None if it is anything but a header and class statements."""
+    bytecode = code.co_code
+    if code.co_exceptiontable or "__all__" not in code.co_names:
+        return None
+    stores = list(_stores(bytecode, code.co_names))
+    header_end = next((end for name, end in stores if name == "__all__"), None)
+    if header_end is None:
+        return None
+    pieces: dict[str, bytes] = {}
+    start = header_end
+    for name, end in stores:
+        if end <= header_end:
+            continue
+        piece = bytecode[start:end]
+        opcodes = piece[::2]
+        if _BUILD_CLASS not in opcodes or name in pieces or not _JUMPS.isdisjoint(opcodes):
+            return None
+        pieces[name] = piece
+        start = end
+    epilogue = bytecode[start:]
+    if not pieces or len(epilogue) > _MAX_EPILOGUE_BYTES:
+        return None
+    return Parts(
+        header=code.replace(co_code=bytecode[:header_end] + epilogue),
+        pieces=pieces,
+        code=code,
+        prologue=bytecode[:2] if bytecode[0] == _RESUME else b"",
+        epilogue=epilogue,
+    )
+
+
+def _stores(bytecode: bytes, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Each name the module binds and the offset after it. Instructions are two bytes; caches between them are zero."""
+    found = []
+    high = 0
+    for offset in range(0, len(bytecode), 2):
+        operation = bytecode[offset]
+        if operation == _EXTENDED_ARG:
+            high = (high | bytecode[offset + 1]) << 8
+            continue
+        if operation == _STORE_NAME:
+            found.append((names[high | bytecode[offset + 1]], offset + 2))
+        high = 0
+    return found
+
+
+class Definitions:
+    """The classes of one module, made on demand and once, in the module's own namespace."""
+
+    def __init__(self, namespace: dict[str, Any], parts: Parts) -> None:
+        self._namespace = namespace
+        self._parts = parts
+        self._lock = threading.RLock()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts.pieces
+
+    def get(self, name: str) -> Any:  # noqa: ANN401
+        """The class, made now if nobody asked for it before. Raises AttributeError like a module does."""
+        if name not in self._parts.pieces:
+            raise AttributeError(f"module {self._namespace['__name__']!r} has no attribute {name!r}")
+        with self._lock:
+            if name not in self._namespace:
+                exec(self._parts.runnable(name), self._namespace)  # noqa: S102 - a piece of the module's own code
+        return self._namespace[name]
