@@ -20,13 +20,14 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
     if settings.weights.token_secret is not None:
-        # Whoever downloads needs the token: the writer once, or each server for itself.
+        # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
         account = WRITER_ACCOUNT if settings.weights.source == "hyperdisk" else SERVER_ACCOUNT
         readers.add((account, settings.weights.token_secret))
     if settings.server.api_key_secret is not None:
         readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
-        if settings.benchmark.enabled:
-            readers.add((BENCHMARK_ACCOUNT, settings.server.api_key_secret))
+    if settings.benchmark.enabled:
+        named = (settings.weights.token_secret, settings.server.api_key_secret)
+        readers |= {(BENCHMARK_ACCOUNT, secret) for secret in named if secret is not None}
     return tuple(sorted(readers))
 
 

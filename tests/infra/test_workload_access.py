@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from infra import workload_access
 from infra.workload_access import secret_readers
-from tests.infra.recorded import BENCHMARK, all_of, only, recorded
-from tests.support.settings import make_settings
+from preview.recorder import Recording, record
+from preview.values import reveal
+from tests.infra.recorded import BENCHMARK, ROOT, all_of, only, recorded
+from tests.support.settings import make_config, make_settings
 
 
 def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
@@ -37,8 +40,8 @@ def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_a
         ({"weights": {"source": "huggingface", "tokenSecret": "hf"}}, (("vllm-server", "hf"),)),
         ({"server": {"apiKeySecret": "key"}}, (("vllm-server", "key"),)),
         (
-            {"server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},
-            (("benchmark", "key"), ("vllm-server", "key")),
+            {"weights": {"tokenSecret": "hf"}, "server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},
+            (("benchmark", "hf"), ("benchmark", "key"), ("vllm-server", "key"), ("weights-writer", "hf")),
         ),
         (
             {"weights": {"source": "huggingface", "tokenSecret": "same"}, "server": {"apiKeySecret": "same"}},
@@ -67,3 +70,38 @@ def test_roles_go_to_the_service_accounts_that_the_workloads_really_use() -> Non
     assert workload_access.BENCHMARK_ACCOUNT == names.BENCHMARK_ACCOUNT
     assert workload_access.WRITER_ACCOUNT == names.WRITER_ACCOUNT
     assert workload_access.SERVER_ACCOUNT == names.SERVER_ACCOUNT
+
+
+def _mounted_secrets(recording: Recording) -> set[tuple[str, str]]:
+    """Pairs of a pod's service account and a Secret Manager secret that it mounts, over the whole program."""
+    kept: dict[str, list[str]] = {}
+    for one in all_of(recording, ":SecretProviderClass"):
+        text = one.inputs["spec"]["parameters"]["secrets"]
+        found = re.findall(r"projects/[^/]+/secrets/([^/]+)/versions/", text)
+        kept[one.inputs["metadata"]["name"]] = found
+    pairs: set[tuple[str, str]] = set()
+    for one in recording.resources:
+        if not one.type.endswith((":Deployment", ":Job")):
+            continue
+        pod = reveal(one.inputs)["spec"]["template"]["spec"]
+        for volume in pod["volumes"]:
+            if "csi" in volume:
+                for secret in kept[volume["csi"]["volumeAttributes"]["secretProviderClass"]]:
+                    pairs.add((pod["serviceAccountName"], secret))
+    return pairs
+
+
+@pytest.mark.parametrize("source", ["hyperdisk", "huggingface"])
+def test_exactly_the_pods_that_mount_a_secret_may_read_it(source: str) -> None:
+    config = make_config(
+        weights={"source": source, "tokenSecret": "hf"},
+        server={"replicas": 1, "apiKeySecret": "key"},
+        benchmark=BENCHMARK,
+    )
+    recording = record(ROOT, project="vllm-fleet", stack="test", config=config, mode="known")
+    granted = {
+        (one.inputs["member"].rpartition("/sa/")[2], one.inputs["secretId"])
+        for one in all_of(recording, ":SecretIamMember")
+    }
+    assert granted == _mounted_secrets(recording)
+    assert len(granted) == 4
