@@ -57,6 +57,34 @@ def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[di
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
+def writable_environment(cache_root: str) -> list[dict[str, str]]:
+    """Variables that send every cache of vLLM and its libraries to one writable directory, and name the user.
+
+    For a container without root and with a read-only file system; it still needs writable /tmp and /dev/shm. Which
+    library writes what, and what fails without each line: docs/decisions/0006-non-root-vllm.md.
+    """
+    root = cache_root.rstrip("/")
+    variables = {
+        # torch asks for a user name while it is imported, and a uid without a passwd entry has none.
+        "USER": _USER,
+        "LOGNAME": _USER,
+        # Without these a uid without a passwd entry has "/" or nothing for a home: FlashInfer stops at its import.
+        "HOME": f"{root}/home",
+        "XDG_CACHE_HOME": f"{root}/xdg",
+        "XDG_CONFIG_HOME": f"{root}/config",
+        "VLLM_CACHE_ROOT": f"{root}/vllm",
+        "VLLM_CONFIG_ROOT": f"{root}/config/vllm",
+        "TORCHINDUCTOR_CACHE_DIR": f"{root}/inductor",
+        "TRITON_CACHE_DIR": f"{root}/triton",
+        "FLASHINFER_WORKSPACE_BASE": f"{root}/flashinfer",
+        "CUTE_DSL_CACHE_DIR": f"{root}/cute-dsl",
+        "TVM_FFI_CACHE_DIR": f"{root}/tvm-ffi",
+        "CUDA_CACHE_PATH": f"{root}/cuda",
+        "HF_HOME": f"{root}/huggingface",
+    }
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
 def _is_implied(field: str, value: object) -> bool:
     """Sizes of 1, which vLLM takes without being told, as the article's own listing does."""
     return field in ("data_parallel_size", "tensor_parallel_size") and value == 1

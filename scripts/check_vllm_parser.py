@@ -1,0 +1,242 @@
+"""Feed every profile and every typed flag to the real parser and configuration classes of vLLM 0.18.1.
+
+Run in an environment of its own, from the repository's root (`make vllm-check` does both):
+
+    python3 -m venv .venv-vllm
+    .venv-vllm/bin/pip install vllm==0.18.1 -c scripts/vllm-constraints.txt
+    .venv-vllm/bin/python -m scripts.check_vllm_parser
+
+It needs 9.5 GB of disk and no GPU. The last line is `N passed, N failed`; exit 1 when something failed, 2 without vLLM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import io
+import sys
+import tempfile
+import traceback
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from planner.memory import CacheLayout, attention_block_tokens
+from settings.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
+from settings.profiles import NAMES, profile
+from workloads.vllm_args import args, env, writable_environment
+
+VERSION = "0.18.1"
+Check = tuple[str, Callable[[], None]]
+NAME = "served-by-this-name"
+
+
+class RefusedError(Exception):
+    """The real parser exited."""
+
+
+def report(checks: Iterable[Check], write: Callable[[str], object]) -> int:
+    """Run the checks, tell each failure and the closing line. Returns the exit code."""
+    passed, failed = 0, 0
+    for name, check in checks:
+        try:
+            check()
+        except Exception as error:
+            failed += 1
+            where = "" if isinstance(error, AssertionError | RefusedError) else f"\n{traceback.format_exc()}"
+            write(f"FAILED {name}: {error}{where}")
+        else:
+            passed += 1
+    write(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+class Vllm:
+    """vLLM's own `serve` parser and configuration, on the stand-in node."""
+
+    def __init__(self, model: Path) -> None:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.entrypoints.cli.serve import ServeSubcommand
+        from vllm.entrypoints.openai.cli_args import make_arg_parser
+        from vllm.usage.usage_lib import UsageContext
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+        self.model = str(model)
+        self._arguments = AsyncEngineArgs
+        self._context = UsageContext.OPENAI_API_SERVER
+        self._serve = ServeSubcommand()
+        self._parser = FlexibleArgumentParser()
+        self._serve.subparser_init(self._parser.add_subparsers(dest="subparser"))
+        self._module = make_arg_parser(FlexibleArgumentParser())
+
+    def parse(self, arguments: list[str], entrypoint: str = "serve") -> Any:
+        """The parsed namespace. Raises RefusedError with what the parser printed."""
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
+                if entrypoint == "module":
+                    return self._module.parse_args(arguments)
+                found = self._parser.parse_args(["serve", *arguments])
+                self._serve.validate(found)
+        except SystemExit:
+            raise RefusedError(printed.getvalue().strip().splitlines()[-1]) from None
+        # As ServeSubcommand.cmd does before it starts anything.
+        found.model = found.model_tag or found.model
+        return found
+
+    def configure(self, engine: Engine) -> Any:
+        """The engine configuration that these flags resolve to on eight B200."""
+        parsed = self.parse(args(engine, model_path=self.model, served_model_name=NAME), engine.entrypoint)
+        return self._arguments.from_cli_args(parsed).create_engine_config(usage_context=self._context)
+
+
+def checks(vllm: Vllm) -> Iterator[Check]:
+    """Every check, by name."""
+    yield "vllm is the pinned release", lambda: _equal(importlib.metadata.version("vllm"), VERSION)
+    for name in NAMES:
+        yield f"profile {name} parses into its own values", lambda name=name: _parses(vllm, profile(name).engine)
+        if profile(name).model is not None:
+            yield f"profile {name} makes an engine", lambda name=name: _configures(vllm, profile(name).engine)
+    module = profile("record").engine.but({"entrypoint": "module"})
+    yield "the record parses for the other entry point", lambda: _parses(vllm, module)
+    for field in flag_fields():
+        for value in samples(field):
+            engine = Engine.model_validate({field: value})
+            yield f"{field}={value!r} parses", lambda engine=engine: _parses(vllm, engine)
+    yield "parsers of reasoning and tools are registered", _registered
+    yield "environment variables are known to vLLM", _known_variables
+    yield from _refusals(vllm)
+
+
+def samples(field: str) -> tuple[Any, ...]:
+    """Values to try a field with: every choice, both states of a switch, a number within range."""
+    if field == "speculative":
+        return tuple(Speculative(method=method, num_speculative_tokens=2) for method in ("mtp", "ngram", "suffix"))
+    annotation = typing.get_type_hints(Engine, include_extras=False)[field]
+    kinds = set(typing.get_args(annotation) or (annotation,)) - {type(None)}
+    found: list[Any] = []
+    for kind in kinds:
+        choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+        found += choices or {bool: [True, False], int: [1], float: [0.5], str: ["a/model"]}[kind]
+    return tuple(sorted(found, key=str))
+
+
+def _parses(vllm: Vllm, engine: Engine) -> None:
+    parsed = vllm.parse(args(engine, model_path=vllm.model, served_model_name=NAME), engine.entrypoint)
+    _equal(parsed.model, vllm.model)
+    _equal(parsed.served_model_name, [engine.served_model_name or NAME])
+    for field in flag_fields():
+        value = getattr(engine, field)
+        if value is None or field == "served_model_name":
+            continue
+        if isinstance(value, Speculative):
+            value = value.model_dump()
+        elif field == "thinking":
+            value = {"enable_thinking": value}
+        found = getattr(parsed, long_name(field).replace("-", "_"))
+        # -O3 leaves the text "3", which the configuration turns into a number.
+        _equal(int(found) if field == "optimization_level" else found, value, field)
+    _equal(parsed.enable_auto_tool_choice, engine.tool_call_parser is not None)
+
+
+def _configures(vllm: Vllm, engine: Engine) -> None:
+    config = vllm.configure(engine)
+    cache, scheduler, parallel = config.cache_config, config.scheduler_config, config.parallel_config
+    _equal(parallel.data_parallel_size, engine.data_parallel_size, "data parallel")
+    _equal(parallel.tensor_parallel_size, engine.tensor_parallel_size, "tensor parallel")
+    _equal(config.model_config.max_model_len, engine.max_model_len, "context")
+    _equal(scheduler.max_num_seqs, engine.max_num_seqs, "sequences")
+    _equal(scheduler.max_num_batched_tokens, engine.max_num_batched_tokens or 8_192, "batched tokens")
+    _equal(scheduler.async_scheduling, True, "asynchronous scheduling")
+    _equal(cache.enable_prefix_caching, engine.enable_prefix_caching, "prefix caching")
+    _equal(cache.mamba_cache_mode, engine.mamba_cache_mode or "none", "mamba cache mode")
+    _equal(str(config.quant_config.get_name()), "fp8", "quantization")
+    speculative = config.speculative_config
+    _equal(speculative.num_speculative_tokens if speculative else 0, engine.speculative_tokens, "draft tokens")
+    _equal(int(config.optimization_level), 2 if engine.optimization_level is None else engine.optimization_level, "-O")
+    step = 1 + engine.speculative_tokens
+    captured = engine.max_cudagraph_capture_size or min(2 * scheduler.max_num_seqs * step, 512)
+    _equal(config.compilation_config.max_cudagraph_capture_size, captured, "captured graphs")
+    if engine.tensor_parallel_size == 1:
+        layout = CacheLayout(
+            kv_cache_dtype=engine.kv_cache_dtype or "auto",
+            speculative_tokens=engine.speculative_tokens,
+            prefix_caching=engine.enable_prefix_caching is True,
+        )
+        _equal(cache.block_size, attention_block_tokens(layout), "attention block, as the planner computes it")
+
+
+def _registered() -> None:
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
+
+    for field, registry in (("reasoning_parser", ReasoningParserManager), ("tool_call_parser", ToolParserManager)):
+        known = registry.list_registered()
+        unknown = [name for name in samples(field) if name not in known]
+        _equal(unknown, [], f"{field}: not among {', '.join(sorted(known))}")
+
+
+def _known_variables() -> None:
+    import vllm.envs
+
+    ours = {
+        entry["name"] for name in NAMES for entry in env(profile(name).engine, ready_timeout_seconds=1, offline=True)
+    }
+    ours |= {entry["name"] for entry in writable_environment("/cache")} | set(ENVIRONMENT.values())
+    _equal({name for name in ours if name.startswith("VLLM_")} - set(vllm.envs.environment_variables), set())
+
+
+def _refusals(vllm: Vllm) -> Iterator[Check]:
+    """What must fail: a check that accepts everything would pass everything."""
+    for flag in (
+        "--disable-log-requests",
+        "--enable-prefix-caching=true",
+        "--max-num-seqs=many",
+        "--kv-cache-dtype=fp7",
+        "--speculative-config={'method':'mtp'}",
+        "--speculative-model=draft",
+    ):
+        yield f"{flag} is refused by the parser", lambda flag=flag: _must_raise(lambda: vllm.parse([vllm.model, flag]))
+    record = profile("record").engine
+    for title, changes in (
+        ("a mamba block size without prefix caching", {"enablePrefixCaching": False, "mambaCacheMode": None}),
+        ("more sequences than batched tokens", {"maxNumBatchedTokens": 4_096}),
+        ("expert parallelism for a dense model", {"enableExpertParallel": True}),
+    ):
+        engine = record.but(changes)
+        yield f"{title} is refused by the engine", lambda engine=engine: _must_raise(lambda: vllm.configure(engine))
+
+
+def _must_raise(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except (RefusedError, ValueError):
+        return
+    raise AssertionError("vLLM accepted it")
+
+
+def _equal(found: object, expected: object, what: str = "value") -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: vLLM has {found!r}, expected {expected!r}")
+
+
+def _line(text: str, to: typing.TextIO | None = None) -> None:
+    (to or sys.stdout).write(f"{text}\n")
+
+
+def main() -> int:
+    """Run every check on the stand-in node."""
+    if importlib.util.find_spec("vllm") is None:
+        _line(f"vLLM is not installed here: pip install vllm=={VERSION} -c scripts/vllm-constraints.txt", sys.stderr)
+        return 2
+    from scripts.vllm_stand_in import pretend_b200, write_model
+
+    pretend_b200()
+    with tempfile.TemporaryDirectory() as folder:
+        return report(checks(Vllm(write_model(Path(folder) / "model"))), _line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

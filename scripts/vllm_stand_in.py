@@ -1,0 +1,131 @@
+"""A made-up node of eight B200 for vLLM's configuration code, and the public shape of Qwen3.5-27B-FP8 as a config.json.
+
+Both exist so that the real parser and the real configuration classes of vLLM run on a machine without a GPU, a driver,
+weights or a network. Nothing here computes anything: kernels, memory profiling and speed are out of reach.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+# Source: the article: 180 GB of HBM3e; NVIDIA's compute capability 10.0 for B200.
+MEMORY_BYTES = 180 * 10**9
+CAPABILITY = (10, 0)
+GPUS = 8
+
+# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM 0.18.1 reads it.
+ARCHITECTURE: dict[str, Any] = {
+    "architectures": ["Qwen3_5ForConditionalGeneration"],
+    "model_type": "qwen3_5",
+    "image_token_id": 248056,
+    "video_token_id": 248057,
+    "vision_start_token_id": 248053,
+    "vision_end_token_id": 248054,
+    "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "qwen3_5_text",
+        "dtype": "bfloat16",
+        "vocab_size": 248320,
+        "hidden_size": 5120,
+        "intermediate_size": 17408,
+        "num_hidden_layers": 64,
+        "full_attention_interval": 4,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "attn_output_gate": True,
+        "linear_conv_kernel_dim": 4,
+        "linear_num_key_heads": 16,
+        "linear_key_head_dim": 128,
+        "linear_num_value_heads": 48,
+        "linear_value_head_dim": 128,
+        "mamba_ssm_dtype": "float32",
+        "max_position_embeddings": 262144,
+        "mtp_num_hidden_layers": 1,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10_000_000,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": [11, 11, 10],
+            "mrope_interleaved": True,
+        },
+    },
+    "vision_config": {
+        "model_type": "qwen3_5",
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "out_hidden_size": 5120,
+        "patch_size": 16,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "num_position_embeddings": 2304,
+        "in_channels": 3,
+    },
+    "quantization_config": {
+        "quant_method": "fp8",
+        "activation_scheme": "dynamic",
+        "fmt": "e4m3",
+        "weight_block_size": [128, 128],
+    },
+}
+
+
+def write_model(folder: Path) -> Path:
+    """Write the architecture into `folder` as config.json, which is all of a model that its configuration needs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(ARCHITECTURE, indent=1))
+    return folder
+
+
+def pretend_b200() -> None:
+    """Make vLLM in this process believe in eight B200. To be called before anything else of vLLM is imported."""
+    os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    # The compiled kernels need the driver's libcuda.so.1; the configuration only asks four questions of them.
+    sys.modules["vllm._C"] = types.ModuleType("vllm._C")
+
+    import vllm._custom_ops
+    import vllm.platforms
+    import vllm.utils.torch_utils
+    from vllm.platforms.cuda import NonNvmlCudaPlatform
+    from vllm.platforms.interface import DeviceCapability
+
+    class B200(NonNvmlCudaPlatform):
+        @classmethod
+        def get_device_capability(cls, *_: object, **__: object) -> DeviceCapability:
+            return DeviceCapability(*CAPABILITY)
+
+        @classmethod
+        def get_device_name(cls, *_: object, **__: object) -> str:
+            return "NVIDIA B200"
+
+        @classmethod
+        def get_device_total_memory(cls, *_: object, **__: object) -> int:
+            return MEMORY_BYTES
+
+        @classmethod
+        def device_count(cls) -> int:
+            return GPUS
+
+        @classmethod
+        def is_fully_connected(cls, *_: object, **__: object) -> bool:
+            return True
+
+    vllm.platforms._current_platform = B200()
+    vllm.utils.torch_utils._cuda_device_count_stateless = lambda *_: GPUS
+    for question in (
+        "cutlass_scaled_mm_supports_fp8",
+        "cutlass_scaled_mm_supports_block_fp8",
+        "cutlass_group_gemm_supported",
+        "cutlass_sparse_scaled_mm_supported",
+    ):
+        if not hasattr(vllm._custom_ops, question):
+            raise RuntimeError(f"vllm._custom_ops has no {question}: this stand-in was written for vLLM 0.18.1")
+        setattr(vllm._custom_ops, question, lambda *_: True)
