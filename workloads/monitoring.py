@@ -77,7 +77,8 @@ def server_scrape(settings: Settings) -> dict[str, Any]:
 
 def picker_scrape(settings: Settings) -> dict[str, Any]:
     """PodMonitoring spec for the endpoint picker. The chart renders one only together with token authentication, which
-    the release switches off; NetworkPolicies say who may ask instead."""
+    the release switches off; NetworkPolicies say who may ask instead.
+    """
     return {
         "selector": {"matchLabels": epp_selector(settings.gateway.pool)},
         "endpoints": [_endpoint(settings, EPP_METRICS_PORT_NAME)],
@@ -93,7 +94,8 @@ def _endpoint(settings: Settings, port: str) -> dict[str, Any]:
 
 def recording_rules(settings: Settings) -> dict[str, Any]:
     """Rules spec: the fleet's tokens a second, total and output, its fullest KV cache, its queue, and what speculation
-    and prefix caching return. The window is four scrapes, so that one missed scrape leaves no gap."""
+    and prefix caching return. The window is four scrapes, so that one missed scrape leaves no gap.
+    """
     window = f"{4 * settings.monitoring.interval_seconds}s"
     of = f'{{{APP_LABEL}="{settings.server.name}"}}'
 
@@ -121,7 +123,8 @@ def recording_rules(settings: Settings) -> dict[str, Any]:
                 "name": settings.server.name,
                 "interval": interval,
                 "rules": [
-                    {"record": record, "expr": expr, "labels": {APP_LABEL: settings.server.name}} for record, expr in rules
+                    {"record": record, "expr": expr, "labels": {APP_LABEL: settings.server.name}}
+                    for record, expr in rules
                 ],
             }
         ]

@@ -68,9 +68,14 @@ class Namespace(pulumi.ComponentResource):
 
 def pod_security_labels(settings: Settings) -> dict[str, str]:
     """Pod Security levels. Our own pods meet `restricted`; the endpoint picker's chart sets no security context, and its
-    pods must live beside the pool, so with the gateway only `baseline` can be enforced and `restricted` is reported."""
+    pods must live beside the pool, so with the gateway only `baseline` can be enforced and `restricted` is reported.
+    """
     prefix = "pod-security.kubernetes.io"
-    levels = {"enforce": "baseline" if settings.gateway.enabled else "restricted", "audit": "restricted", "warn": "restricted"}
+    levels = {
+        "enforce": "baseline" if settings.gateway.enabled else "restricted",
+        "audit": "restricted",
+        "warn": "restricted",
+    }
     return {
         key: value
         for mode, level in levels.items()

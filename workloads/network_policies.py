@@ -137,7 +137,9 @@ def _to_the_server(settings: Settings) -> Iterator[Flow]:
     # With an API key and a gateway, only /v1 is routed; a pod reached directly would also answer the paths that the key
     # does not guard.
     if not (settings.guards_v1_only and settings.gateway.enabled):
-        yield Flow(from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}")
+        yield Flow(
+            from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
+        )
         yield Flow(
             from_=CLIENT_NAMESPACES,
             to=server,
@@ -155,7 +157,9 @@ def _to_the_server(settings: Settings) -> Iterator[Flow]:
 
 def _through_the_gateway(settings: Settings) -> Iterator[Flow]:
     server, picker = server_pods(settings), endpoint_picker(settings)
-    proxies = Addresses(name="gateway-proxies", ranges=(settings.network.proxy_only.cidr,))
+    # A guest cannot see the platform's ranges, and a wrong guess would be a gateway that answers 503 to everything.
+    own = Addresses(name="gateway-proxies", ranges=(settings.network.proxy_only.cidr,))
+    proxies = own if settings.owns_platform else VPC
     yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
     yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
     yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
@@ -221,7 +225,9 @@ def policies(table: Iterable[Flow]) -> dict[str, dict[str, Any]]:
     specs: dict[str, dict[str, Any]] = {"default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
     for flow in table:
         if isinstance(flow.to, Pods):
-            _policy(specs, flow.to).setdefault("ingress", []).append({"from": _peers(flow.from_), "ports": [_port(flow)]})
+            _policy(specs, flow.to).setdefault("ingress", []).append(
+                {"from": _peers(flow.from_), "ports": [_port(flow)]}
+            )
         if isinstance(flow.from_, Pods):
             _policy(specs, flow.from_).setdefault("egress", []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
     for spec in specs.values():

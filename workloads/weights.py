@@ -67,7 +67,8 @@ class WeightsMount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNames:
     """Names of the objects of one release. Everything that cannot change on an existing disk is part of the name, so a
-    change makes a new volume beside the old one, and the old one goes when nothing mounts it any more."""
+    change makes a new volume beside the old one, and the old one goes when nothing mounts it any more.
+    """
 
     release: str
     """Model and short revision; also the family of the disk image."""
@@ -233,12 +234,17 @@ class Weights(pulumi.ComponentResource):
 
 
 def _disk_labels(settings: Settings) -> dict[str, str]:
-    return {"labels": ",".join(f"{key}={value}" for key, value in sorted(settings.labels.items()))} if settings.labels else {}
+    return (
+        {"labels": ",".join(f"{key}={value}" for key, value in sorted(settings.labels.items()))}
+        if settings.labels
+        else {}
+    )
 
 
 def writer_class_fields(settings: Settings) -> dict[str, Any]:
     """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
-    at least, so it need not be a zone of the servers."""
+    at least, so it need not be a zone of the servers.
+    """
     return {
         "provisioner": DRIVER,
         "parameters": {
@@ -254,7 +260,8 @@ def writer_class_fields(settings: Settings) -> dict[str, Any]:
 
 def reader_class_fields(settings: Settings) -> dict[str, Any]:
     """The class of the volume that servers mount: made at once in the stack's zones, so that no GPU node waits for it,
-    and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them."""
+    and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them.
+    """
     several = {"enable-multi-zone-provisioning": "true"} if len(settings.zones) > 1 else {}
     return {
         "provisioner": DRIVER,
@@ -307,7 +314,7 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
         "REVISION": model.revision,
         "REMOTE": HUB,
         "TARGET": MOUNT_PATH,
-        "HOME": "/tmp",  # noqa: S108 - a volume of the pod's own
+        "HOME": "/tmp",
     }
     token = token_volume(settings)
     if token is not None:
@@ -326,7 +333,7 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
         "volumeMounts": [
             {"name": "weights", "mountPath": MOUNT_PATH},
             {"name": "script", "mountPath": "/scripts", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - as above
+            {"name": "tmp", "mountPath": "/tmp"},
             *([token_mount()] if token is not None else []),
         ],
     }
@@ -342,9 +349,7 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
             "cloud.google.com/machine-family": writer.machine_family,
             "kubernetes.io/arch": "arm64",
         },
-        "tolerations": [
-            {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
-        ],
+        "tolerations": [{"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}],
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": NONROOT,

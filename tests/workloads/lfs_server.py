@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-TOKEN = "hf_thetokenofthetest"  # noqa: S105
+TOKEN = "hf_thetokenofthetest"
 
 
 @dataclass

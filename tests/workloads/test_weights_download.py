@@ -246,7 +246,7 @@ def test_a_volume_of_another_revision_is_not_overwritten(hub: Hub, volume: Path)
     assert (volume / hub.model_id / "config.json").read_bytes() == SMALL["config.json"]
 
 
-def test_a_repository_without_weights_is_refused(hub: Hub, volume: Path, tmp_path: Path) -> None:
+def test_a_repository_without_weights_is_refused(volume: Path, tmp_path: Path) -> None:
     root = tmp_path / "other"
     root.mkdir()
     empty = Hub(root=root)

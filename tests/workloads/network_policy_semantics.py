@@ -1,0 +1,121 @@
+"""What NetworkPolicies allow, by the rules of the Kubernetes API: a small evaluator, independent of how they were made."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """One end of a connection: a pod, with its namespace, or an address outside the cluster."""
+
+    labels: Mapping[str, str] | None = None
+    """A pod's labels; None for an address."""
+    namespace: str = "vllm"
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    address: str = ""
+
+    @property
+    def is_pod(self) -> bool:
+        return self.labels is not None
+
+
+def allowed(
+    policies: Iterable[Mapping[str, Any]],
+    *,
+    source: Endpoint,
+    destination: Endpoint,
+    port: int,
+    protocol: str = "TCP",
+    namespace: str = "vllm",
+) -> bool:
+    """Whether the policies of `namespace` let this connection through, at both of its ends."""
+    specs = list(policies)
+    ends = (
+        ("Egress", "egress", "to", source, destination),
+        ("Ingress", "ingress", "from", destination, source),
+    )
+    return all(
+        _end_allows(specs, kind, rules, peers, pod, other, port, protocol)
+        for kind, rules, peers, pod, other in ends
+        if pod.is_pod and pod.namespace == namespace
+    )
+
+
+def _end_allows(
+    specs: list[Mapping[str, Any]],
+    kind: str,
+    rules: str,
+    peers: str,
+    pod: Endpoint,
+    other: Endpoint,
+    port: int,
+    protocol: str,
+) -> bool:
+    selecting = [
+        spec for spec in specs if kind in spec["policyTypes"] and _selects(spec["podSelector"], pod.labels or {})
+    ]
+    if not selecting:
+        return True
+    return any(
+        _port_matches(rule.get("ports"), port, protocol) and _peer_matches(rule.get(peers), pod, other)
+        for spec in selecting
+        for rule in spec.get(rules, [])
+    )
+
+
+def _port_matches(ports: list[Mapping[str, Any]] | None, port: int, protocol: str) -> bool:
+    if not ports:
+        return True
+    return any(one.get("protocol", "TCP") == protocol and one.get("port", port) == port for one in ports)
+
+
+def _peer_matches(peers: list[Mapping[str, Any]] | None, pod: Endpoint, other: Endpoint) -> bool:
+    if not peers:
+        return True
+    return any(_one_peer_matches(peer, pod, other) for peer in peers)
+
+
+def _one_peer_matches(peer: Mapping[str, Any], pod: Endpoint, other: Endpoint) -> bool:
+    if "ipBlock" in peer:
+        # Pods are matched by selectors alone: Dataplane V2 gives them identities, not addresses.
+        if other.is_pod or not other.address:
+            return False
+        address = ipaddress.ip_address(other.address)
+        block = peer["ipBlock"]
+        return address in ipaddress.ip_network(block["cidr"]) and not any(
+            address in ipaddress.ip_network(one) for one in block.get("except", [])
+        )
+    if not other.is_pod:
+        return False
+    if "namespaceSelector" in peer:
+        if not _selects(
+            peer["namespaceSelector"],
+            {
+                "kubernetes.io/metadata.name": other.namespace,
+                **other.namespace_labels,
+            },
+        ):
+            return False
+    elif other.namespace != pod.namespace:
+        return False
+    return _selects(peer.get("podSelector", {}), other.labels or {})
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    for one in selector.get("matchExpressions", []):
+        value, operator = labels.get(one["key"]), one["operator"]
+        matches = {
+            "In": value in one.get("values", []),
+            "NotIn": value not in one.get("values", []),
+            "Exists": value is not None,
+            "DoesNotExist": value is None,
+        }[operator]
+        if not matches:
+            return False
+    return True

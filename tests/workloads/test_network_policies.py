@@ -1,0 +1,269 @@
+"""The table of flows, walked: what it says is allowed, what it does not say is denied."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from settings.settings import Settings
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.network_policy_semantics import Endpoint, allowed
+from tests.workloads.recorded import NAMESPACE, manifest, objects, recorded
+from workloads.network_policies import (
+    Addresses,
+    Flow,
+    Namespaces,
+    NetworkPolicies,
+    NetworkPoliciesArgs,
+    Party,
+    Pods,
+    flows,
+    policies,
+)
+
+RECORD: dict[str, Any] = {}
+GATEWAY: dict[str, Any] = {"gateway": {"enabled": True}, "benchmark": {"enabled": True}}
+SHAPES: dict[str, dict[str, Any]] = {
+    "record": RECORD,
+    "gateway": GATEWAY,
+    "benchmark": {"benchmark": {"enabled": True}},
+    "huggingface": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
+    "internal load balancer": {"server": {"replicas": 12, "internalLoadBalancer": True}},
+    "key and gateway": {"gateway": {"enabled": True}, "apiKey": "not-a-real-key"},
+    "external gateway": {
+        "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
+        "benchmark": {"enabled": True},
+    },
+    "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
+    "unmonitored": {"monitoring": {"enabled": False}},
+}
+
+
+def specs(settings: Settings) -> list[dict[str, Any]]:
+    return list(policies(flows(settings)).values())
+
+
+def pod(**labels: str) -> Endpoint:
+    return Endpoint(labels=labels)
+
+
+def outside(address: str) -> Endpoint:
+    return Endpoint(address=address)
+
+
+SERVER = pod(app="qwen35-server")
+PICKER = pod(inferencepool="qwen35-pool-epp")
+WRITER = pod(app="weights-writer")
+BENCHMARK = pod(app="vllm-benchmark")
+STRANGER = pod(app="something-else")
+CLIENT = pod(**{"app": "chat", "vllm-fleet/client": "true"})
+OTHER_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps")
+CLIENT_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps", namespace_labels={"vllm-fleet/client": "true"})
+COLLECTOR = Endpoint(labels={"app": "collector"}, namespace="gke-gmp-system")
+PROXY = outside("10.8.0.7")
+PROBE = outside("35.191.10.1")
+OFFICE = outside("10.200.3.4")
+HUB = outside("18.164.174.23")
+METADATA = outside("169.254.169.254")
+CONTROL_PLANE = outside("10.0.0.2")
+
+
+def examples(party: Party) -> list[Endpoint]:
+    """Endpoints that the party means: for ranges, first and last address of each that is not excepted."""
+    if isinstance(party, Pods):
+        return [pod(**{"pod-template-hash": "7f", **dict(party.labels)})]
+    if isinstance(party, Namespaces):
+        return [
+            Endpoint(labels={"any": "pod"}, namespace="elsewhere", namespace_labels={party.label: value})
+            for value in party.values
+        ]
+    assert isinstance(party, Addresses)
+    excepted = [ipaddress.ip_network(one) for one in party.excepted]
+    found = []
+    for cidr in party.ranges:
+        block = ipaddress.ip_network(cidr)
+        for address in (block[0], block[-1]):
+            if not any(address in one for one in excepted):
+                found.append(outside(str(address)))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
+    settings = make_settings(**SHAPES[shape])
+    made = specs(settings)
+    table = flows(settings)
+    assert table
+    for flow in table:
+        for source in examples(flow.from_):
+            for destination in examples(flow.to):
+                assert allowed(made, source=source, destination=destination, port=flow.port, protocol=flow.protocol), (
+                    flow
+                )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
+    """Every pair of known endpoints on every known port: allowed exactly where a line of the table says so."""
+    settings = make_settings(**SHAPES[shape])
+    made, table = specs(settings), flows(settings)
+    pods = [SERVER, PICKER, WRITER, BENCHMARK, STRANGER, CLIENT]
+    others = [OTHER_NAMESPACE, CLIENT_NAMESPACE, COLLECTOR, PROXY, PROBE, OFFICE, HUB, METADATA, CONTROL_PLANE]
+    others += [outside("169.254.20.10"), outside("130.211.3.9"), outside("10.65.0.1"), outside("192.168.1.1")]
+    checked = denied = 0
+    for source in pods + others:
+        for destination in pods + others:
+            if source is destination or not (source in pods or destination in pods):
+                continue
+            for port in (22, 53, 80, 443, 6443, 8000, 8001, 9002, 9003, 9090):
+                for protocol in ("TCP", "UDP"):
+                    wanted = _table_says(table, source, destination, port, protocol)
+                    got = allowed(made, source=source, destination=destination, port=port, protocol=protocol)
+                    assert got == wanted, (source, destination, port, protocol)
+                    checked += 1
+                    denied += not wanted
+    assert denied > checked * 0.9
+
+
+def _table_says(table: tuple[Flow, ...], source: Endpoint, destination: Endpoint, port: int, protocol: str) -> bool:
+    return any(
+        (flow.port, flow.protocol) == (port, protocol) and _means(flow.from_, source) and _means(flow.to, destination)
+        for flow in table
+    )
+
+
+def _means(party: Party, end: Endpoint) -> bool:
+    if isinstance(party, Pods):
+        return end.is_pod and end.namespace == NAMESPACE and set(party.labels) <= set((end.labels or {}).items())
+    if isinstance(party, Namespaces):
+        known = {"kubernetes.io/metadata.name": end.namespace, **end.namespace_labels}
+        return end.is_pod and known.get(party.label) in party.values
+    if end.is_pod:
+        return False
+    address = ipaddress.ip_address(end.address)
+    return any(address in ipaddress.ip_network(one) for one in party.ranges) and not any(
+        address in ipaddress.ip_network(one) for one in party.excepted
+    )
+
+
+def test_the_server_reaches_nothing_but_names_when_the_weights_are_on_a_volume() -> None:
+    made = specs(make_settings())
+    assert not allowed(made, source=SERVER, destination=HUB, port=443)
+    assert not allowed(made, source=SERVER, destination=METADATA, port=80)
+    assert not allowed(made, source=SERVER, destination=CONTROL_PLANE, port=443)
+    assert allowed(made, source=SERVER, destination=outside("169.254.20.10"), port=53, protocol="UDP")
+
+
+def test_the_server_downloads_only_where_it_has_no_volume() -> None:
+    made = specs(make_settings(weights={"source": "huggingface"}, server={"replicas": 1}))
+    assert allowed(made, source=SERVER, destination=HUB, port=443)
+    assert not allowed(made, source=SERVER, destination=OFFICE, port=443)
+
+
+def test_the_writer_reaches_the_internet_by_https_and_nothing_in_the_vpc() -> None:
+    made = specs(make_settings())
+    assert allowed(made, source=WRITER, destination=HUB, port=443)
+    assert not allowed(made, source=WRITER, destination=HUB, port=80)
+    for inside in (OFFICE, CONTROL_PLANE, METADATA):
+        assert not allowed(made, source=WRITER, destination=inside, port=443)
+    assert not allowed(made, source=WRITER, destination=SERVER, port=8000)
+
+
+def test_clients_are_let_in_by_label_and_strangers_are_not() -> None:
+    made = specs(make_settings())
+    assert allowed(made, source=CLIENT_NAMESPACE, destination=SERVER, port=8000)
+    assert not allowed(made, source=OTHER_NAMESPACE, destination=SERVER, port=8000)
+    assert not allowed(made, source=STRANGER, destination=SERVER, port=8000)
+    assert not allowed(made, source=OFFICE, destination=SERVER, port=8000)
+
+
+def test_with_a_key_and_a_gateway_no_client_reaches_the_paths_that_the_key_does_not_guard() -> None:
+    made = specs(make_settings(gateway={"enabled": True}, apiKey="not-a-real-key"))
+    assert not allowed(made, source=CLIENT_NAMESPACE, destination=SERVER, port=8000)
+    assert not allowed(made, source=CLIENT, destination=SERVER, port=8000)
+    assert allowed(made, source=PROXY, destination=SERVER, port=8000)
+
+
+def test_an_internal_load_balancer_lets_the_vpc_in_but_not_the_pods_of_the_cluster() -> None:
+    made = specs(make_settings(server={"replicas": 12, "internalLoadBalancer": True}))
+    assert allowed(made, source=OFFICE, destination=SERVER, port=8000)
+    assert not allowed(made, source=outside("10.65.0.1"), destination=SERVER, port=8000)
+    assert not allowed(made, source=HUB, destination=SERVER, port=8000)
+
+
+def test_an_exception_is_written_only_into_the_block_that_holds_it() -> None:
+    made = policies(flows(make_settings(server={"replicas": 12, "internalLoadBalancer": True})))
+    rule = next(rule for rule in made["server"]["ingress"] if "ipBlock" in rule["from"][0])
+    blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"].get("except") for peer in rule["from"]}
+    assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], "172.16.0.0/12": None, "192.168.0.0/16": None}
+
+
+def test_the_proxies_are_those_of_the_stacks_own_subnet() -> None:
+    made = specs(make_settings(gateway={"enabled": True}, network={"proxyOnly": {"cidr": "10.9.0.0/23"}}))
+    assert allowed(made, source=outside("10.9.1.1"), destination=SERVER, port=8000)
+    assert not allowed(made, source=outside("10.8.0.7"), destination=SERVER, port=8000)
+
+
+def test_a_guest_lets_in_the_whole_vpc_because_it_cannot_see_where_the_platforms_proxies_are() -> None:
+    made = specs(make_settings(gateway={"enabled": True}, platform={"stack": "acme/vllm-fleet/base"}))
+    assert allowed(made, source=outside("10.77.0.9"), destination=SERVER, port=8000)
+    assert allowed(made, source=outside("10.77.0.9"), destination=PICKER, port=9002)
+    assert not allowed(made, source=HUB, destination=SERVER, port=8000)
+
+
+def test_an_empty_table_denies_everything() -> None:
+    made = list(policies(()).values())
+    assert made == [{"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}]
+    assert not allowed(made, source=CLIENT, destination=SERVER, port=8000)
+
+
+def test_every_flow_says_why() -> None:
+    for sections in SHAPES.values():
+        assert all(len(flow.why) > 20 for flow in flows(make_settings(**sections)))
+
+
+def test_each_group_of_pods_has_one_policy_and_all_are_valid() -> None:
+    recording = recorded(
+        lambda settings, opts: NetworkPolicies(
+            "policies", NetworkPoliciesArgs(settings=settings, namespace=NAMESPACE), opts
+        ),
+        **GATEWAY,
+    )
+    made = objects(recording)
+    assert sorted(made) == [
+        f"NetworkPolicy/{name}"
+        for name in (
+            "benchmark",
+            "client-pods",
+            "default-deny",
+            "every-pod",
+            "qwen35-pool-epp",
+            "server",
+            "weights-writer",
+        )
+    ]
+    for resource in made.values():
+        assert problems(manifest(resource)) == []
+        assert resource.inputs["metadata"]["namespace"] == NAMESPACE
+        assert resource.provider
+
+
+def test_the_guide_shows_the_table_as_it_is() -> None:
+    """docs/network-policies.md lists every line, for every shape of stack that has it."""
+    guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
+    for sections in SHAPES.values():
+        for flow in flows(make_settings(**sections)):
+            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+            assert line in guide
+    written = {line for line in guide.splitlines() if line.startswith("| ") and (" TCP " in line or " UDP " in line)}
+    known = {
+        f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+        for sections in SHAPES.values()
+        for flow in flows(make_settings(**sections))
+    }
+    assert written == known
