@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
 """The Secret, or the SecretProviderClass where Secret Manager holds the key."""
-SECRET_KEY: Final = "key"
+SECRET_KEY: Final = "key"  # noqa: S105 - a key's name
 _DIR: Final = "/var/run/secrets/vllm-api-key"
 PATH: Final = f"{_DIR}/{SECRET_KEY}"
 """Where the containers find the key."""

@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 
 from planner import ledger
 from settings.settings import Settings
-from workloads import api_key, c4_nodes, hf_token, names, pod_scripts
+from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
 from workloads.server import image_of
 from workloads.server_pod import PROVISIONING_MINUTES, USER_ID, engine, served_model_name
 
@@ -57,7 +57,8 @@ class Load:
 
 def load_of(settings: Settings) -> Load:
     """The profile's concurrency for every replica, in clients of `connectionsPerClient` at most, in as few pods as hold
-    them."""
+    them.
+    """
     connections = settings.serving.concurrency_per_replica * settings.replicas
     clients = -(-connections // settings.benchmark.connections_per_client)
     return Load(connections=connections, clients=clients, pods=-(-clients // CLIENTS_PER_POD))
@@ -247,7 +248,10 @@ def _client_arguments(args: BenchmarkArgs) -> list[pulumi.Input[str]]:
 def _identity() -> list[dict[str, Any]]:
     """What names the run: two runs of one Job name must not share objects in the bucket."""
     return [
-        {"name": "JOB_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}},
+        {
+            "name": "JOB_NAME",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}},
+        },
         {
             "name": "JOB_UID",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
@@ -278,9 +282,7 @@ def _container(
         "command": command,
         "args": args or [],
         "env": [
-            {"name": "HOME", "value": _WORK},
-            # Without an entry in the image's user list, libraries ask the environment for the user's name.
-            {"name": "USER", "value": "vllm"},
+            *vllm_args.writable_environment(f"{_WORK}/cache"),
             {"name": "PYTHONPATH", "value": _SCRIPTS_ROOT},
             {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
             {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
@@ -295,7 +297,7 @@ def _container(
         "volumeMounts": [
             {"name": "scripts", "mountPath": f"{_SCRIPTS_ROOT}/pod_scripts", "readOnly": True},
             {"name": "work", "mountPath": _WORK},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of this pod alone
+            {"name": "tmp", "mountPath": "/tmp"},
             *mounts,
         ],
     }

@@ -129,7 +129,9 @@ class Gateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[load_balancer, release],
-                custom_timeouts=pulumi.CustomTimeouts(create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"),
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+                ),
             ),
         )
         address = load_balancer.status.apply(lambda status: str(status["addresses"][0]["value"]))

@@ -130,4 +130,3 @@ def chart_values(settings: Settings) -> ChartValues:
         ),
         provider=Provider(name="none"),
     )
-

@@ -10,7 +10,7 @@ import pulumi_kubernetes as k8s
 
 from settings.settings import Settings
 from workloads import api_key, names
-from workloads.server_pod import PROVISIONING_MINUTES, annotations, drain, pod_template
+from workloads.server_pod import PROVISIONING_MINUTES, declared_needs, drain, pod_template
 
 if TYPE_CHECKING:
     from workloads.weights import WeightsMount
@@ -27,8 +27,8 @@ class ServerArgs:
     namespace: pulumi.Input[str]
     image_prefix: pulumi.Input[str]
     """Repository path in front of the image's own, without a slash at its end."""
-    weights: WeightsMount
-    """How a pod gets at the weights."""
+    weights: WeightsMount | None
+    """How a pod mounts the weights; None where it downloads them."""
     api_key: pulumi.Output[str] | None = None
     """The secret config value, where the key does not come from Secret Manager."""
 
@@ -48,15 +48,17 @@ class Server(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         metadata = {"name": server, "namespace": args.namespace, "labels": names.labels(settings, server)}
 
-        needed: list[pulumi.Resource] = [*args.weights.depends_on]
+        needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
         if settings.guards_v1_only:
             needed.append(self._key_store(name, args, child))
+        # Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has
+        # none, and the Deployment waits for its pods anyway.
+        at_once = {"pulumi.com/skipAwait": "true"}
         self.service = k8s.core.v1.Service(
             f"{name}-service",
-            metadata=metadata,
+            metadata={**metadata, "annotations": at_once},
             spec=service_spec(settings),
-            # Pods come later and a fleet may be paused: no endpoint is no failure of the Service.
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=child,
         )
         if settings.server.internal_load_balancer:
             k8s.core.v1.Service(
@@ -64,7 +66,7 @@ class Server(pulumi.ComponentResource):
                 metadata={
                     **metadata,
                     "name": f"{server}-internal",
-                    "annotations": {"networking.gke.io/load-balancer-type": "Internal"},
+                    "annotations": {**at_once, "networking.gke.io/load-balancer-type": "Internal"},
                 },
                 spec={**service_spec(settings), "type": "LoadBalancer", "externalTrafficPolicy": "Local"},
                 opts=child,
@@ -74,7 +76,7 @@ class Server(pulumi.ComponentResource):
         )
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata={**metadata, "annotations": {**annotations(settings), **await_annotations(settings)}},
+            metadata={**metadata, "annotations": declared_needs(settings)},
             spec=deployment_spec(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -133,9 +135,7 @@ def deployment_spec(args: ServerArgs) -> dict[str, Any]:
         "revisionHistoryLimit": 3,
         # Kubernetes' own ten minutes would call every normal start a failure.
         "progressDeadlineSeconds": progress_deadline_seconds(settings),
-        "template": pod_template(
-            settings, image=image_of(settings, args.image_prefix), weights=args.weights
-        ),
+        "template": pod_template(settings, image=image_of(settings, args.image_prefix), weights=args.weights),
     }
     if settings.server.replicas != "external":
         spec["replicas"] = settings.server.replicas
@@ -171,11 +171,6 @@ def disruption_budget(settings: Settings) -> dict[str, Any]:
         # A pod that is still loading serves nobody and must not hold up a drain.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
-
-
-def await_annotations(settings: Settings) -> dict[str, str]:
-    """Nothing to wait for while paused: no pod starts, and a volume that waits for its first consumer stays unbound."""
-    return {"pulumi.com/skipAwait": "true"} if settings.server.replicas == 0 else {}
 
 
 def progress_deadline_seconds(settings: Settings) -> int:

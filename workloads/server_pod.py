@@ -34,6 +34,8 @@ EXIT_SECONDS: Final = 10
 Source: vLLM 0.18.1, launcher.py."""
 
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
+_CACHE_PATH: Final = "/cache"
+"""Compiled kernels and graphs, and everything else that libraries keep. Outlives the container, not the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +64,18 @@ def drain(settings: Settings) -> Drain:
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
-def pod_template(
-    settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount
-) -> dict[str, Any]:
+def pod_template(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
     """The Deployment's pod template."""
     return {
         "metadata": {
             "labels": names.labels(settings, settings.server.name),
-            "annotations": annotations(settings),
+            "annotations": declared_needs(settings),
         },
         "spec": pod_spec(settings, image=image, weights=weights),
     }
 
 
-def annotations(settings: Settings) -> dict[str, str]:
+def declared_needs(settings: Settings) -> dict[str, str]:
     """What the settings say about the traffic, on the object itself: for policies and for whoever reads the cluster."""
     serving = settings.serving
     return {
@@ -87,7 +87,7 @@ def annotations(settings: Settings) -> dict[str, str]:
     }
 
 
-def pod_spec(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount) -> dict[str, Any]:
+def pod_spec(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
     """The pod: one container on a whole A4 node."""
     placement = settings.placement
     spec: dict[str, Any] = {
@@ -122,17 +122,15 @@ def pod_spec(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMo
     return spec
 
 
-def container(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount) -> dict[str, Any]:
+def container(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
     """The vLLM container."""
     sleep = drain(settings).pre_stop_seconds
     spec: dict[str, Any] = {
         "name": "vllm",
         "image": image,
         "command": command(settings),
-        "args": vllm_args.args(
-            engine(settings), model_path=weights.model_path, served_model_name=served_model_name(settings)
-        ),
-        "env": environment(settings),
+        "args": arguments(settings, weights),
+        "env": environment(settings, weights),
         "ports": [{"name": names.HTTP_PORT_NAME, "containerPort": names.HTTP_PORT, "protocol": "TCP"}],
         "resources": resources(settings),
         "securityContext": {
@@ -163,22 +161,30 @@ def served_model_name(settings: Settings) -> str:
     return settings.serving.engine.served_model_name or settings.serving.model.id
 
 
+def arguments(settings: Settings, weights: WeightsMount | None) -> list[str]:
+    """The engine's flags, for the mounted model or for the repository at its pinned revision."""
+    model = settings.serving.model
+    path = model.id if weights is None else weights.model_path
+    flags = vllm_args.args(engine(settings), model_path=path, served_model_name=served_model_name(settings))
+    return [*flags, f"--revision={model.revision}"] if weights is None else flags
+
+
 def command(settings: Settings) -> list[str]:
     """The entry point; with an API key, started by the program that reads the key's file."""
     plain = vllm_args.command(settings.serving.engine)
     return api_key.command_with_key("VLLM_API_KEY", plain) if settings.guards_v1_only else plain
 
 
-def environment(settings: Settings) -> list[dict[str, str]]:
+def environment(settings: Settings, weights: WeightsMount | None) -> list[dict[str, str]]:
     """Environment variables: what vLLM shall do, and where it may write."""
-    offline = settings.weights.source == "hyperdisk"
+    offline = weights is not None
     variables = [
         *vllm_args.env(
             settings.serving.engine,
             ready_timeout_seconds=settings.server.startup_minutes * 60,
             offline=offline,
         ),
-        *vllm_args.writable_environment(),
+        *vllm_args.writable_environment(_CACHE_PATH),
     ]
     if not offline and hf_token.needs_token(settings):
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
@@ -227,28 +233,34 @@ def probes(settings: Settings) -> dict[str, Any]:
     }
 
 
-def volumes(settings: Settings, weights: WeightsMount) -> list[dict[str, Any]]:
+def volumes(settings: Settings, weights: WeightsMount | None) -> list[dict[str, Any]]:
     """Weights, shared memory, and the only places where anything can be written."""
     found: list[dict[str, Any]] = [
         # Both on the node's local SSDs, counted against the pod's ephemeral storage.
         {"name": _TMP, "emptyDir": {}},
         {"name": _CACHE, "emptyDir": {}},
         {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": f"{settings.server.resources.shm_gib}Gi"}},
-        *weights.volumes,
     ]
+    if weights is not None:
+        found.append(weights.volume())
+    elif (token := hf_token.token_volume(settings)) is not None:
+        found.append(token)
     if settings.guards_v1_only:
         found.append(api_key.volume(settings))
     return found
 
 
-def mounts(settings: Settings, weights: WeightsMount) -> list[dict[str, Any]]:
+def mounts(settings: Settings, weights: WeightsMount | None) -> list[dict[str, Any]]:
     """Where the volumes are in the container."""
     found: list[dict[str, Any]] = [
-        {"name": _TMP, "mountPath": "/tmp"},  # noqa: S108 - a volume of this pod alone
-        {"name": _CACHE, "mountPath": vllm_args.WRITABLE_ROOT},
-        {"name": _SHM, "mountPath": "/dev/shm"},  # noqa: S108
-        *weights.mounts,
+        {"name": _TMP, "mountPath": "/tmp"},
+        {"name": _CACHE, "mountPath": _CACHE_PATH},
+        {"name": _SHM, "mountPath": "/dev/shm"},
     ]
+    if weights is not None:
+        found.append(weights.volume_mount())
+    elif hf_token.needs_token(settings):
+        found.append(hf_token.token_mount())
     if settings.guards_v1_only:
         found.append(api_key.mount())
     return found

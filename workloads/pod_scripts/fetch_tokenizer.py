@@ -29,12 +29,12 @@ def main(repository: str, revision: str, folder: str, pause_seconds: float = 10.
     """Download the files. Exits with the last error after five attempts."""
     # Xet transfers have stalled without an error; these few megabytes do not need it.
     os.environ["HF_HUB_DISABLE_XET"] = "1"
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # type: ignore[import-not-found]  # of the pod's image
 
     for attempt in range(1, ATTEMPTS + 1):
         try:
             snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS), local_dir=folder)
-        except Exception as error:  # noqa: BLE001 - whatever the Hub or the network raises, the answer is the same
+        except Exception as error:
             LOG.warning("attempt %d of %d: %s", attempt, ATTEMPTS, error)
             if attempt == ATTEMPTS:
                 sys.exit(f"cannot fetch the tokenizer of {repository} at {revision}: {error}")
@@ -46,4 +46,4 @@ def main(repository: str, revision: str, folder: str, pause_seconds: float = 10.
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    main(*sys.argv[1:4])
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

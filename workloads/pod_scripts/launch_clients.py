@@ -142,7 +142,9 @@ def wait_for_server(run: Run, *, until: float, poll_seconds: float = POLL_SECOND
         time.sleep(poll_seconds)
 
 
-def common_start(bucket: Bucket, run: Run, pod: int, *, until: float, margin_seconds: float, poll_seconds: float) -> float:
+def common_start(
+    bucket: Bucket, run: Run, pod: int, *, until: float, margin_seconds: float, poll_seconds: float
+) -> float:
     """The moment at which all pods of the run start, in epoch seconds. Exits when one of them never reports."""
     prefix = f"runs/{run.name}/ready/"
     bucket.put(f"{prefix}{pod}", b"ready")

@@ -1,0 +1,65 @@
+"""The bucket over plain HTTP: what is retried, what is not, what is checked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
+from workloads.pod_scripts.results_bucket import Bucket, BucketError
+
+
+def bucket(cloud: FakeCloud) -> Bucket:
+    return Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.01)
+
+
+def test_bytes_and_files_arrive_whole(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(b"x" * 300_000)
+    with fake_cloud() as cloud:
+        bucket(cloud).put("runs/a/ready/0", b"ready")
+        bucket(cloud).put("runs/a/with space+plus.json", file)
+        assert cloud.objects == {"runs/a/ready/0": b"ready", "runs/a/with space+plus.json": b"x" * 300_000}
+
+
+def test_one_token_serves_many_calls() -> None:
+    with fake_cloud() as cloud:
+        target = bucket(cloud)
+        for number in range(4):
+            target.put(f"o{number}", b"")
+        assert cloud.tokens_handed_out == 1
+
+
+def test_a_busy_bucket_is_asked_again() -> None:
+    with fake_cloud(storage_failures=3) as cloud:
+        bucket(cloud).put("object", b"content")
+        assert cloud.objects["object"] == b"content"
+
+
+def test_a_bucket_that_stays_busy_is_given_up_after_six_attempts() -> None:
+    with fake_cloud(storage_failures=100) as cloud:
+        with pytest.raises(BucketError, match=r"put gs://results/object: given up after 6 attempts: HTTP 503"):
+            bucket(cloud).put("object", b"content")
+        assert cloud.storage_failures == 94
+
+
+def test_a_refusal_is_not_repeated() -> None:
+    with (
+        fake_cloud(storage_forbidden=True) as cloud,
+        pytest.raises(BucketError, match=r"HTTP 403.*the account may not"),
+    ):
+        bucket(cloud).put("object", b"content")
+
+
+def test_a_listing_reads_every_page_and_the_buckets_own_clock() -> None:
+    with fake_cloud(page_size=2) as cloud:
+        target = bucket(cloud)
+        before = time.time()
+        for number in range(5):
+            target.put(f"runs/a/ready/{number}", b"ready")
+        target.put("runs/b/ready/0", b"ready")
+        created = target.created("runs/a/ready/")
+        assert sorted(created) == [f"runs/a/ready/{number}" for number in range(5)]
+        assert all(before - 1 <= moment <= time.time() + 1 for moment in created.values())

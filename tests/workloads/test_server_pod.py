@@ -1,0 +1,251 @@
+"""The server's pod as data: drain, probes, resources, volumes, the key, and what Kubernetes 1.36 says to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from settings.settings import Settings
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from workloads import api_key, names, server_pod
+from workloads.server_pod import drain, pod_template
+from workloads.weights import WeightsMount
+
+MOUNT = WeightsMount(
+    claim_name="weights-reader", mount_path="/weights", model_path="/weights/Qwen/Qwen3.5-27B-FP8", depends_on=()
+)
+IMAGE = "registry/vllm/vllm-openai:v0.18.1@sha256:0"
+
+CAPACITIES: dict[str, dict[str, Any]] = {
+    "spot": {"mode": "spot"},
+    "spot-no-grace": {"mode": "spot", "graceSeconds": 0},
+    "flex-start": {"mode": "flex-start", "runDurationSeconds": 86_400},
+    "calendar": {"mode": "calendar", "reservation": "cal"},
+    "reservation": {"mode": "reservation", "name": "prod", "commitment": "cud-1y"},
+    "ladder": {"mode": "ladder"},
+}
+STEADY = CAPACITIES["reservation"]
+
+
+def server(**fields: Any) -> dict[str, Any]:
+    return {"replicas": 1, **fields}
+
+
+def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
+    return pod_template(settings, image=IMAGE, weights=weights)
+
+
+def the_container(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
+    (container,) = template(settings, weights)["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def variables(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in the_container(settings, weights)["env"]}
+
+
+def as_pod(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
+    made = template(settings, weights)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server", **made["metadata"]}, "spec": made["spec"]}
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
+@pytest.mark.parametrize("profile", ["record", "serve-chat", "tuned"])
+def test_every_capacity_and_profile_makes_a_valid_pod(capacity: dict[str, Any], profile: str) -> None:
+    settings = make_settings(capacity=capacity, server=server(profile=profile))
+    assert problems(as_pod(settings)) == []
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"server": server(apiKeySecret="the-key")},
+        {"apiKey": "x"},
+        {"weights": {"source": "huggingface"}},
+        {"weights": {"source": "huggingface", "tokenSecret": "hf"}},
+        {"weights": {"source": "huggingface"}, "hfToken": "x"},
+        {"zones": ["europe-west4-a", "europe-west4-b"]},
+    ],
+    ids=["key of Secret Manager", "key of the stack", "download", "download with token", "stack's token", "zones"],
+)
+def test_every_option_makes_a_valid_pod(sections: dict[str, Any]) -> None:
+    settings = make_settings(**{"server": server(), **sections})
+    weights = MOUNT if settings.weights.source == "hyperdisk" else None
+    assert problems(as_pod(settings, weights)) == []
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
+def test_place_and_grace_come_from_the_capacity_alone(capacity: dict[str, Any]) -> None:
+    settings = make_settings(capacity=capacity, server=server())
+    spec = template(settings)["spec"]
+    assert spec["nodeSelector"] == dict(settings.placement.node_selector)
+    assert spec["tolerations"] == [dict(one) for one in settings.placement.tolerations]
+    assert spec["terminationGracePeriodSeconds"] == settings.placement.grace_seconds
+    assert "affinity" not in spec
+
+
+def test_with_several_api_servers_the_drain_is_all_sleep() -> None:
+    settings = make_settings(capacity=STEADY, server=server())
+    assert settings.serving.engine.api_servers == 8
+    assert drain(settings) == server_pod.Drain(pre_stop_seconds=120, grace_seconds=600)
+    container = the_container(settings)
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 120}}}
+    assert not any("shutdown-timeout" in argument for argument in container["args"])
+
+
+def test_with_one_api_server_the_engines_finish_what_they_have() -> None:
+    settings = make_settings(capacity=STEADY, server=server(engine={"apiServerCount": 1}))
+    container = the_container(settings)
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 30}}}
+    assert "--shutdown-timeout=560" in container["args"]
+    # Sleep, time-out and the exit fit into the grace exactly.
+    assert 30 + 560 + server_pod.EXIT_SECONDS == 600
+
+
+def test_a_shutdown_timeout_of_the_stack_is_kept() -> None:
+    settings = make_settings(capacity=STEADY, server=server(engine={"apiServerCount": 1, "shutdownTimeoutSeconds": 45}))
+    assert "--shutdown-timeout=45" in the_container(settings)["args"]
+
+
+def test_spot_sleeps_five_of_its_fifteen_seconds() -> None:
+    assert drain(make_settings(server=server())) == server_pod.Drain(pre_stop_seconds=5, grace_seconds=15)
+
+
+@pytest.mark.parametrize("grace", range(26))
+def test_the_sleep_is_always_shorter_than_the_grace(grace: int) -> None:
+    settings = make_settings(capacity={"mode": "spot", "graceSeconds": grace}, server=server())
+    found = drain(settings)
+    assert 0 <= found.pre_stop_seconds < max(grace, 1)
+    assert ("lifecycle" in the_container(settings)) == (found.pre_stop_seconds > 0)
+    assert the_container(settings)["livenessProbe"]["terminationGracePeriodSeconds"] >= 1
+
+
+@pytest.mark.parametrize("minutes", [5, 30, 120])
+def test_the_startup_probe_spends_the_budget_and_vllm_waits_as_long(minutes: int) -> None:
+    settings = make_settings(server=server(startupMinutes=minutes))
+    probe = the_container(settings)["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == minutes * 60
+    assert int(variables(settings)["VLLM_ENGINE_READY_TIMEOUT_S"]) >= minutes * 60
+
+
+def test_a_slow_answer_costs_traffic_before_it_costs_a_restart() -> None:
+    container = the_container(make_settings(server=server()))
+    readiness, liveness = container["readinessProbe"], container["livenessProbe"]
+    assert readiness["periodSeconds"] * readiness["failureThreshold"] == 30
+    assert liveness["periodSeconds"] * liveness["failureThreshold"] == 120
+    # Prefill stalls streams by 620 ms at the 99th percentile; a probe must outwait many of those.
+    assert readiness["timeoutSeconds"] >= 10 * 0.62
+    assert {probe["httpGet"]["path"] for probe in (readiness, liveness, container["startupProbe"])} == {"/health"}
+
+
+def test_the_pod_asks_for_the_whole_node_and_limits_equal_requests() -> None:
+    amounts = the_container(make_settings(server=server()))["resources"]
+    assert amounts["requests"] == amounts["limits"]
+    assert amounts["requests"] == {
+        "cpu": "160",
+        "memory": "1000Gi",
+        "ephemeral-storage": "500Gi",
+        "nvidia.com/gpu": "8",
+    }
+
+
+def test_nothing_runs_as_root_and_nothing_writes_to_the_image() -> None:
+    spec = template(make_settings(server=server()))["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+    assert spec["serviceAccountName"] == names.SERVER_ACCOUNT
+
+
+def test_the_weights_are_read_only_twice_and_never_change_owner() -> None:
+    spec = template(make_settings(server=server()))["spec"]
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "weights")
+    (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "weights")
+    assert volume["persistentVolumeClaim"] == {"claimName": "weights-reader", "readOnly": True}
+    assert mount["readOnly"] is True
+    # fsGroup would have the kubelet chown every file of the volume.
+    assert "fsGroup" not in spec["securityContext"]
+
+
+def test_every_cache_is_on_a_volume_and_every_mount_has_one() -> None:
+    settings = make_settings(server=server(apiKeySecret="the-key"))
+    spec = template(settings)["spec"]
+    volumes = {one["name"]: one for one in spec["volumes"]}
+    mounts = {one["mountPath"]: one["name"] for one in spec["containers"][0]["volumeMounts"]}
+    assert set(mounts.values()) == set(volumes)
+    written = {
+        value for name, value in variables(settings).items() if name == "HOME" or name.endswith(("_DIR", "_ROOT", "_HOME"))
+    }
+    assert len(written) > 5
+    for path in written:
+        assert any(path.startswith(f"{mount}/") and "emptyDir" in volumes[name] for mount, name in mounts.items()), path
+    assert volumes[mounts["/dev/shm"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Gi"}
+
+
+def test_mounted_weights_ask_nobody_and_downloads_pin_the_revision() -> None:
+    mounted = make_settings(server=server())
+    assert variables(mounted)["HF_HUB_OFFLINE"] == "1"
+    assert the_container(mounted)["args"][0] == MOUNT.model_path
+    assert not any("--revision" in argument for argument in the_container(mounted)["args"])
+
+    download = make_settings(server=server(), weights={"source": "huggingface"})
+    arguments = the_container(download, None)["args"]
+    assert "HF_HUB_OFFLINE" not in variables(download, None)
+    assert arguments[0] == "Qwen/Qwen3.5-27B-FP8"
+    assert f"--revision={download.serving.model.revision}" in arguments
+    assert variables(download, None)["HF_HOME"].startswith("/cache/")
+
+
+def test_a_download_with_a_token_reads_it_from_a_file() -> None:
+    settings = make_settings(server=server(), weights={"source": "huggingface"}, hfToken="hf_plain_text")
+    spec = template(settings, None)["spec"]
+    assert variables(settings, None)["HF_TOKEN_PATH"] == names.HF_TOKEN_PATH
+    assert any(one.get("secret", {}).get("secretName") == names.HF_TOKEN_SECRET for one in spec["volumes"])
+    assert "hf_plain_text" not in repr(spec)
+
+
+@pytest.mark.parametrize(
+    ("sections", "kind"),
+    [({"server": server(apiKeySecret="the-key")}, "csi"), ({"server": server(), "apiKey": "plain-key"}, "secret")],
+)
+def test_an_api_key_reaches_vllm_as_a_file_and_never_as_text(sections: dict[str, Any], kind: str) -> None:
+    settings = make_settings(**sections)
+    container = the_container(settings)
+    assert container["command"][0] == "python3"
+    assert container["command"][3:] == ["VLLM_API_KEY", api_key.PATH, "vllm", "serve"]
+    (volume,) = (one for one in template(settings)["spec"]["volumes"] if one["name"] == "api-key")
+    assert kind in volume
+    assert "VLLM_API_KEY" not in variables(settings)
+    assert "plain-key" not in repr(template(settings))
+
+
+def test_without_a_key_vllm_is_started_directly() -> None:
+    assert the_container(make_settings(server=server()))["command"] == ["vllm", "serve"]
+
+
+def test_the_object_says_what_the_traffic_needs() -> None:
+    settings = make_settings(server=server(needs={"contextTokens": 1_500, "concurrencyPerReplica": 1_000}))
+    assert template(settings)["metadata"]["annotations"] == {
+        "vllm-fleet.dev/profile": "record",
+        "vllm-fleet.dev/model": "Qwen/Qwen3.5-27B-FP8",
+        "vllm-fleet.dev/model-revision": "2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
+        "vllm-fleet.dev/context-tokens": "1500",
+        "vllm-fleet.dev/concurrency-per-replica": "1000",
+    }
+
+
+def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
+    assert "topologySpreadConstraints" not in template(make_settings(server=server()))["spec"]
+    several = template(make_settings(server=server(), zones=["europe-west4-a", "europe-west4-b"]))["spec"]
+    (spread,) = several["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
