@@ -8,6 +8,9 @@ which changes what a program sees (docs/decisions/0003-lazy-sdk-imports.md has t
 - in `_inputs.py` and `outputs.py` a class is made when it is first named, by running its own piece of the module's
   bytecode (see `preview.class_by_class`).
 
+Two small ones go with them: the parts of `pulumi` that no program of ours uses wait until somebody does, and the SDK
+notes where a resource was made without reading the source files on the way.
+
 Whatever does not look like the generated code these levers were made for is loaded the ordinary way.
 """
 
@@ -20,6 +23,7 @@ import importlib.machinery
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
@@ -27,6 +31,8 @@ from typing import Any, Final, NoReturn
 from preview.class_by_class import Definitions, cut
 
 _SDKS: Final = ("pulumi_gcp", "pulumi_kubernetes")
+_UNUSED: Final = ("pulumi.automation", "pulumi.dynamic")
+"""Parts of the core SDK that `import pulumi` loads and a program like ours never touches."""
 _STAR_IMPORT: Final = re.compile(r"from \.(\w+) import \*")
 _OTHER_LINES: Final = re.compile(
     r"#.*|import builtins as _builtins|import typing|from \.+ import _utilities|from \. import outputs|"
@@ -38,6 +44,27 @@ def install() -> None:
     gc.disable()
     if not any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LazyFinder())
+
+
+def skip_source_lines() -> None:
+    """Let the SDK look up files and line numbers of a resource's maker, but not the text of every line on the stack.
+
+    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB. Does nothing
+    unless the levers are pulled. Call after `pulumi` has been imported.
+    """
+    if not any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
+        return
+    from pulumi.runtime import resource
+
+    def extract_stack() -> traceback.StackSummary:
+        frames = traceback.walk_stack(sys._getframe(1))
+        summary = traceback.StackSummary.extract(frames, lookup_lines=False)
+        summary.reverse()
+        return summary
+
+    lineless = types.ModuleType("traceback")
+    lineless.__dict__.update(traceback.__dict__, extract_stack=extract_stack)
+    resource.traceback = lineless  # type: ignore[attr-defined]
 
 
 def exit_fast(code: int) -> NoReturn:
@@ -61,13 +88,15 @@ class _LazyFinder:
     ) -> importlib.machinery.ModuleSpec | None:
         """The ordinary spec with another loader; None for whatever is not an SDK's."""
         sdk, _, rest = fullname.partition(".")
-        if sdk not in _SDKS or not rest:
+        if (sdk not in _SDKS or not rest) and fullname not in _UNUSED:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return spec
         loader: type[importlib.machinery.SourceFileLoader]
-        if spec.submodule_search_locations is not None:
+        if fullname in _UNUSED:
+            loader = _DeferredLoader
+        elif spec.submodule_search_locations is not None:
             loader = _PackageLoader
         elif "." not in rest:
             return spec  # a module of the SDK's root package, which is loaded whole
@@ -77,6 +106,28 @@ class _LazyFinder:
             loader = _ResourceModuleLoader
         spec.loader = loader(fullname, spec.loader.path)
         return spec
+
+
+class _DeferredLoader(importlib.machinery.SourceFileLoader):
+    """Loads a module when something is first asked of it."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Run nothing yet."""
+        module.__class__ = _DeferredModule
+
+    def exec_now(self, module: types.ModuleType) -> None:
+        """Run the module as if it had just been imported."""
+        module.__class__ = types.ModuleType
+        super().exec_module(module)
+
+
+class _DeferredModule(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        loader = self.__loader__
+        if not isinstance(loader, _DeferredLoader):
+            raise AttributeError(name)
+        loader.exec_now(self)
+        return getattr(self, name)
 
 
 class _Builtins(dict[str, Any]):
