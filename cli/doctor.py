@@ -46,23 +46,23 @@ def doctor(
 
 
 def _print(checks: tuple[Check, ...]) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
     from cli.machine import STEPS, lacks
     from cli.terminal import stdout_console
+    from preview.page import Page
 
-    console = stdout_console()
-    width = max(len(check.name) for check in checks)
+    page = Page(stdout_console())
+    width = max(len(check.name) for check in checks) + 2
     for step in STEPS:
         missing = lacks(checks, step)
         verdict = ("ready", "bold green") if not missing else (f"{len(missing)} missing", "bold red")
-        console.print(Text.assemble((step, "bold"), "  ", verdict))
+        page.line((step, "bold"), "  ", verdict)
         for check in (check for check in checks if step in check.steps):
-            mark = ("✓ ", "green") if check.ok else ("✗ ", "red")
-            line = Text.assemble(mark, f"{check.name:<{width}}  ", (check.found, "" if check.ok else "red"))
-            console.print(Padding(line, (0, 0, 0, 2)))
+            name = f"{'✓' if check.ok else '✗'} {check.name:<{width}}"
+            style = "green" if check.ok else "red"
+            page.prose(check.found, mark=name, mark_style=style, style="" if check.ok else "red")
             if not check.ok:
-                console.print(Padding(Text(check.why, "dim"), (0, 0, 0, width + 6)))
-                console.print(Padding(Text.assemble(("→ ", "dim"), (check.mend, "bold")), (0, 0, 0, width + 6)))
-        console.print()
+                page.prose(check.why, indent=width + 4, style="dim")
+                # On one line, however long: a command is there to be copied.
+                page.line(" " * (width + 4), ("→ ", "dim"), (check.mend, "bold"))
+        page.blank()
+    page.print()

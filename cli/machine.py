@@ -184,33 +184,42 @@ def _google_credentials() -> Check:
 
 def _project_id(root: Path, stack: str | None) -> Check:
     wanted = (stack,) if stack else stack_names(root)
+    lacking = {name: lack for name in wanted if (lack := _lacks_project_id(root, name))}
+    first = next(iter(lacking), stack or "NAME")
+    found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
+    return Check(
+        name="project id",
+        steps=("up",),
+        # One stack that is ready is enough to bring it up, unless a certain one was asked for.
+        ok=len(lacking) < len(wanted),
+        found=found or ("set" if wanted else "the project has no stack file"),
+        why="gcp:project of the stack file: where the fleet is built and paid for",
+        mend=f"pulumi config set gcp:project MY-PROJECT --stack {first}",
+    )
+
+
+def _lacks_project_id(root: Path, stack: str) -> str | None:
+    """What is wrong with gcp:project of that stack, None if nothing is."""
     try:
         from settings.problems import SettingsError
         from settings.settings import PLACEHOLDER_PROJECT
         from settings.stack_file import read
     except ImportError as error:
-        placeholder, unreadable, ready = [], [f"not looked at: {error}"], False
-    else:
-        placeholder, unreadable = [], []
-        for name in wanted:
-            try:
-                project = read(root, name).config.get("gcp:project")
-            except SettingsError:
-                unreadable.append(f"Pulumi.{name}.yaml cannot be read")
-                continue
-            if project in (None, "", PLACEHOLDER_PROJECT):
-                placeholder.append(name)
-        # One stack that is ready is enough to bring it up, unless a certain one was asked for.
-        ready = len(placeholder) + len(unreadable) < len(wanted)
-    found = [*(["still the placeholder in " + ", ".join(placeholder)] if placeholder else []), *unreadable]
-    return Check(
-        name="project id",
-        steps=("up",),
-        ok=ready,
-        found="; ".join(found) or "set",
-        why="gcp:project of the stack file: where the fleet is built and paid for",
-        mend=f"pulumi config set gcp:project MY-PROJECT --stack {stack or (placeholder or ['NAME'])[0]}",
-    )
+        return f"not looked at ({error})"
+    try:
+        project = read(root, stack).config.get("gcp:project")
+    except SettingsError:
+        return "a stack file that cannot be read"
+    if not project:
+        return "no project"
+    return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
+
+
+def _inverted(lacking: dict[str, str]) -> dict[str, list[str]]:
+    by_lack: dict[str, list[str]] = {}
+    for name, lack in lacking.items():
+        by_lack.setdefault(lack, []).append(name)
+    return by_lack
 
 
 def _tool(name: str, why: str, mend: str) -> Check:

@@ -8,6 +8,9 @@ import sys
 from cli import VERSION
 from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
 
+_OWN = frozenset({"cli", "infra", "planner", "preview", "settings", "workloads"})
+"""This project's packages: one of them missing is a defect, not a missing installation."""
+
 
 def main() -> int:
     """Run `fleet` with the process's arguments and return its exit code."""
@@ -20,8 +23,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return flush(INTERRUPTED)
     except BrokenPipeError:
-        flush(PIPE_CLOSED)
-        return PIPE_CLOSED
+        return flush(PIPE_CLOSED)
     except Exception as error:
         if os.environ.get("FLEET_DEBUG"):
             raise
@@ -34,7 +36,12 @@ def _run() -> int:
     from cli.app import ClickError, app
 
     try:
-        result = app(standalone_mode=False)
+        result = app(prog_name="fleet", standalone_mode=False)
+    except SystemExit as stop:
+        # typer turns a reader that went away into exit code 1, which means "findings" here.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None
+        raise
     except ClickError as error:
         error.show()
         return error.exit_code
@@ -50,6 +57,8 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if kind == "ProgramError":
         return f"fleet: the program could not be recorded: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
+        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-dev.txt"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
     return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."

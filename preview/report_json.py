@@ -45,7 +45,8 @@ def as_document(report: Report) -> dict[str, Any]:
         },
         "plan": _plan(report),
     }
-    return redact(document, recording.secrets)
+    redacted: dict[str, Any] = redact(document, recording.secrets)
+    return redacted
 
 
 def json_text(report: Report) -> str:

@@ -270,7 +270,15 @@ def _tree(recording: Recording) -> Node:
             below.setdefault(resource.parent, []).append(resource)
     if top is None:
         raise ValueError("the recording has no stack resource")
+    for siblings in below.values():
+        siblings.sort(key=_place)
     return _node(top, below)
+
+
+def _place(resource: RecordedResource) -> tuple[str, int]:
+    """Where the program makes the resource: a reader finds the tree in the order of the code."""
+    file, _, line = resource.source_position.rpartition(":")
+    return file, int(line) if line.isdigit() else 0
 
 
 def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]]) -> Node:
@@ -285,7 +293,7 @@ def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]
 
 
 def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Node]:
-    """Children in the order of their registration, many leaves of one kind as one line."""
+    """Children in the order given, many leaves of one kind as one line."""
     by_kind: dict[str, list[RecordedResource]] = {}
     for one in siblings:
         if one.urn not in below:

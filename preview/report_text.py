@@ -6,9 +6,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
 from preview.figures_in_words import (
     bill_lines,
     figure_in_words,
@@ -18,19 +15,18 @@ from preview.figures_in_words import (
     residual_in_words,
     usd,
 )
+from preview.page import Page
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from planner.cost import Bill
     from preview.report_model import Finding, Node, Report, Violation
-
-MIN_WIDTH = 60
-_PLAIN = str.maketrans({"├": "|", "│": "|", "└": "`", "─": "-", "·": "-", "×": "x", "→": ">", "✗": "x", "✓": "+"})
-"""For terminals that cannot show more than ASCII: one character each, so that the layout holds."""
 
 
 def print_text(report: Report, console: Console) -> None:
     """Write the whole report to `console`, in one piece."""
-    page = _Page(max(MIN_WIDTH, console.width))
+    page = Page(console)
     _headline(page, report)
     _tree(page, report)
     _published(page, report)
@@ -38,49 +34,10 @@ def print_text(report: Report, console: Console) -> None:
     _findings(page, report)
     _policies(page, report)
     _closing(page, report)
-    text = Text("\n").join(page.lines)
-    if console.options.ascii_only:
-        text.plain = text.plain.translate(_PLAIN)
-    console.print(text, soft_wrap=True)
+    page.print()
 
 
-class _Page:
-    """Lines of a page of fixed width."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.lines: list[Text] = []
-
-    def line(self, *parts: str | tuple[str, str]) -> None:
-        """One line as it is."""
-        self.lines.append(Text.assemble(*parts))
-
-    def blank(self) -> None:
-        """An empty line between sections."""
-        self.lines.append(Text())
-
-    def title(self, left: str, right: str = "", style: str = "bold") -> None:
-        """A section's heading, with a remark at the right margin where there is room for it."""
-        self.blank()
-        gap = self.width - len(left) - len(right)
-        if right and gap >= 2:
-            self.line((left, style), " " * gap, (right, "dim"))
-        else:
-            self.line((left, style))
-            if right:
-                self.line(("  " + right, "dim"))
-
-    def prose(self, text: str, *, indent: int = 2, mark: str = "", style: str = "", mark_style: str = "") -> None:
-        """Wrapped text; `mark` stands before the first line, the others align below its text."""
-        hang = indent + len(mark)
-        # A URL, a path or a digest is not broken: it may stick out, but it can be copied.
-        wrapped = textwrap.wrap(text, self.width - hang, break_long_words=False, break_on_hyphens=False) or [""]
-        self.line(" " * indent, (mark, mark_style), (wrapped[0], style))
-        for line in wrapped[1:]:
-            self.line(" " * hang, (line, style))
-
-
-def _headline(page: _Page, report: Report) -> None:
+def _headline(page: Page, report: Report) -> None:
     fleet, recording = report.fleet, report.recording
     name = f"{recording.project} / {recording.stack}"
     page.line((name, "bold"), " " * max(2, page.width - len(name) - 15), ("offline preview", "dim"))
@@ -105,7 +62,7 @@ def _headline(page: _Page, report: Report) -> None:
 # The tree -------------------------------------------------------------------------------------------------------------
 
 
-def _tree(page: _Page, report: Report) -> None:
+def _tree(page: Page, report: Report) -> None:
     page.blank()
     rows = list(_rows(report.tree))
     # Facts begin in one column: as far right as the labels need, but never past half of the page.
@@ -153,7 +110,7 @@ def _rows(node: Node, prefix: str = "", below: str = "") -> Iterator[_Row]:
         yield from _rows(child, below + branch, below + trunk)
 
 
-def _print_row(page: _Page, row: _Row, column: int) -> None:
+def _print_row(page: Page, row: _Row, column: int) -> None:
     mark = (" + ", "green")
     kind_style, name_style = ("dim", "bold") if row.node.component else ("cyan", "")
     used = len(row.prefix) + len(row.label)
@@ -173,7 +130,7 @@ def _print_row(page: _Page, row: _Row, column: int) -> None:
 # What was published, and what it costs -------------------------------------------------------------------------------
 
 
-def _published(page: _Page, report: Report) -> None:
+def _published(page: Page, report: Report) -> None:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
         page.title("Throughput")
@@ -193,7 +150,7 @@ def _published(page: _Page, report: Report) -> None:
         page.prose(str(difference), indent=4, style="dim")
 
 
-def _cost(page: _Page, report: Report) -> None:
+def _cost(page: Page, report: Report) -> None:
     bill, figures = report.figures.bill, report.figures
     page.title("Cost", "USD an hour, list prices")
     width = page.width - 2
@@ -212,11 +169,11 @@ def _cost(page: _Page, report: Report) -> None:
     total = f"{'at least ' if bill.unknown else ''}{usd(bill.usd_per_hour_known)}"
     page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
-    for line in (per_million_in_words(figures), *residual_in_words(bill)):
-        page.prose(line, mark="· ", mark_style="dim")
+    for sentence in (per_million_in_words(figures), *residual_in_words(bill)):
+        page.prose(sentence, mark="· ", mark_style="dim")
 
 
-def _unknown_prices(page: _Page, bill: Bill) -> None:
+def _unknown_prices(page: Page, bill: Bill) -> None:
     nodes = next((item for item in bill.items if item.id == "nodes"), None)
     if nodes is not None and nodes.reason is not None:
         page.prose(f"nodes: {nodes.reason}", mark="· ", style="yellow", mark_style="dim")
@@ -228,7 +185,7 @@ def _unknown_prices(page: _Page, bill: Bill) -> None:
 # What is wrong ------------------------------------------------------------------------------------------------------
 
 
-def _findings(page: _Page, report: Report) -> None:
+def _findings(page: Page, report: Report) -> None:
     unexpected = [one for one in report.findings if not one.on_purpose]
     on_purpose = [one for one in report.findings if one.on_purpose]
     if unexpected:
@@ -250,7 +207,7 @@ def _findings(page: _Page, report: Report) -> None:
             page.prose(f"{diagnostic.severity}: {diagnostic.message}{where}", mark="· ", style="yellow")
 
 
-def _finding(page: _Page, finding: Finding) -> None:
+def _finding(page: Page, finding: Finding) -> None:
     problem = finding.problem
     style = "" if finding.on_purpose else "yellow"
     page.prose(f"{problem.path} = {_shown(problem.value)}", mark="! ", style=style, mark_style="yellow")
@@ -264,7 +221,7 @@ def _shown(value: object) -> str:
     return "(not set)" if value is None else str(value)
 
 
-def _policies(page: _Page, report: Report) -> None:
+def _policies(page: Page, report: Report) -> None:
     policies = report.policies
     if policies.state == "none":
         page.title("Policies")
@@ -283,7 +240,7 @@ def _policies(page: _Page, report: Report) -> None:
         _violation(page, violation)
 
 
-def _violation(page: _Page, violation: Violation) -> None:
+def _violation(page: Page, violation: Violation) -> None:
     style = "bold red" if violation.level == "mandatory" else "yellow"
     name = violation.urn.rpartition("::")[2]
     page.prose(f"{violation.policy}: {name}" if name else violation.policy, mark="✗ ", style=style, mark_style=style)
@@ -291,7 +248,7 @@ def _violation(page: _Page, violation: Violation) -> None:
         page.prose(line, indent=4)
 
 
-def _closing(page: _Page, report: Report) -> None:
+def _closing(page: Page, report: Report) -> None:
     page.title("About this preview")
     for remark in (*report.remarks, *_nature(report)):
         page.prose(remark, mark="· ", mark_style="dim")

@@ -79,8 +79,10 @@ def _pod(spec: Any) -> Facts:
     selector = at(spec, "nodeSelector") or {}
     for key, value in selector.items():
         name = key.rpartition("/")[2]
-        if name in ("gke-accelerator", "machine-family", "compute-class", "reservation-name"):
+        if name in ("gke-accelerator", "machine-family", "reservation-name"):
             yield str(value)
+        elif name == "compute-class":
+            yield f"class {value}"
         elif name in ("gke-spot", "gke-flex-start") and value == "true":
             yield name.removeprefix("gke-")
 
@@ -125,7 +127,21 @@ def _storage_class(inputs: Any) -> Facts:
         if key == "type":
             yield str(value)
         elif "throughput" in key:
-            yield str(value) if str(value).endswith("/s") else f"{value} throughput"
+            # "4800Mi" is what the CSI driver takes for 4800 MiB a second.
+            yield f"{str(value).removesuffix('Mi')} MiB/s"
+
+
+def _snapshot_class(inputs: Any) -> Facts:
+    parameters = at(inputs, "parameters") or {}
+    if (kind := parameters.get("snapshot-type")) is not None:
+        yield str(kind)
+    if (policy := at(inputs, "deletionPolicy")) is not None:
+        yield f"{str(policy).lower()} with its object" if policy == "Delete" else "outlives its object"
+
+
+def _rules(inputs: Any) -> Facts:
+    groups = _items(inputs, "spec.groups")
+    yield _plural(sum(len(_items(group, "rules")) for group in groups), "rule")
 
 
 def _quota(inputs: Any) -> Facts:
@@ -278,6 +294,8 @@ _FACTS: Mapping[str, Callable[[Any], Facts]] = {
     "PersistentVolumeClaim": _claim,
     "PersistentVolume": _volume,
     "StorageClass": _storage_class,
+    "VolumeSnapshotClass": _snapshot_class,
+    "Rules": _rules,
     "ResourceQuota": _quota,
     "NetworkPolicy": _network_policy,
     "PodDisruptionBudget": _disruption_budget,

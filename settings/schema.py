@@ -15,9 +15,9 @@ from pydantic.json_schema import models_json_schema
 
 from settings.docstrings import field_docs
 from settings.engine import Engine
-from settings.load import KEYS, SECRET_KEYS
+from settings.load import KEYS
 from settings.profiles import NAMES
-from settings.section import NAMESPACE, Section
+from settings.section import NAMESPACE, SECRET_KEYS, Section
 from settings.settings import Settings
 
 SCHEMA_FILE = "settings/stack.schema.json"
@@ -42,6 +42,8 @@ def stack_file_schema() -> dict[str, Any]:
     server["profile"]["enum"] = list(NAMES)
     server["engine"] = {"$ref": "#/$defs/Engine", "description": server["engine"]["description"]}
     fields = settings["properties"]
+    # OpenAPI's word: strict JSON Schema readers stumble over it, and `oneOf` says the same.
+    fields["capacity"].pop("discriminator")
     config = {key: fields[name] for name, key in _PROVIDER_KEYS.items()}
     for name in sorted(KEYS):
         config[f"{NAMESPACE}:{name}"] = _secret(_SECRETS[name]) if name in SECRET_KEYS else fields[name]

@@ -1,0 +1,128 @@
+"""How `fleet` says no: one message on stderr, exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cli
+from cli.main import _in_words
+from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+
+
+def refused(*arguments: str, cwd: Path = ROOT) -> str:
+    done = fleet(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_version_is_that_of_the_package() -> None:
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert declared is not None
+    assert cli.VERSION == declared[1]
+    assert fleet("--version").stdout == f"fleet {cli.VERSION}\n"
+
+
+def test_a_missing_stack_option_lists_the_stacks(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue="", green="")
+    for command in (("preview",), ("render", "--out", "out"), ("config", "check")):
+        assert "which stack? Pass --stack NAME; this project has blue, green" in refused(*command, cwd=folder)
+
+
+def test_the_stack_may_come_from_the_environment(tmp_path: Path) -> None:
+    done = fleet("config", "check", cwd=project(tmp_path, blue=SMALL_STACK), PULUMI_STACK="blue")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [("preview",), ("config", "check"), ("render", "--out", "out")])
+def test_an_unknown_stack_is_told_with_those_there_are(command: tuple[str, ...]) -> None:
+    message = refused(*command, "--stack", "sopt")
+    assert "there is no Pulumi.sopt.yaml" in message
+    assert "spot" in message
+
+
+def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
+    message = refused("preview", "--stack", "dev", cwd=tmp_path)
+    assert "has a Pulumi.yaml" in message
+    assert "--root" in message
+    assert "there is no Pulumi.yaml in this folder" in refused("preview", "--stack", "dev", "--root", str(tmp_path))
+
+
+def test_the_project_is_found_from_a_folder_below_it(tmp_path: Path) -> None:
+    below = project(tmp_path, blue=SMALL_STACK) / "docs" / "deep"
+    below.mkdir(parents=True)
+    assert fleet("config", "check", "--stack", "blue", cwd=below).returncode == 0
+
+
+def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    message = refused("preview", "--stack", "bad", cwd=project(tmp_path, bad="config:\n  a: [1,\n  b: 2\n"))
+    assert "Pulumi.bad.yaml" in message
+    assert re.search(r"line \d+, column \d+", message)
+
+
+def test_every_refusal_is_told_at_once(tmp_path: Path) -> None:
+    text = SMALL_STACK + '  vllm-fleet:sever: {}\n  vllm-fleet:monitoring: {intervalSeconds: "15"}\n'
+    message = refused("preview", "--stack", "bad", cwd=project(tmp_path, bad=text))
+    assert "vllm-fleet:sever" in message
+    assert "write:   vllm-fleet:server" in message
+    assert "vllm-fleet:monitoring.intervalSeconds" in message
+    assert "2 settings cannot be used" in message
+
+
+def test_a_program_that_cannot_be_recorded_is_told_in_words(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "__main__.py").write_text("raise ValueError('the quota is 64 GPUs')\n")
+    message = refused("preview", "--stack", "blue", "--no-policy", cwd=folder)
+    assert "the quota is 64 GPUs" in message
+    assert "__main__.py:1" in message
+
+
+def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "__main__.py").write_text("import pulumi\n")
+    (folder / "taken").write_text("a file")
+    message = refused("preview", "--stack", "blue", "--no-policy", "--out", "taken/below", cwd=folder)
+    assert "taken" in message
+
+
+def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
+    message = _in_words(KeyError("spec"))
+    assert "unexpected KeyError" in message
+    assert "FLEET_DEBUG=1" in message
+
+
+def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
+    message = _in_words(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
+    assert "pulumi is not installed" in message
+    assert "pip install -r requirements-dev.txt" in message
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "__main__.py").write_text("raise ValueError('no')\n")
+    done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder, FLEET_DEBUG="1")
+    assert "Traceback" in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+    program = "import sys; from cli.main import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "config", "schema"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.wait(20)
+    assert process.returncode == 141

@@ -1,0 +1,68 @@
+"""What a command loads before it answers: the difference between a prompt that reacts and one that hesitates."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.command import ROOT, fleet
+
+_REPORT = """
+import contextlib, io, json, sys
+sys.argv = {argv!r}
+from cli.main import main
+out = io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+    main()
+heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings", "planner", "preview", "typer")
+print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
+"""
+
+
+def loaded_by(*arguments: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT.format(argv=["fleet", *arguments])],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return loaded
+
+
+def test_version_is_told_without_typer() -> None:
+    assert loaded_by("--version") == []
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("preview", "--help"), ("config", "check", "--help"), ()])
+def test_help_loads_typer_and_nothing_else(arguments: tuple[str, ...]) -> None:
+    assert loaded_by(*arguments) == ["typer"]
+
+
+@pytest.mark.parametrize(("words", "word"), [("fleet pre", "1"), ("fleet preview --stack s", "3")])
+def test_completion_loads_typer_and_nothing_else(words: str, word: str) -> None:
+    assert loaded_by(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=word) == ["typer"]
+
+
+def complete(words: str) -> list[str]:
+    done = fleet(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
+    return done.stdout.split()
+
+
+def test_completion_knows_commands_stacks_and_choices() -> None:
+    assert {"preview", "render", "config", "doctor"} <= set(complete("fleet "))
+    assert complete("fleet preview --stack s") == ["spot"]
+    assert complete("fleet preview --format ") == ["text", "markdown", "json"]
+
+
+def test_options_are_converted_without_pydantic_and_still_checked() -> None:
+    wrong = fleet("preview", "--format", "html")
+    assert wrong.returncode == 2
+    assert "'html' is not one of text, markdown, json." in wrong.stderr
+    assert fleet("preview", "--out", __file__, "--stack", "dev").returncode == 2  # a file where a folder must be
