@@ -123,7 +123,9 @@ class Cluster(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),
         )
-        self.workload_pool = pulumi.Output.from_input(pool)
+        # The pool is made with the cluster, and IAM refuses principals of a pool that is not there: whoever grants them
+        # a role has to wait for the cluster, so the name comes out of it.
+        self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
         self.kubeconfig = pulumi.Output.secret(_kubeconfig(settings, self.cluster))
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 

@@ -56,7 +56,9 @@ class PlatformOutputs:
     def from_reference(cls, reference: pulumi.StackReference, stack: str, settings: Settings) -> PlatformOutputs:
         """The outputs of the stack `stack`, refused where they are missing or where `settings` cannot live on them."""
         accepted = reference.get_output("platform").apply(lambda given: accept(stack, given, settings))
-        kubeconfig = reference.get_output("kubeconfig").apply(lambda given: _kubeconfig(stack, given))
+        # After `accepted`, so that a stack that is not up yet is refused with one message, always the same.
+        both = pulumi.Output.all(accepted, reference.get_output("kubeconfig"))
+        kubeconfig = both.apply(lambda given: _kubeconfig(stack, given[1]))
 
         def field(key: str) -> pulumi.Output[str]:
             return accepted.apply(lambda values: values[key])

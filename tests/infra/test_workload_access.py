@@ -32,6 +32,12 @@ def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_a
     )
 
 
+def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
+    recording = recorded(benchmark=BENCHMARK)
+    grant = only(recording, ":BucketIAMMember")
+    assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
+
+
 @pytest.mark.parametrize(
     ("sections", "readers"),
     [

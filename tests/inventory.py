@@ -1,0 +1,189 @@
+"""What matters of each stack, as a reviewed file: every resource, its place, its locks, and the properties listed here.
+
+    make inventories      writes tests/inventories/*.yaml anew; read the diff and commit it with the change
+
+A resource type without an entry in `MATTERS` fails the test, so that nothing is created unreviewed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from preview.offline import open_stack, record_stack
+from preview.recording import RecordedResource, Recording
+from preview.values import UNKNOWN, Secret
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests" / "inventories"
+
+_POD = "spec.template.spec"
+_CONTAINER = f"{_POD}.containers[0]"
+MATTERS: dict[str, tuple[str, ...]] = {
+    "gcp:artifactregistry/repository:Repository": ("format", "mode", "location", "repositoryId"),
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": ("role",),
+    "gcp:billing/budget:Budget": ("amount", "thresholdRules"),
+    "gcp:compute/firewall:Firewall": ("direction", "sourceRanges", "destinationRanges", "allows"),
+    "gcp:compute/futureReservation:FutureReservation": ("planningStatus", "timeWindow", "specificSkuProperties"),
+    "gcp:compute/network:Network": ("autoCreateSubnetworks",),
+    "gcp:compute/router:Router": (),
+    "gcp:compute/routerNat:RouterNat": ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm"),
+    "gcp:compute/subnetwork:Subnetwork": ("ipCidrRange", "purpose", "privateIpGoogleAccess", "secondaryIpRanges"),
+    "gcp:container/cluster:Cluster": (
+        "name",
+        "location",
+        "enableAutopilot",
+        "releaseChannel",
+        "deletionProtection",
+        "privateClusterConfig",
+        "controlPlaneEndpointsConfig",
+        "gatewayApiConfig",
+        "monitoringConfig.enableComponents",
+        "monitoringConfig.managedPrometheus",
+        "maintenancePolicy",
+    ),
+    "gcp:projects/iAMMember:IAMMember": ("role",),
+    "gcp:projects/service:Service": ("service", "disableOnDestroy"),
+    "gcp:secretmanager/secretIamMember:SecretIamMember": ("secretId", "role"),
+    "gcp:serviceaccount/account:Account": ("accountId",),
+    "gcp:storage/bucket:Bucket": ("uniformBucketLevelAccess", "publicAccessPrevention", "forceDestroy", "lifecycleRules"),
+    "gcp:storage/bucketIAMMember:BucketIAMMember": ("role", "member"),
+    "kubernetes:apps/v1:Deployment": (
+        "metadata.annotations",
+        "spec.replicas",
+        "spec.strategy",
+        f"{_POD}.nodeSelector",
+        f"{_POD}.tolerations",
+        f"{_POD}.terminationGracePeriodSeconds",
+        f"{_POD}.securityContext",
+        f"{_POD}.volumes",
+        f"{_CONTAINER}.image",
+        f"{_CONTAINER}.command",
+        f"{_CONTAINER}.args",
+        f"{_CONTAINER}.env",
+        f"{_CONTAINER}.resources",
+        f"{_CONTAINER}.lifecycle",
+        f"{_CONTAINER}.startupProbe",
+        f"{_CONTAINER}.readinessProbe",
+        f"{_CONTAINER}.livenessProbe",
+    ),
+    "kubernetes:batch/v1:Job": (
+        "spec.completions",
+        "spec.parallelism",
+        "spec.completionMode",
+        "spec.backoffLimit",
+        f"{_POD}.nodeSelector",
+        f"{_POD}.tolerations",
+        f"{_CONTAINER}.image",
+        f"{_CONTAINER}.command",
+        f"{_CONTAINER}.args",
+        f"{_CONTAINER}.resources",
+    ),
+    "kubernetes:cloud.google.com/v1:ComputeClass": ("spec",),
+    "kubernetes:core/v1:ConfigMap": (),
+    "kubernetes:core/v1:Namespace": ("metadata.name", "metadata.labels"),
+    "kubernetes:core/v1:PersistentVolumeClaim": ("metadata.name", "spec"),
+    "kubernetes:core/v1:ResourceQuota": ("spec",),
+    "kubernetes:core/v1:Secret": ("metadata.name", "type"),
+    "kubernetes:core/v1:Service": ("metadata.name", "spec.type", "spec.ports", "spec.selector"),
+    "kubernetes:core/v1:ServiceAccount": ("metadata.name", "automountServiceAccountToken"),
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": ("spec",),
+    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": ("spec",),
+    "kubernetes:helm.sh/v3:Release": ("chart", "version", "values", "skipAwait"),
+    "kubernetes:monitoring.googleapis.com/v1:PodMonitoring": ("spec",),
+    "kubernetes:monitoring.googleapis.com/v1:Rules": ("metadata.name",),
+    "kubernetes:networking.gke.io/v1:GCPBackendPolicy": ("spec",),
+    "kubernetes:networking.gke.io/v1:GCPBackendPolicyPatch": ("spec",),
+    "kubernetes:networking.gke.io/v1:HealthCheckPolicy": ("spec",),
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": ("metadata.name", "spec.podSelector", "spec.policyTypes"),
+    "kubernetes:policy/v1:PodDisruptionBudget": ("spec",),
+    "kubernetes:secrets-store.csi.x-k8s.io/v1:SecretProviderClass": ("spec.provider",),
+    "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshot": ("metadata.name", "metadata.annotations", "spec"),
+    "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass": ("deletionPolicy", "parameters"),
+    "kubernetes:storage.k8s.io/v1:StorageClass": ("parameters", "volumeBindingMode", "allowedTopologies", "mountOptions"),
+    "pulumi:providers:kubernetes": (),
+    "pulumi:pulumi:StackReference": ("name",),
+}
+
+
+def inventory(recording: Recording) -> dict[str, Any]:
+    """The reviewed view of a recording. Raises KeyError for a resource type that nobody has thought about."""
+    counted = Counter(r.type for r in recording.resources if r.custom)
+    return {
+        "counts": {type_: counted.get(type_, 0) for type_ in sorted({*counted, *_NEVER_SILENT})},
+        "resources": {
+            f"{r.type}::{r.name}": _reviewed(r)
+            for r in sorted(recording.resources, key=lambda r: (r.type, r.name))
+            if r.type != "pulumi:pulumi:Stack"
+        },
+        "outputs": {name: _plain(value) for name, value in sorted(recording.outputs.items())},
+    }
+
+
+_NEVER_SILENT = ("gcp:compute/futureReservation:FutureReservation", "gcp:billing/budget:Budget", "kubernetes:core/v1:Secret")
+"""Types whose absence is worth a line: money, and secrets."""
+
+
+def _reviewed(resource: RecordedResource) -> dict[str, Any]:
+    view: dict[str, Any] = {"parent": resource.parent.rpartition("::")[2]}
+    if resource.protect:
+        view["protect"] = True
+    if resource.retain_on_delete:
+        view["retainOnDelete"] = True
+    if resource.custom_timeouts:
+        view["timeouts"] = dict(resource.custom_timeouts)
+    if resource.ignore_changes:
+        view["ignoreChanges"] = list(resource.ignore_changes)
+    if resource.custom:
+        props = {path: _plain(_at(resource.inputs, path)) for path in MATTERS[resource.type]}
+        view["props"] = {path: value for path, value in props.items() if value is not None}
+    return view
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.replace("[", ".[").split("."):
+        if isinstance(value, Secret):
+            return value
+        if part.startswith("["):
+            value = value[int(part[1:-1])] if isinstance(value, list) and value else None
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None:
+            return None
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return "[secret]"
+    if value is UNKNOWN:
+        return "[unknown]"
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def stack_inventory(stack: str) -> str:
+    """The inventory of one stack file, as the text of its reviewed file."""
+    content = inventory(record_stack(open_stack(ROOT, stack), "known"))
+    return f"# Reviewed view of stack {stack}: written by `make inventories`, read before it is committed.\n" + yaml.safe_dump(
+        content, sort_keys=False, width=140, allow_unicode=True
+    )
+
+
+def main() -> None:
+    """Write every stack's inventory anew."""
+    from settings.stack_file import stack_names
+
+    FOLDER.mkdir(exist_ok=True)
+    for stack in stack_names(ROOT):
+        (FOLDER / f"{stack}.yaml").write_text(stack_inventory(stack), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

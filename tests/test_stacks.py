@@ -1,0 +1,79 @@
+"""The whole program, stack file by stack file: reviewed inventories, both modes, nothing secret, nothing unknown."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from preview.offline import open_stack, record_stack
+from preview.recording import Mode, Recording
+from preview.values import paths_of_unknowns
+from settings.stack_file import stack_names
+from tests.inventory import FOLDER, ROOT, inventory, stack_inventory
+
+STACKS = stack_names(ROOT)
+
+
+@cache
+def recorded(stack: str, mode: Mode) -> Recording:
+    return record_stack(open_stack(ROOT, stack), mode)
+
+
+def test_there_are_the_stacks_that_the_documentation_promises() -> None:
+    assert set(STACKS) == {"dev", "spot", "cud", "gateway", "guest"}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_stack_is_as_its_reviewed_inventory_says(stack: str) -> None:
+    reviewed = (FOLDER / f"{stack}.yaml").read_text(encoding="utf-8")
+    assert stack_inventory(stack) == reviewed, "run `make inventories`, read the diff, commit it with the change"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_both_modes_record_the_same_resources(stack: str) -> None:
+    assert recorded(stack, "known").by_urn.keys() == recorded(stack, "preview").by_urn.keys()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_manifest_holds_an_unknown_value_once_outputs_are_known(stack: str) -> None:
+    for resource in recorded(stack, "known").resources:
+        if resource.type.startswith("kubernetes:"):
+            assert paths_of_unknowns(dict(resource.inputs)) == [], resource.urn
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nothing_complains(stack: str) -> None:
+    for mode in ("preview", "known"):
+        complaints = [d.message for d in recorded(stack, mode).diagnostics if d.severity == "error"]
+        assert complaints == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_kubernetes_object_has_the_stacks_own_provider(stack: str) -> None:
+    for resource in recorded(stack, "known").resources:
+        if resource.custom and resource.type.startswith("kubernetes:"):
+            assert "pulumi:providers:kubernetes" in resource.provider, resource.urn
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_kubeconfig_is_a_secret_output(stack: str) -> None:
+    outputs = inventory(recorded(stack, "known"))["outputs"]
+    assert outputs["kubeconfig"] == "[secret]"
+
+
+def test_only_the_gateway_stack_enables_network_services() -> None:
+    for stack in STACKS:
+        apis = {r.inputs["service"] for r in recorded(stack, "known").resources if r.type == "gcp:projects/service:Service"}
+        assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
+
+
+def test_the_guest_makes_no_network_and_no_cluster() -> None:
+    types = {r.type for r in recorded("guest", "known").resources}
+    assert not {t for t in types if t.startswith(("gcp:compute", "gcp:container"))}
+
+
+def test_a_stack_is_the_same_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert record_stack(open_stack(ROOT, "dev"), "known").by_urn.keys() == recorded("dev", "known").by_urn.keys()
