@@ -116,7 +116,7 @@ class Definitions:
     def __contains__(self, name: object) -> bool:
         return name in self._parts.pieces
 
-    def get(self, name: str) -> Any:  # noqa: ANN401
+    def get(self, name: str) -> Any:
         """The class, made now if nobody asked for it before. Raises AttributeError like a module does."""
         if name not in self._parts.pieces:
             raise AttributeError(f"module {self._namespace['__name__']!r} has no attribute {name!r}")

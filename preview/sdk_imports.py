@@ -122,7 +122,7 @@ class _DeferredLoader(importlib.machinery.SourceFileLoader):
 
 
 class _DeferredModule(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         loader = self.__loader__
         if not isinstance(loader, _DeferredLoader):
             raise AttributeError(name)
@@ -141,7 +141,7 @@ class _Builtins(dict[str, Any]):
         super().__init__(builtins.__dict__)
         self._find = find
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+    def __missing__(self, name: str) -> Any:
         try:
             return self._find(name)
         except AttributeError:
@@ -175,7 +175,7 @@ class _ResourceModuleLoader(importlib.machinery.SourceFileLoader):
         """Run the whole module; only its view of the builtins differs."""
         inputs = module.__name__.rpartition(".")[0] + "._inputs"
 
-        def find(name: str) -> Any:  # noqa: ANN401
+        def find(name: str) -> Any:
             loaded = sys.modules.get(inputs)
             definitions = loaded.__dict__.get("__definitions__") if loaded else None
             if definitions is None:
@@ -215,7 +215,7 @@ class _LazyPackage(types.ModuleType):
     __star_imports__: frozenset[str]
     __by_squeezed__: dict[str, list[str]]
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         for squeezed in _exporters_of(name):
