@@ -184,7 +184,9 @@ def test_every_cache_is_on_a_volume_and_every_mount_has_one() -> None:
     mounts = {one["mountPath"]: one["name"] for one in spec["containers"][0]["volumeMounts"]}
     assert set(mounts.values()) == set(volumes)
     written = {
-        value for name, value in variables(settings).items() if name == "HOME" or name.endswith(("_DIR", "_ROOT", "_HOME"))
+        value
+        for name, value in variables(settings).items()
+        if name == "HOME" or name.endswith(("_DIR", "_ROOT", "_HOME"))
     }
     assert len(written) > 5
     for path in written:

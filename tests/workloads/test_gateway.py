@@ -1,0 +1,195 @@
+"""The Inference Gateway: what is routed, for how long, by which chart values, and what an update waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+from pydantic import ValidationError
+
+from preview.recorder import Mode, RecordedResource, Recording
+from preview.values import UNKNOWN
+from settings.settings import Settings
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
+from workloads.gateway import Gateway, GatewayArgs
+from workloads.gateway_values import ChartValues, chart_values
+from workloads.server import Server, ServerArgs
+
+POOL = "qwen35-pool"
+
+
+def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+    server = Server(
+        "server",
+        ServerArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY, weights=None),
+        opts,
+    )
+    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=NAMESPACE, server=server), opts)
+    pulumi.export("endpoint", gateway.endpoint)
+    return gateway
+
+
+def record(mode: Mode = "known", *, gateway: dict[str, Any] | None = None, **sections: Any) -> Recording:
+    return recorded(
+        build,
+        mode,
+        **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},
+        gateway={"enabled": True, **(gateway or {})},
+    )
+
+
+def made(key: str, **sections: Any) -> dict[str, Any]:
+    return manifest(objects(record(**sections))[key])
+
+
+def release(recording: Recording) -> RecordedResource:
+    (found,) = (one for one in recording.resources if one.type.endswith(":Release"))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["preview", "known"])
+@pytest.mark.parametrize("sections", [{}, {"server": {"replicas": 1, "apiKeySecret": "k"}}], ids=["open", "key"])
+def test_every_object_would_be_accepted(mode: Mode, sections: dict[str, Any]) -> None:
+    recording = record(mode, **sections)
+    found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
+    assert {key: said for key, said in found.items() if said} == {}
+    assert recording.diagnostics == ()
+
+
+def test_both_modes_record_the_same_resources() -> None:
+    assert record("preview").by_urn.keys() == record("known").by_urn.keys()
+
+
+def test_the_endpoint_is_the_load_balancers_address_once_there_is_one() -> None:
+    assert record("preview").outputs["endpoint"] is UNKNOWN
+    assert str(record("known").outputs["endpoint"]).startswith("http://203.0.113.")
+
+
+def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:
+    gateway = objects(record())["Gateway/inference-gateway"]
+    assert gateway.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=Programmed"}
+    assert gateway.custom_timeouts["create"] == "20m"
+    assert gateway.provider, "the cluster's provider, not the ambient kubeconfig"
+    assert manifest(gateway)["spec"] == {
+        "gatewayClassName": "gke-l7-rilb",
+        "listeners": [
+            {"name": "http", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "Same"}}}
+        ],
+    }
+
+
+def test_everything_is_routed_while_nothing_is_guarded() -> None:
+    (rule,) = made(f"HTTPRoute/{POOL}")["spec"]["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
+    assert rule["backendRefs"] == [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": POOL}]
+
+
+def test_with_a_key_only_the_paths_that_vllm_guards_are_routed() -> None:
+    (rule,) = made(f"HTTPRoute/{POOL}", server={"replicas": 1, "apiKeySecret": "k"})["spec"]["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/v1"}}]
+
+
+def test_the_route_comes_after_its_pool_and_waits_until_it_is_found() -> None:
+    recording = record()
+    route = objects(recording)[f"HTTPRoute/{POOL}"]
+    assert "Gateway/inference-gateway" in needs(recording, route)
+    assert release(recording).urn in route.dependencies
+    assert "ResolvedRefs" in route.inputs["metadata"]["annotations"]["pulumi.com/waitFor"]
+
+
+def test_streams_may_last_as_long_as_the_settings_say() -> None:
+    for seconds in (3_600, 120):
+        policy = made(f"GCPBackendPolicy/{POOL}", gateway={"timeoutSeconds": seconds})["spec"]
+        assert policy["default"]["timeoutSec"] == seconds
+        assert policy["targetRef"] == {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": POOL}
+
+
+def test_draining_fits_the_capacitys_grace() -> None:
+    assert made(f"GCPBackendPolicy/{POOL}")["spec"]["default"]["connectionDraining"] == {"drainingTimeoutSec": 15}
+
+
+def test_the_health_check_names_a_fixed_port_and_outwaits_prefill() -> None:
+    check = made(f"HealthCheckPolicy/{POOL}")["spec"]["default"]
+    assert check["config"]["httpHealthCheck"] == {
+        "requestPath": "/health",
+        "port": 8000,
+        "portSpecification": "USE_FIXED_PORT",
+    }
+    assert 10 * 0.62 <= check["timeoutSec"] <= check["checkIntervalSec"]
+
+
+def test_one_policy_of_each_kind_because_the_chart_writes_none() -> None:
+    recording = record()
+    assert release(recording).inputs["values"]["provider"] == {"name": "none"}
+    kinds = [key.partition("/")[0] for key in objects(recording)]
+    assert kinds.count("HealthCheckPolicy") == kinds.count("GCPBackendPolicy") == 1
+
+
+def test_chart_and_version_are_pinned_and_the_release_is_the_pool() -> None:
+    inputs = release(record()).inputs
+    assert inputs["chart"] == "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
+    assert (inputs["version"], inputs["name"], inputs["namespace"]) == ("v1.4.0", POOL, NAMESPACE)
+
+
+def test_the_values_are_the_articles_under_the_charts_own_names() -> None:
+    values = chart_values(make_settings(gateway={"enabled": True})).rendered()
+    amounts = {"cpu": "10", "memory": "16Gi"}
+    assert values == {
+        "inferencePool": {
+            "modelServers": {"matchLabels": {"app": "qwen35-server"}},
+            "targetPorts": [{"number": 8000}],
+            "targetPortNumber": 8000,
+            "modelServerType": "vllm",
+            "apiVersion": "inference.networking.k8s.io/v1",
+        },
+        "inferenceExtension": {
+            "replicas": 1,
+            "resources": {"requests": amounts, "limits": amounts},
+            "failureMode": "FailOpen",
+            "monitoring": {"prometheus": {"enabled": False, "auth": {"enabled": False}}},
+        },
+        "provider": {"name": "none"},
+    }
+
+
+def test_a_misspelt_value_is_an_error_and_not_a_silent_default() -> None:
+    with pytest.raises(ValidationError, match="inferenceExtention"):
+        ChartValues.model_validate(
+            {**chart_values(make_settings(gateway={"enabled": True})).rendered(), "inferenceExtention": {}}
+        )
+
+
+def test_the_picker_goes_to_c4_by_one_term_that_asks_for_class_and_family() -> None:
+    values = chart_values(make_settings(gateway={"enabled": True, "epp": {"onC4": True}})).rendered()
+    required = values["inferenceExtension"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    # Terms are alternatives: two of them would accept any machine of the class.
+    (term,) = required["nodeSelectorTerms"]
+    assert {one["key"]: one["values"] for one in term["matchExpressions"]} == {
+        "cloud.google.com/compute-class": ["Performance"],
+        "cloud.google.com/machine-family": ["c4"],
+    }
+    (toleration,) = values["inferenceExtension"]["tolerations"]
+    assert toleration["key"] == "cloud.google.com/compute-class"
+    pod = {
+        "containers": [{"name": "epp", "image": "epp"}],
+        **{key: values["inferenceExtension"][key] for key in ("affinity", "tolerations")},
+    }
+    assert problems({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "epp"}, "spec": pod}) == []
+
+
+@pytest.mark.parametrize(("replicas", "skipped"), [(1, False), (2, True), (3, True)])
+def test_only_a_standby_that_is_never_ready_is_not_waited_for(replicas: int, skipped: bool) -> None:
+    inputs = release(record(gateway={"epp": {"replicas": replicas}})).inputs
+    assert inputs["skipAwait"] is skipped
+    assert inputs["values"]["inferenceExtension"]["replicas"] == replicas
+
+
+def test_the_policies_wait_for_the_pool_they_are_attached_to() -> None:
+    recording = record()
+    for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
+        assert release(recording).urn in objects(recording)[f"{kind}/{POOL}"].dependencies

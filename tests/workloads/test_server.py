@@ -1,0 +1,192 @@
+"""The server's objects: who owns the replicas, how long an update may take, what waits for what, where the key goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from preview.recorder import Mode, Recording
+from preview.values import Secret
+from settings.settings import Settings
+from tests.support.schemas import problems
+from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
+from workloads.server import Server, ServerArgs
+from workloads.weights import WeightsMount
+
+NAME = "qwen35-server"
+
+
+def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+    import pulumi_kubernetes as k8s
+
+    claim = k8s.core.v1.PersistentVolumeClaim("claim", metadata={"name": "reader"}, spec={}, opts=opts)
+    weights = WeightsMount(claim_name="reader", mount_path="/weights", model_path="/weights/m", depends_on=(claim,))
+    server = Server(
+        "server",
+        ServerArgs(
+            settings=settings,
+            namespace=NAMESPACE,
+            image_prefix=pulumi.Output.from_input(REGISTRY),
+            weights=weights if settings.weights.source == "hyperdisk" else None,
+            api_key=pulumi.Config().get_secret("apiKey") if settings.has_api_key else None,
+        ),
+        opts,
+    )
+    pulumi.export("endpoint", server.endpoint)
+    return server
+
+
+def record(mode: Mode = "known", **sections: Any) -> Recording:
+    return recorded(build, mode, **{"server": {"replicas": 12}, **sections})
+
+
+def deployment(**sections: Any) -> Any:
+    return objects(record(**sections))[f"Deployment/{NAME}"]
+
+
+@pytest.mark.parametrize("mode", ["preview", "known"])
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"server": {"replicas": 0}},
+        {"server": {"replicas": "external"}},
+        {"server": {"replicas": 1, "internalLoadBalancer": True, "apiKeySecret": "the-key"}},
+        {"apiKey": "plain-key"},
+        {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
+    ],
+    ids=["fleet", "paused", "external", "balancer and key", "stack's key", "download"],
+)
+def test_every_object_would_be_accepted_by_kubernetes(mode: Mode, sections: dict[str, Any]) -> None:
+    recording = record(mode, **sections)
+    found = {
+        key: problems(manifest(one)) for key, one in objects(recording).items() if key != "PersistentVolumeClaim/reader"
+    }
+    assert {key: said for key, said in found.items() if said} == {}
+    assert recording.diagnostics == ()
+
+
+def test_both_modes_record_the_same_resources() -> None:
+    sections: dict[str, Any] = {"server": {"replicas": 2, "internalLoadBalancer": True, "apiKeySecret": "the-key"}}
+    assert record("preview", **sections).by_urn.keys() == record("known", **sections).by_urn.keys()
+
+
+def test_the_articles_names_are_where_the_article_has_them() -> None:
+    recording = record()
+    found = objects(recording)
+    assert set(found) >= {f"Deployment/{NAME}", f"Service/{NAME}", f"PodDisruptionBudget/{NAME}"}
+    service = manifest(found[f"Service/{NAME}"])["spec"]
+    assert service["type"] == "ClusterIP"
+    assert service["selector"] == {"app": NAME}
+    assert service["ports"][0]["port"] == 8000
+    assert recording.outputs["endpoint"] == f"http://{NAME}.{NAMESPACE}.svc.cluster.local:8000"
+
+
+def test_selector_and_pod_labels_agree_under_another_name() -> None:
+    found = objects(record(server={"name": "qwen35-code", "replicas": 1}))
+    spec = manifest(found["Deployment/qwen35-code"])["spec"]
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    assert (
+        manifest(found["Service/qwen35-code"])["spec"]["selector"].items()
+        <= spec["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_the_image_is_pinned_by_tag_and_digest_in_the_stacks_registry() -> None:
+    (container,) = manifest(deployment())["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith(f"{REGISTRY}/vllm/vllm-openai:v0.18.1@sha256:228113d3")
+
+
+def test_a_rollout_never_needs_a_spare_node() -> None:
+    assert manifest(deployment())["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+    }
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 12])
+def test_a_number_of_replicas_is_owned_here(replicas: int) -> None:
+    found = deployment(server={"replicas": replicas})
+    assert manifest(found)["spec"]["replicas"] == replicas
+    assert found.ignore_changes == ()
+
+
+def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
+    found = deployment(server={"replicas": "external"})
+    assert "replicas" not in manifest(found)["spec"]
+    assert found.ignore_changes == ("spec.replicas",)
+
+
+def test_an_update_is_given_time_for_every_replica_in_turn() -> None:
+    one, twelve = (deployment(server={"replicas": count}).custom_timeouts for count in (1, 12))
+    # 15 minutes for a node, 30 to start, and a Spot pod's 15 seconds count as one minute.
+    assert dict(one) == {"create": "45m", "update": "46m", "delete": "6m"}
+    assert dict(twelve) == {"create": "45m", "update": f"{15 + 12 * 31}m", "delete": "6m"}
+
+
+def test_an_update_of_unknown_size_is_given_time_for_the_articles_fleet() -> None:
+    external = deployment(server={"replicas": "external"}).custom_timeouts
+    assert external == deployment(server={"replicas": 12}).custom_timeouts
+
+
+def test_kubernetes_allows_a_node_and_a_start_before_it_calls_a_rollout_stuck() -> None:
+    spec = manifest(deployment(server={"replicas": 1, "startupMinutes": 20}))["spec"]
+    assert spec["progressDeadlineSeconds"] == 15 + (15 + 20) * 60
+
+
+def test_the_service_waits_for_no_pod_and_the_deployment_does() -> None:
+    found = objects(record())
+    assert found[f"Service/{NAME}"].inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+    assert "pulumi.com/skipAwait" not in found[f"Deployment/{NAME}"].inputs["metadata"]["annotations"]
+
+
+def test_the_budget_lets_one_replica_go_even_if_it_is_the_only_one() -> None:
+    for replicas in (1, 12):
+        budget = manifest(objects(record(server={"replicas": replicas}))[f"PodDisruptionBudget/{NAME}"])["spec"]
+        assert budget["maxUnavailable"] == 1
+        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_pods_come_after_the_weights() -> None:
+    recording = record()
+    assert "PersistentVolumeClaim/reader" in needs(recording, objects(recording)[f"Deployment/{NAME}"])
+
+
+def test_an_internal_load_balancer_is_an_option_beside_the_service() -> None:
+    assert f"Service/{NAME}-internal" not in objects(record())
+    found = objects(record(server={"replicas": 1, "internalLoadBalancer": True}))
+    balancer = manifest(found[f"Service/{NAME}-internal"])
+    assert balancer["metadata"]["annotations"]["networking.gke.io/load-balancer-type"] == "Internal"
+    assert balancer["spec"]["type"] == "LoadBalancer"
+    assert manifest(found[f"Service/{NAME}"])["spec"]["type"] == "ClusterIP"
+
+
+@pytest.mark.parametrize("mode", ["preview", "known"])
+def test_the_stacks_key_is_in_one_secret_and_nowhere_in_plain_sight(mode: Mode) -> None:
+    recording = record(mode, apiKey="plain-key")
+    found = objects(recording)
+    assert isinstance(found["Secret/vllm-api-key"].inputs["stringData"], Secret)
+    assert manifest(found["Secret/vllm-api-key"])["stringData"] == {"key": "plain-key"}
+    assert "plain-key" not in repr(recording.resources)
+    assert "Secret/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
+
+
+def test_a_key_of_secret_manager_is_fetched_by_gkes_driver() -> None:
+    recording = record(server={"replicas": 1, "apiKeySecret": "the-key"})
+    found = objects(recording)
+    spec = manifest(found["SecretProviderClass/vllm-api-key"])["spec"]
+    assert spec["provider"] == "gke"
+    assert "projects/fleet-tests/secrets/the-key/versions/latest" in spec["parameters"]["secrets"]
+    assert "Secret/vllm-api-key" not in found
+    assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
+
+
+def test_without_a_key_no_store_is_made() -> None:
+    assert {key.partition("/")[0] for key in objects(record())} == {
+        "Deployment",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        "Service",
+    }
