@@ -14,6 +14,7 @@ from settings.stack_file import StackFile, read
 
 if TYPE_CHECKING:
     from preview.recording import Mode, Recording
+    from preview.stack_references import StackReferences
 
 STAND_IN_PROJECT = "offline-preview"
 """Stands for gcp:project while the stack file has the placeholder, which the program itself refuses."""
@@ -51,8 +52,8 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)
 
 
-def record_stack(stack: OfflineStack, mode: Mode) -> Recording:
-    """Record the stack's program. Raises ProgramError where it cannot be recorded."""
+def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | None = None) -> Recording:
+    """Record the stack's program; other stacks that it refers to are recorded first. Raises ProgramError."""
     from preview.recorder import record
 
     return record(
@@ -62,4 +63,19 @@ def record_stack(stack: OfflineStack, mode: Mode) -> Recording:
         config=stack.config,
         secret_keys=stack.file.secret_keys,
         mode=mode,
+        stack_outputs=references or _references_of(stack),
     )
+
+
+def _references_of(stack: OfflineStack) -> StackReferences:
+    from preview.stack_references import StackReferences
+
+    def record_other(name: str, references: StackReferences) -> Recording:
+        from preview.recording import ProgramError
+
+        try:
+            return record_stack(open_stack(stack.root, name), "known", references)
+        except SettingsError as error:
+            raise ProgramError(str(error), error) from error
+
+    return StackReferences(stack.root, project=stack.file.project, stack=stack.file.stack, record_stack=record_other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from preview.redact import redact
+from preview.redact import Redactor
 
 if TYPE_CHECKING:
     from planner.cost import LineItem
@@ -45,8 +45,7 @@ def as_document(report: Report) -> dict[str, Any]:
         },
         "plan": _plan(report),
     }
-    redacted: dict[str, Any] = redact(document, recording.secrets)
-    return redacted
+    return dict(Redactor(recording.secrets).value(document))
 
 
 def json_text(report: Report) -> str:

@@ -30,7 +30,8 @@ def markdown_text(report: Report) -> str:
         _resources(report),
         _about(report),
     )
-    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+    texts = ("\n".join(section).strip("\n") for section in sections)
+    return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def _headline(report: Report) -> Iterator[str]:

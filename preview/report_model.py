@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, Diagnostic, Mode, RecordedResource, Recording
+from preview.redact import Redactor
 from preview.resource_facts import cloud_name, facts_of, kind_of
 from settings.capacity import Calendar, Reservation
 from settings.problems import Problem
@@ -152,10 +153,11 @@ def build_report(
 ) -> Report:
     """Everything there is to say about one recorded stack."""
     repeated = {_one_line(problem.text()) for problem in problems}
+    redactor = Redactor(recording.secrets)
     return Report(
         recording=recording,
         fleet=_fleet(settings, stand_in_project),
-        tree=_tree(recording),
+        tree=_tree(recording, redactor),
         changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
         dangers=tuple(_dangers(settings)),
@@ -165,13 +167,27 @@ def build_report(
             if one.level == "finding"
         ),
         notices=tuple(one for one in problems if one.level == "notice"),
-        remarks=tuple(_remarks(settings, stand_in_project, environments, secret_keys)),
-        diagnostics=tuple(
-            one for one in recording.diagnostics if one.severity != "info" and _one_line(one.message) not in repeated
+        remarks=(
+            *_remarks(settings, stand_in_project, environments, secret_keys),
+            *(f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording)),
         ),
-        policies=policies,
+        diagnostics=tuple(
+            replace(one, message=redactor.text(one.message))
+            for one in recording.diagnostics
+            if one.severity != "info" and _one_line(one.message) not in repeated
+        ),
+        policies=replace(
+            policies,
+            violations=tuple(replace(one, message=redactor.text(one.message)) for one in policies.violations),
+        ),
         out=out,
     )
+
+
+def _about_references(recording: Recording) -> Iterator[Diagnostic]:
+    """Where the outputs of other stacks were taken from."""
+    read = {one.urn for one in recording.resources if one.type == STACK_REFERENCE_TYPE}
+    return (one for one in recording.diagnostics if one.severity == "info" and one.urn in read)
 
 
 def _one_line(text: str) -> str:
@@ -260,7 +276,7 @@ def _sort(resource: RecordedResource) -> str:
     return "provider" if resource.type.startswith("pulumi:providers:") else "resource"
 
 
-def _tree(recording: Recording) -> Node:
+def _tree(recording: Recording, redactor: Redactor) -> Node:
     below: dict[str, list[RecordedResource]] = {}
     top: RecordedResource | None = None
     for resource in _registered(recording):
@@ -272,7 +288,16 @@ def _tree(recording: Recording) -> Node:
         raise ValueError("the recording has no stack resource")
     for siblings in below.values():
         siblings.sort(key=_place)
-    return _node(top, below)
+    return _redacted(_node(top, below), redactor)
+
+
+def _redacted(node: Node, redactor: Redactor) -> Node:
+    return replace(
+        node,
+        name=redactor.text(node.name),
+        facts=tuple(redactor.text(fact) for fact in node.facts),
+        children=tuple(_redacted(child, redactor) for child in node.children),
+    )
 
 
 def _place(resource: RecordedResource) -> tuple[str, int]:

@@ -53,7 +53,7 @@ def _headline(page: Page, report: Report) -> None:
         page.prose(f"on the cluster of {fleet.platform}", indent=0)
     figures = report.figures
     rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
-    page.line((figures.bill.total_in_words(), "bold cyan"), " · ", (rate, "bold cyan"))
+    page.prose(f"{figures.bill.total_in_words()} · {rate}", indent=0, style="bold cyan")
     for danger in report.dangers:
         page.blank()
         page.prose(danger, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")
@@ -74,8 +74,12 @@ def _tree(page: Page, report: Report) -> None:
     if counted["provider"]:
         parts.append(plural(counted["provider"], "provider"))
     page.blank()
-    page.line(
-        ("+ ", "green"), (f"{len(report.changes)} to create", "bold green"), f"  {', '.join(parts)} and the stack"
+    page.prose(
+        f"{len(report.changes)} to create: {', '.join(parts)}, the stack",
+        indent=0,
+        mark="+ ",
+        style="bold green",
+        mark_style="green",
     )
 
 

@@ -1,0 +1,134 @@
+"""What the report says, before it is laid out."""
+
+from __future__ import annotations
+
+import pytest
+
+from preview.recording import Diagnostic, Recording
+from preview.report_model import Node, repeated_on_purpose
+from preview.resource_facts import kind_of
+from settings.load import check
+from tests.preview.sample_report import resource, sample_recording, sample_report
+from tests.support.settings import make_settings
+
+
+def lines(node: Node, depth: int = 0) -> list[str]:
+    shown = [f"{'  ' * depth}{node.kind} {node.name}: {'; '.join(node.facts)}".removesuffix(": ")]
+    return shown + [line for child in node.children for line in lines(child, depth + 1)]
+
+
+def test_the_tree_follows_the_code_and_groups_many_leaves_of_one_kind() -> None:
+    assert lines(sample_report().tree) == [
+        "Stack vllm-fleet-test",
+        "  OwnPlatform platform",
+        "    kubernetes provider platform-kubernetes",
+        "    projects.Service × 4: compute; container; iam; logging",
+        "  Server server",
+        "    Secret hf-token",
+        "    Deployment qwen35-server: 12 replicas; 8 GPUs; 160 CPU; spot; 15 s grace; protected",
+    ]
+
+
+def test_every_registration_is_a_create_and_a_stack_that_is_only_read_is_none() -> None:
+    report = sample_report()
+    assert len(report.changes) == 10
+    assert {change.operation for change in report.changes} == {"create"}
+    assert not [change for change in report.changes if "StackReference" in change.urn]
+    assert report.counted == {"resource": 6, "component": 2, "provider": 1, "stack": 1}
+    assert report.tree.total == len(report.changes)
+
+
+def test_a_resource_below_another_resource_stays_in_the_tree() -> None:
+    recording = sample_recording()
+    parent = next(one for one in recording.resources if one.name == "platform-iam")
+    child = resource("gcp:projects/iAMMember:IAMMember", "member", parent, inputs={"role": "roles/viewer"})
+    report = sample_report(recording=sample_recording("preview", child))
+    assert "      projects.IAMMember member: viewer" in lines(report.tree)
+    assert report.tree.total == len(report.changes) == 11
+
+
+@pytest.mark.parametrize(
+    ("token", "kind"),
+    [
+        ("kubernetes:apps/v1:Deployment", "Deployment"),
+        ("kubernetes:helm.sh/v3:Release", "Release"),
+        ("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", "HTTPRoute"),
+        ("gcp:compute/network:Network", "compute.Network"),
+        ("vllm-fleet:infra:Network", "Network"),
+        ("pulumi:providers:kubernetes", "kubernetes provider"),
+        ("pulumi:pulumi:Stack", "Stack"),
+    ],
+)
+def test_a_type_is_named_as_its_readers_know_it(token: str, kind: str) -> None:
+    assert kind_of(token) == kind
+
+
+def test_the_fleet_is_counted_in_nodes_and_gpus() -> None:
+    fleet = sample_report().fleet
+    assert (fleet.nodes, fleet.gpus, fleet.capacity, fleet.profile) == (12, 96, "Spot", "record")
+    assert fleet.revision == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
+
+
+def test_external_replicas_are_not_counted() -> None:
+    report = sample_report(server={"replicas": "external", "profile": "serve-chat"})
+    assert report.fleet.nodes is None
+    assert report.fleet.gpus is None
+    assert any("left to others" in remark for remark in report.remarks)
+
+
+def test_a_paused_fleet_says_what_stays() -> None:
+    report = sample_report(server={"replicas": 0, "profile": "serve-chat"})
+    assert any("paused" in remark for remark in report.remarks)
+
+
+def test_a_submitted_reservation_is_headlined_with_its_total() -> None:
+    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 806400.0}
+    capacity = {"mode": "calendar", "reservation": "january", "usdPerNodeHour": 400.0, "create": request}
+    (danger,) = sample_report(capacity=capacity).dangers
+    assert danger.startswith("$806,400.00: ")
+    assert "neither changed nor cancelled" in danger
+
+
+def test_a_reservation_without_its_total_is_only_a_draft() -> None:
+    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
+    (danger,) = sample_report(capacity={"mode": "calendar", "reservation": "january", "create": request}).dangers
+    assert "stays a draft" in danger
+
+
+def test_a_gateway_on_the_internet_is_headlined() -> None:
+    gateway = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
+    (danger,) = sample_report(gateway=gateway).dangers
+    assert danger == "The gateway is reachable from the internet, and no API key guards it."
+
+
+def test_what_the_profile_repeats_on_purpose_is_kept_apart() -> None:
+    report = sample_report()
+    assert {one.problem.id for one in report.findings if one.on_purpose} >= {"prefix-cache-never-hits"}
+
+
+def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
+    settings = make_settings(server={"replicas": 1, "engine": {"maxNumSeqs": 8000}})
+    found = [one for one in check(settings) if one.id == "max-num-seqs-above-state"]
+    assert len(found) == 1
+    assert not repeated_on_purpose(settings, found[0])
+
+
+def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
+    finding = next(one for one in check(make_settings()) if one.level == "finding")
+    base = sample_recording()
+    logged = Diagnostic(severity="warning", message=" ".join(finding.text().split()))
+    recording = Recording(
+        project=base.project,
+        stack=base.stack,
+        mode=base.mode,
+        resources=base.resources,
+        outputs=base.outputs,
+        diagnostics=(*base.diagnostics, logged),
+    )
+    (diagnostic,) = sample_report(recording=recording).diagnostics
+    assert diagnostic.message.startswith("the token")
+
+
+def test_the_stand_in_project_is_told() -> None:
+    assert "placeholder" in sample_report(stand_in_project=True).remarks[0]
+    assert sample_report().remarks == ()

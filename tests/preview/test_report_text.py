@@ -1,0 +1,142 @@
+"""The terminal's report: everything in it, nothing beyond the margin, no secret."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from preview.report_model import Policies, Report, Violation
+from preview.report_text import print_text
+from tests.preview.sample_report import TOKEN, sample_recording, sample_report
+
+
+def shown(report: Report, width: int = 100, **options: Any) -> str:
+    out = io.StringIO()
+    print_text(report, Console(file=out, width=width, **options))
+    return out.getvalue()
+
+
+def test_the_headline_says_size_model_price_and_rate() -> None:
+    head = shown(sample_report()).splitlines()[:5]
+    assert head[0].startswith("vllm-fleet / test")
+    assert head[0].endswith("offline preview")
+    assert "12 A4 nodes (96 B200) on Spot in europe-west4-b" in head[1]
+    assert "Qwen/Qwen3.5-27B-FP8 @ 2e1b21350ce5, vLLM 0.18.1, profile record" in head[2]
+    assert "1,103,941 tok/s published" in head[3]
+    assert "an hour" in head[3]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_passes_the_margin_unless_it_holds_a_word_that_long(width: int) -> None:
+    commands = ("→ ", "! vllm-fleet:")
+    for line in shown(sample_report(), width).splitlines():
+        assert len(line) <= width or line.strip().startswith(commands), line
+
+
+def test_rates_are_total_and_output_with_their_label() -> None:
+    text = shown(sample_report())
+    assert "1,103,941 tok/s total · 367,980 tok/s output · TPOT median 46 ms · TTFT median 5,600 ms" in text
+    assert "published, vLLM 0.18.0" in text
+    assert "engine_version (0.18.0 published, 0.18.1 here)" in text
+
+
+def test_a_node_count_that_was_never_measured_has_no_figure() -> None:
+    text = shown(sample_report(server={"replicas": 10}))
+    assert "no published figure for 10 nodes; there is one for 1, 2, 4, 8 and 12 nodes" in text
+    assert "tok/s total" not in text
+
+
+def test_another_profile_is_unproven_and_the_nearest_row_keeps_its_label() -> None:
+    text = shown(sample_report(server={"replicas": 12, "profile": "serve-chat"}))
+    assert "no published figure for this shape" in text
+    assert "unproven: differs in" in text
+    assert "nearest: twelve nodes" in text
+    assert "(published, vLLM 0.18.0)" in " ".join(text.split())
+    assert "without a published figure there is no price of a million tokens" in text
+
+
+def test_the_bill_has_its_total_its_unknown_prices_and_what_stays() -> None:
+    text = shown(sample_report())
+    assert "12 nodes × $32.61  $391.32" in text
+    assert "unknown is not zero" in text
+    assert "total" in text
+    assert "at least $39" in text
+    assert "at 0 replicas: " in text
+    assert "after destroy: " in text
+
+
+def test_an_unpriced_mode_says_why() -> None:
+    text = " ".join(shown(sample_report(capacity={"mode": "flex-start", "runDurationSeconds": 86400})).split())
+    assert "nodes: no dated price for flex-start A4 was found" in text
+
+
+def test_creates_are_marked_and_counted() -> None:
+    text = shown(sample_report())
+    assert "+ 10 to create: 6 resources, 2 components, 1 provider, the stack" in text
+    assert text.count("\n + ") == 7  # four APIs share a line
+
+
+def test_a_danger_stands_above_the_tree() -> None:
+    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 806400.0}
+    capacity = {"mode": "calendar", "reservation": "january", "usdPerNodeHour": 400.0, "create": request}
+    text = shown(sample_report(capacity=capacity))
+    assert text.index("!! $806,400.00") < text.index(" + Stack")
+
+
+def test_findings_say_what_to_write() -> None:
+    text = shown(sample_report(server={"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 8000}}))
+    assert "To look at (" in text
+    assert "! vllm-fleet:server.engine.maxNumSeqs = 8000" in text
+    assert "→ maxNumSeqs:" in text
+
+
+def test_policies_are_told_in_each_state() -> None:
+    mandatory = Violation(
+        policy="no-public-service", level="mandatory", urn="urn:x::server", message="type\nLoadBalancer"
+    )
+    advisory = Violation(policy="budget", level="advisory", urn="", message="no budget")
+    judged = shown(sample_report(policies=Policies(state="judged", violations=(advisory, mandatory))))
+    assert "1 mandatory violated, 1 advisory" in judged
+    assert judged.index("✗ no-public-service: server") < judged.index("✗ budget")
+    assert "mend what the mandatory policies name" in judged
+    assert "pulumi preview" not in judged
+    assert "none violated" in shown(sample_report(policies=Policies(state="judged")))
+    assert "not asked" in shown(sample_report(policies=Policies(state="skipped")))
+    assert "no policy pack in policy/" in shown(sample_report())
+
+
+def test_it_says_what_it_is_and_what_comes_next() -> None:
+    text = " ".join(shown(sample_report(stand_in_project=True)).split())
+    assert "no provider checked it, and nothing was compared with what is live" in text
+    assert "→ pulumi config set gcp:project MY-PROJECT --stack test" in text
+    assert "→ pulumi preview --stack test" in text
+
+
+def test_both_modes_read_the_same_but_for_the_sentence_about_the_mode() -> None:
+    preview = shown(sample_report(recording=sample_recording("preview")))
+    known = shown(sample_report(recording=sample_recording("known")))
+    assert "left unknown" in preview
+    assert "made up where the cloud" in known
+    cut = "Ids and addresses are"
+    assert preview[: preview.index(cut)] == known[: known.index(cut)]
+
+
+def test_no_secret_is_printed() -> None:
+    assert TOKEN not in shown(sample_report())
+
+
+def test_a_terminal_without_unicode_gets_look_alikes_of_the_same_width() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_text(sample_report(), Console(file=out, width=100))
+    out.flush()
+    text = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert " + |- OwnPlatform platform" in text
+
+
+def test_colour_only_where_the_console_has_it() -> None:
+    assert "\x1b[" not in shown(sample_report())
+    assert "\x1b[" in shown(sample_report(), force_terminal=True, color_system="standard")
+    assert "\x1b[3" not in shown(sample_report(), force_terminal=True, no_color=True)
