@@ -62,7 +62,7 @@ def tp8() -> Profile:
         "phase 1: one engine over eight GPUs, MTP-1; 22,300 tok/s",
         "phases.tp8",
         _tp8_engine(_MTP_1),
-        lessons={"tp8-on-one-gpu-model", "context-far-above-need", "sequences-below-load", "cudagraph-estimate-unset"},
+        lessons={"tp8-on-one-gpu-model", "context-far-above-need", "sequences-below-load"},
         concurrency=TP8_CONCURRENCY,
         assumptions=("context 131,072: phase 2 calls it the default so far", *_NOT_SAID_BEFORE_PHASE_4),
     )
@@ -79,7 +79,6 @@ def tp8_mtp5() -> Profile:
             "tp8-on-one-gpu-model",
             "context-far-above-need",
             "sequences-below-load",
-            "cudagraph-estimate-unset",
             "mtp-above-one",
         },
         concurrency=TP8_CONCURRENCY,
@@ -94,7 +93,7 @@ def dp8_131k() -> Profile:
         "phase 2: eight engines at context 131,072; 74,848 tok/s",
         "phases.dp8",
         _dp8_engine(max_model_len=131_072),
-        lessons={"context-far-above-need", "cudagraph-estimate-unset", "max-num-seqs-above-state"},
+        lessons={"context-far-above-need", "max-num-seqs-above-state"},
         assumptions=(_MTP_BEFORE_PHASE_4, *_NOT_SAID_BEFORE_PHASE_4),
     )
 
@@ -106,7 +105,7 @@ def dp8_4096() -> Profile:
         "phase 3: context 4,096, memory utilization 0.90; 85,509 tok/s",
         "phases.dp8-4096",
         _dp8_engine(max_model_len=4_096, gpu_memory_utilization=0.90),
-        lessons={"cudagraph-estimate-unset", "max-num-seqs-above-state"},
+        lessons={"max-num-seqs-above-state"},
         assumptions=_NOT_SAID_BEFORE_PHASE_4,
     )
 
@@ -118,7 +117,7 @@ def dp8_4096_crash() -> Profile:
         "phase 3: the same at 0.95; crashed with 908 failed requests",
         "phases.dp8-4096-095-crash",
         _dp8_engine(max_model_len=4_096, gpu_memory_utilization=0.95),
-        lessons={"utilisation-with-mtp", "cudagraph-estimate-unset", "max-num-seqs-above-state"},
+        lessons={"utilisation-with-mtp", "max-num-seqs-above-state"},
         assumptions=_NOT_SAID_BEFORE_PHASE_4,
     )
 

@@ -144,9 +144,8 @@ class Engine(Section):
     """`--reasoning-parser`: put the text before `</think>` into a field of its own. Default: left in the answer.
     Source: vLLM 0.18.1's registry; qwen3 knows that Qwen3.5's template writes `<think>` into the prompt."""
     tool_call_parser: Literal["qwen3_coder", "qwen3_xml", "hermes"] | None = None
-    """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. qwen3_coder is what Qwen
-    and vLLM's recipe name for Qwen3.5; qwen3_xml reads the same format; hermes is the older Qwen models' JSON
-    format."""
+    """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. qwen3_coder is what
+    published commands for Qwen3.5 use; qwen3_xml reads the same format; hermes is the older Qwen models' JSON."""
     thinking: Switch = None
     """Whether a chat request thinks when it does not say so itself (`--default-chat-template-kwargs`). Default: the
     model's template."""

@@ -1,0 +1,187 @@
+"""The engine section: what one value alone can get wrong, and how an engine is described to the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from settings.engine import ENVIRONMENT, Engine, Speculative, effective_environment, effective_flags, flag_fields
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        Engine.model_validate(changes)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("maxModelLen", "4096"),
+        ("maxModelLen", 4096.0),
+        ("maxModelLen", True),
+        ("maxModelLen", 0),
+        ("maxModelLen", 262_145),
+        ("dataParallelSize", 9),
+        ("tensorParallelSize", 0),
+        ("gpuMemoryUtilization", 0),
+        ("gpuMemoryUtilization", 1.01),
+        ("gpuMemoryUtilization", "0.9"),
+        ("kvCacheDtype", "fp4"),
+        ("attentionBackend", "flashinfer"),
+        ("optimizationLevel", 4),
+        ("mambaCacheMode", "aligned"),
+        ("enablePrefixCaching", "true"),
+        ("speculative", {"method": "eagle", "numSpeculativeTokens": 1}),
+        ("speculative", {"method": "mtp"}),
+        ("speculative", {"method": "mtp", "numSpeculativeTokens": 0}),
+        ("version", "0.20.0"),
+        ("reasoningParser", "deepseek_r1"),
+        ("servedModelName", "two words"),
+    ],
+)
+def test_a_value_outside_its_type_or_range_is_refused_under_its_own_key(key: str, value: Any) -> None:
+    assert key in refusal(**{key: value})
+
+
+def test_an_unknown_key_is_refused() -> None:
+    assert "maxModelLength" in refusal(maxModelLength=4096)
+
+
+def test_an_engine_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Engine().max_model_len = 1  # type: ignore[misc]
+
+
+def test_changes_are_laid_over_and_the_rest_stays() -> None:
+    engine = Engine(data_parallel_size=8, max_model_len=2560, speculative=Speculative(num_speculative_tokens=1))
+    changed = engine.but({"maxModelLen": 8192})
+    assert (changed.max_model_len, changed.data_parallel_size, changed.speculative_tokens) == (8192, 8, 1)
+    assert engine.max_model_len == 2560
+
+
+def test_a_change_to_null_takes_a_flag_away() -> None:
+    engine = Engine(speculative=Speculative(num_speculative_tokens=1), mamba_block_size=8)
+    assert engine.but({"speculative": None, "mambaBlockSize": None}) == Engine()
+
+
+def test_a_change_is_validated_like_a_setting() -> None:
+    with pytest.raises(ValidationError, match="maxNumSeqs"):
+        Engine().but({"maxNumSeqs": "many"})
+
+
+def test_the_serve_entry_point_starts_one_api_server_per_rank_and_the_module_one() -> None:
+    engine = Engine(data_parallel_size=8)
+    assert engine.api_servers == 8
+    assert engine.but({"apiServerCount": 3}).api_servers == 3
+    assert engine.but({"apiServerCount": 3, "entrypoint": "module"}).api_servers == 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("-O2", "must be one string"),
+        ("--stream-interval 4", "must be one string"),
+        ("stream-interval=4", "must be one string"),
+        ("--max-num-seqs=64", "server.engine.maxNumSeqs"),
+        ("--max_num_seqs=64", "server.engine.maxNumSeqs"),
+        ("--max-num-s=64", "server.engine.maxNumSeqs"),
+        ("--no-enable-prefix-caching", "server.engine.enablePrefixCaching"),
+        ("--speculative-config.method=mtp", "server.engine.speculative"),
+        ("--shutdown-timeout=5", "server.engine.shutdownTimeoutSeconds"),
+        ("--disable-log-requests", "does not exist in vLLM 0.18.1"),
+        ("--api-key=sesame", "server.apiKeySecret"),
+        ("--port=9000", "port 8000"),
+        ("--model=other/model", "vllm-fleet:model"),
+        ("--config=/tmp/flags.yaml", "second source of flags"),
+        ("--enable-auto-tool-choice", "comes with toolCallParser"),
+    ],
+)
+def test_an_extra_flag_that_has_a_place_elsewhere_is_refused_with_that_place(argument: str, reason: str) -> None:
+    assert reason in refusal(extraArgs=(argument,))
+
+
+@pytest.mark.parametrize("argument", ["--stream-interval=4", "--enable-sleep-mode", "--compilation-config.mode=3"])
+def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
+    assert Engine.model_validate({"extraArgs": (argument,)}).extra_args == (argument,)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("HF_TOKEN", "looks like a secret"),
+        ("VLLM_API_KEY", "looks like a secret"),
+        ("HOME", "set by the server itself"),
+        ("VLLM_ENGINE_READY_TIMEOUT_S", "a field of the engine"),
+        ("NOT-A-NAME", "not a name"),
+    ],
+)
+def test_an_extra_variable_that_is_secret_or_set_elsewhere_is_refused(name: str, reason: str) -> None:
+    message = refusal(extraEnv={name: "hunter2"})
+    assert reason in message
+
+
+def test_every_variable_the_pod_sets_is_refused_as_an_extra_one() -> None:
+    from workloads.vllm_args import env, writable_environment
+
+    ours = [*env(Engine(estimate_cudagraphs=True), ready_timeout_seconds=60, offline=True), *writable_environment("/c")]
+    for entry in ours:
+        assert "set by the server itself" in refusal(extraEnv={entry["name"]: "x"})
+
+
+def test_flags_are_described_by_the_long_names_of_the_ledger() -> None:
+    engine = Engine(
+        data_parallel_size=8,
+        gpu_memory_utilization=0.92,
+        enable_prefix_caching=False,
+        optimization_level=3,
+        speculative=Speculative(num_speculative_tokens=1),
+        served_model_name="anything",
+        seed=7,
+        estimate_cudagraphs=True,
+        engine_ready_timeout_seconds=900,
+        extra_args=("--stream_interval=4", "--enable-sleep-mode"),
+        extra_env={"NCCL_DEBUG": "WARN"},
+    )
+    assert effective_flags(engine) == {
+        "data-parallel-size": 8,
+        "tensor-parallel-size": 1,
+        "gpu-memory-utilization": 0.92,
+        "enable-prefix-caching": False,
+        "optimization-level": 3,
+        "speculative-config.method": "mtp",
+        "speculative-config.num_speculative_tokens": 1,
+        "stream-interval": "4",
+        "enable-sleep-mode": True,
+    }
+    assert effective_environment(engine) == {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1", "NCCL_DEBUG": "WARN"}
+
+
+def test_the_other_entry_point_is_a_difference() -> None:
+    assert effective_flags(Engine(entrypoint="module"))["entrypoint"] == "module"
+    assert "entrypoint" not in effective_flags(Engine())
+
+
+def test_every_field_is_a_flag_a_variable_or_one_of_four_others() -> None:
+    others = {"version", "entrypoint", "extra_args", "extra_env"}
+    assert set(flag_fields()) | set(ENVIRONMENT) | others == set(Engine.model_fields)
+    assert not set(flag_fields()) & set(ENVIRONMENT)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(field.alias or name for name, field in Engine.model_fields.items())),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.tuples(st.text()),
+        max_size=4,
+    )
+)
+def test_no_value_makes_anything_but_an_engine_or_a_validation_error(values: dict[str, Any]) -> None:
+    try:
+        engine = Engine.model_validate(values)
+    except ValidationError:
+        return
+    assert effective_flags(engine)["data-parallel-size"] >= 1  # type: ignore[operator]

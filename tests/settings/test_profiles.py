@@ -1,0 +1,194 @@
+"""The profiles: what each reproduces, needs and teaches, and that their figures are the planner's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner import ledger
+from planner.memory import (
+    CacheLayout,
+    cache_gib_per_gpu,
+    max_running_sequences,
+    shortest_prompt_prefix_caching_can_hit,
+    startup_concurrency,
+)
+from settings.engine import Engine, effective_environment, effective_flags
+from settings.lessons import lessons
+from settings.profiles import NAMES, Profile, UnknownProfileError, profile
+from tests.support.settings import make_settings
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "profiles.md"
+OF_THE_ARTICLE = [name for name in NAMES if profile(name).reproduces]
+OWN = [name for name in NAMES if not profile(name).reproduces]
+
+
+def layout(engine: Engine) -> CacheLayout:
+    return CacheLayout(
+        kv_cache_dtype=engine.kv_cache_dtype or "auto",
+        speculative_tokens=engine.speculative_tokens,
+        prefix_caching=engine.enable_prefix_caching is True,
+    )
+
+
+def cache_gib(engine: Engine) -> float:
+    return cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9)
+
+
+def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
+    published = ledger.entry("shapes", "shapes", "record")
+    from_the_prose = {"max-num-seqs": 8192, "mamba-cache-mode": "align", "mamba-block-size": 8}
+    engine = profile("record").engine
+    assert effective_flags(engine) == {**published["flags"], **from_the_prose, "tensor-parallel-size": 1}
+    assert effective_environment(engine) == published["env"]
+
+
+@pytest.mark.parametrize("name", OF_THE_ARTICLE)
+def test_a_profile_of_the_article_repeats_every_flag_of_its_row(name: str) -> None:
+    row = profile(name).reproduces
+    assert row is not None
+    file, _, id_ = row.partition(".")
+    shape = ledger.entry("shapes", "shapes", ledger.entry(file, "figures", id_)["shape"])
+    flags = dict(shape["flags"])
+    while base := shape.get("base"):
+        shape = ledger.entry("shapes", "shapes", base)
+        flags = {**shape["flags"], **flags}
+    given = effective_flags(profile(name).engine)
+    assert {flag: given.get(flag) for flag in flags} == flags
+
+
+@pytest.mark.parametrize("name", OF_THE_ARTICLE)
+def test_a_profile_of_the_article_says_what_it_had_to_assume(name: str) -> None:
+    assert profile(name).assumptions
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_shows_exactly_the_lessons_it_reproduces_and_none_is_refused(name: str) -> None:
+    chosen = profile(name)
+    own_model = {"id": chosen.model_id, "revision": "a" * 40, "sizeGb": 240.0} if chosen.model is None else None
+    settings = make_settings(server={"replicas": 1, "profile": name}, model=own_model)
+    found = {problem.id: problem.level for problem in lessons(settings)}
+    assert set(found) == chosen.lessons_reproduced
+    assert set(found.values()) <= {"finding"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_uses_all_eight_gpus_and_serves_what_it_declares(name: str) -> None:
+    chosen = profile(name)
+    assert chosen.name == name
+    assert chosen.engine.gpus == 8
+    assert chosen.context_tokens <= (chosen.engine.max_model_len or 0)
+
+
+def test_the_tuned_profile_holds_every_sequence_it_admits_at_full_length() -> None:
+    engine = profile("tuned").engine
+    assert engine.max_num_seqs is not None
+    assert engine.max_model_len is not None
+    fits = startup_concurrency(layout(engine), cache_gib(engine), engine.max_model_len)
+    assert fits - 16 < engine.max_num_seqs <= fits
+    assert engine.max_num_seqs * engine.data_parallel_size >= profile("tuned").concurrency_per_replica
+
+
+def test_the_tuned_profile_captures_graphs_for_all_its_sequences() -> None:
+    engine = profile("tuned").engine
+    assert engine.max_num_seqs is not None
+    assert engine.max_cudagraph_capture_size == engine.max_num_seqs * (1 + engine.speculative_tokens)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_prefix_caching_is_on_only_where_a_prompt_can_hit(name: str) -> None:
+    engine = profile(name).engine
+    assert engine.max_model_len is not None
+    shortest = shortest_prompt_prefix_caching_can_hit(layout(engine))
+    assert shortest is None or shortest <= engine.max_model_len
+    assert (engine.mamba_cache_mode == "align") is (shortest is not None)
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("serve-chat", 8_192), ("serve-code", 131_072), ("serve-batch", 8_192)])
+def test_a_serving_profile_declares_no_more_load_than_memory_runs_at_once(name: str, tokens: int) -> None:
+    chosen = profile(name)
+    running = max_running_sequences(layout(chosen.engine), cache_gib(chosen.engine), tokens)
+    assert chosen.concurrency_per_replica <= running * chosen.engine.data_parallel_size
+
+
+def test_serving_profiles_are_text_only_with_the_parsers_of_their_clients() -> None:
+    spoken = {
+        name: (
+            profile(name).engine.text_only,
+            profile(name).engine.reasoning_parser,
+            profile(name).engine.tool_call_parser,
+        )
+        for name in ("serve-chat", "serve-code", "serve-batch")
+    }
+    assert spoken == {
+        "serve-chat": (True, "qwen3", "qwen3_coder"),
+        "serve-code": (True, "qwen3", "qwen3_coder"),
+        "serve-batch": (True, "qwen3", None),
+    }
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_difference_to_the_record_is_declared_and_no_other(name: str) -> None:
+    record, chosen = profile("record").engine, profile(name)
+    changed = {
+        f"engine.{field.alias}"
+        for key, field in Engine.model_fields.items()
+        if getattr(record, key) != getattr(chosen.engine, key)
+    }
+    declared = [difference.setting for difference in chosen.differences]
+    assert len(declared) == len(set(declared))
+    assert {setting for setting in declared if setting.startswith("engine.")} == changed
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_declared_difference_states_the_values_of_both_engines(name: str) -> None:
+    record, chosen = profile("record").engine, profile(name)
+    fields = {f"engine.{field.alias}": key for key, field in Engine.model_fields.items()}
+    for difference in chosen.differences:
+        if difference.setting in fields:
+            key = fields[difference.setting]
+            assert difference.record.startswith(written(getattr(record, key))), difference
+            assert difference.here.startswith(written(getattr(chosen.engine, key))), difference
+
+
+def written(value: object) -> str:
+    if value is None:
+        return "left out"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_and_all_others() -> None:
+    with pytest.raises(UnknownProfileError, match="did you mean serve-chat") as caught:
+        profile("serve-chatt")
+    assert all(name in str(caught.value) for name in NAMES)
+
+
+def test_a_profile_is_built_once() -> None:
+    first: Profile = profile("tuned")
+    assert profile("tuned") is first
+
+
+def test_looking_up_the_record_loads_no_other_profiles() -> None:
+    program = "import sys; from settings.profiles import profile; profile('record'); print('settings.serving_profiles' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_the_guide_names_every_profile_with_its_row() -> None:
+    text = GUIDE.read_text()
+    for name in NAMES:
+        assert f"`{name}`" in text
+        row = profile(name).reproduces
+        assert row is None or f"`{row}`" in text
+
+
+def test_the_guide_gives_every_difference_with_its_reason_and_its_evidence() -> None:
+    rows = [line for line in GUIDE.read_text().splitlines() if line.startswith("|")]
+    for name in OWN:
+        for difference in profile(name).differences:
+            row = f"| `{difference.setting}` | {difference.record} | {difference.here} | {difference.why} | {difference.evidence} |"
+            assert row in rows, f"{name}: docs/profiles.md lacks\n{row}"

@@ -1,0 +1,101 @@
+"""The check against the real parser, as far as it can be tested without vLLM: its verdicts, its samples, its stand-in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.memory import QWEN3_5_27B
+from scripts.check_vllm_parser import RefusedError, report, samples
+from scripts.vllm_stand_in import ARCHITECTURE, write_model
+from settings.engine import LONGEST_CONTEXT_TOKENS, Engine, flag_fields
+
+ROOT = Path(__file__).parents[2]
+
+
+def _passes() -> None:
+    return
+
+
+def _refuses() -> None:
+    raise RefusedError("unrecognized arguments: --disable-log-requests")
+
+
+def _breaks() -> None:
+    raise KeyError("something inside vLLM")
+
+
+def test_a_clean_run_closes_with_its_count_and_exits_with_0() -> None:
+    lines: list[str] = []
+    assert report([("one", _passes), ("two", _passes)], lines.append) == 0
+    assert lines == ["2 passed, 0 failed"]
+
+
+def test_one_failure_is_named_and_exits_with_1() -> None:
+    lines: list[str] = []
+    assert report([("one", _passes), ("flags", _refuses)], lines.append) == 1
+    assert lines == ["FAILED flags: unrecognized arguments: --disable-log-requests", "1 passed, 1 failed"]
+
+
+def test_an_error_that_is_not_a_verdict_shows_where_it_came_from() -> None:
+    lines: list[str] = []
+    assert report([("inside", _breaks)], lines.append) == 1
+    assert "_breaks" in lines[0]
+
+
+def test_a_run_without_checks_is_not_a_success() -> None:
+    lines: list[str] = []
+    assert report([], lines.append) == 1
+    assert lines == ["0 passed, 0 failed"]
+
+
+@pytest.mark.parametrize("field", flag_fields())
+def test_every_flag_has_samples_that_make_an_engine(field: str) -> None:
+    values = samples(field)
+    assert values
+    for value in values:
+        assert getattr(Engine.model_validate({field: value}), field) == value
+
+
+def test_without_vllm_it_says_what_to_install_and_exits_with_2() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "scripts.check_vllm_parser"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2
+    assert "pip install vllm==0.18.1" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_the_stand_in_model_has_the_shape_the_planner_computes_with() -> None:
+    text = ARCHITECTURE["text_config"]
+    full = text["num_hidden_layers"] // text["full_attention_interval"]
+    assert (full, text["num_hidden_layers"] - full) == (
+        QWEN3_5_27B.full_attention_layers,
+        QWEN3_5_27B.linear_attention_layers,
+    )
+    assert (text["num_key_value_heads"], text["head_dim"]) == (QWEN3_5_27B.kv_heads, QWEN3_5_27B.head_size)
+    assert (text["linear_num_key_heads"], text["linear_num_value_heads"]) == (
+        QWEN3_5_27B.linear_key_heads,
+        QWEN3_5_27B.linear_value_heads,
+    )
+    assert text["linear_value_head_dim"] == QWEN3_5_27B.linear_head_size
+    assert text["linear_conv_kernel_dim"] == QWEN3_5_27B.convolution_kernel
+    assert text["mtp_num_hidden_layers"] == QWEN3_5_27B.mtp_layers
+    assert text["max_position_embeddings"] == LONGEST_CONTEXT_TOKENS
+
+
+def test_the_stand_in_model_is_a_config_and_nothing_else(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model")
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert json.loads((folder / "config.json").read_text()) == ARCHITECTURE
+
+
+def test_the_constraints_pin_one_version_of_every_package() -> None:
+    lines = [line for line in (ROOT / "scripts" / "vllm-constraints.txt").read_text().splitlines() if line[:1] != "#"]
+    assert lines
+    assert [line for line in lines if line.count("==") != 1] == []
+    assert any(line.startswith("torch==2.10.0") for line in lines)

@@ -1,0 +1,135 @@
+"""The one place that spells vLLM's flags. scripts/check_vllm_parser.py holds the same output against the real parser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from settings.engine import Engine, Speculative
+from settings.profiles import NAMES, profile
+from workloads.vllm_args import args, command, env, writable_environment
+
+ROOT = Path(__file__).parents[2]
+RECORD = profile("record").engine
+
+
+def rendered(engine: Engine) -> list[str]:
+    return args(engine, model_path="/models/qwen", served_model_name="Qwen/Qwen3.5-27B-FP8")
+
+
+def test_the_record_renders_the_articles_listing_in_its_order() -> None:
+    assert command(RECORD) == ["vllm", "serve"]
+    assert rendered(RECORD) == [
+        "/models/qwen",
+        "--served-model-name=Qwen/Qwen3.5-27B-FP8",
+        "--port=8000",
+        "--data-parallel-size=8",
+        "--max-model-len=2560",
+        "--max-num-batched-tokens=16384",
+        "--max-num-seqs=8192",
+        "--kv-cache-dtype=fp8_e4m3",
+        "--gpu-memory-utilization=0.92",
+        "--enable-prefix-caching",
+        "--enable-chunked-prefill",
+        "--attention-backend=FLASHINFER",
+        "-O3",
+        '--speculative-config={"method":"mtp","num_speculative_tokens":1}',
+        "--mamba-cache-mode=align",
+        "--mamba-block-size=8",
+    ]
+
+
+def test_the_module_takes_its_model_by_flag_because_it_ignores_a_positional_one() -> None:
+    engine = RECORD.but({"entrypoint": "module"})
+    assert command(engine) == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    assert rendered(engine)[0] == "--model=/models/qwen"
+    assert rendered(engine)[1:] == rendered(RECORD)[1:]
+
+
+def test_a_switch_is_written_without_a_value_in_both_directions() -> None:
+    assert "--no-enable-prefix-caching" in rendered(Engine(enable_prefix_caching=False))
+    assert "--enable-prefix-caching" in rendered(Engine(enable_prefix_caching=True))
+    assert not [flag for flag in rendered(Engine()) if "prefix-caching" in flag]
+
+
+def test_an_engine_of_defaults_renders_the_model_the_name_and_the_port() -> None:
+    assert rendered(Engine()) == ["/models/qwen", "--served-model-name=Qwen/Qwen3.5-27B-FP8", "--port=8000"]
+
+
+def test_one_change_is_a_difference_of_one_argument() -> None:
+    before, after = rendered(RECORD), rendered(RECORD.but({"maxModelLen": 4096}))
+    assert [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]] == [
+        ("--max-model-len=2560", "--max-model-len=4096")
+    ]
+
+
+def test_the_order_does_not_depend_on_the_order_of_the_settings() -> None:
+    one = Engine.model_validate({"seed": 1, "maxModelLen": 2560, "dataParallelSize": 8})
+    other = Engine.model_validate({"dataParallelSize": 8, "maxModelLen": 2560, "seed": 1})
+    assert rendered(one) == rendered(other)
+
+
+def test_json_is_compact_and_needs_no_shell() -> None:
+    engine = Engine(speculative=Speculative(method="ngram", num_speculative_tokens=3), thinking=False)
+    values = dict(flag.split("=", 1) for flag in rendered(engine) if "{" in flag)
+    assert json.loads(values["--speculative-config"]) == {"method": "ngram", "num_speculative_tokens": 3}
+    assert json.loads(values["--default-chat-template-kwargs"]) == {"enable_thinking": False}
+    assert not re.search(r"\s|'", "".join(values.values()))
+
+
+def test_a_tool_parser_comes_with_automatic_tool_choice() -> None:
+    flags = rendered(Engine(tool_call_parser="qwen3_coder"))
+    assert flags[-2:] == ["--enable-auto-tool-choice", "--tool-call-parser=qwen3_coder"]
+
+
+def test_the_engines_own_served_name_wins() -> None:
+    assert "--served-model-name=house-model" in rendered(Engine(served_model_name="house-model"))
+
+
+def test_extra_flags_come_last_and_as_given() -> None:
+    assert rendered(Engine(extra_args=("--stream-interval=4",)))[-1] == "--stream-interval=4"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_argument_of_a_profile_is_a_boolean_word_or_a_variable_to_expand(name: str) -> None:
+    for flag in rendered(profile(name).engine):
+        assert not re.search(r"=(true|false|none)$", flag, re.IGNORECASE)
+        assert "$(" not in flag  # the kubelet would expand it
+
+
+def test_the_ready_timeout_is_the_pods_start_up_budget_unless_the_engine_has_its_own() -> None:
+    def timeout(engine: Engine) -> str:
+        variables = {entry["name"]: entry["value"] for entry in env(engine, ready_timeout_seconds=1800, offline=True)}
+        return variables["VLLM_ENGINE_READY_TIMEOUT_S"]
+
+    assert timeout(RECORD) == "1800"
+    assert timeout(RECORD.but({"engineReadyTimeoutSeconds": 2400})) == "2400"
+
+
+def test_the_environment_is_zeros_and_ones_offline_only_for_mounted_weights() -> None:
+    engine = Engine(estimate_cudagraphs=True, use_deep_gemm=False, extra_env={"B": "2", "A": "1"})
+    assert env(engine, ready_timeout_seconds=600, offline=False) == [
+        {"name": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "value": "1"},
+        {"name": "VLLM_USE_DEEP_GEMM", "value": "0"},
+        {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": "600"},
+        {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
+        {"name": "A", "value": "1"},
+        {"name": "B", "value": "2"},
+    ]
+    assert {"name": "HF_HUB_OFFLINE", "value": "1"} in env(engine, ready_timeout_seconds=600, offline=True)
+
+
+def test_every_cache_lies_below_the_writable_directory_and_the_user_has_a_name() -> None:
+    variables = {entry["name"]: entry["value"] for entry in writable_environment("/var/cache/vllm/")}
+    names = {variables.pop("USER"), variables.pop("LOGNAME")}
+    assert names == {"vllm"}
+    assert all(value.startswith("/var/cache/vllm/") and "//" not in value for value in variables.values())
+    assert len(set(variables.values())) == len(variables)
+
+
+def test_the_decision_record_explains_every_writable_variable() -> None:
+    text = (ROOT / "docs" / "decisions" / "0006-non-root-vllm.md").read_text()
+    assert [entry["name"] for entry in writable_environment("/c") if f"`{entry['name']}`" not in text] == []
