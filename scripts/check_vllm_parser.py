@@ -20,6 +20,7 @@ import tempfile
 import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +97,21 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     """Every check, by name."""
     yield "vllm is the pinned release", lambda: _equal(importlib.metadata.version("vllm"), VERSION)
     for name in NAMES:
-        yield f"profile {name} parses into its own values", lambda name=name: _parses(vllm, profile(name).engine)
+        yield f"profile {name} parses into its own values", partial(_parses, vllm, profile(name).engine)
         if profile(name).model is not None:
-            yield f"profile {name} makes an engine", lambda name=name: _configures(vllm, profile(name).engine)
+            yield f"profile {name} makes an engine", partial(_configures, vllm, profile(name).engine)
     module = profile("record").engine.but({"entrypoint": "module"})
-    yield "the record parses for the other entry point", lambda: _parses(vllm, module)
+    yield "the record parses for the other entry point", partial(_parses, vllm, module)
     for field in flag_fields():
         for value in samples(field):
             engine = Engine.model_validate({field: value})
-            yield f"{field}={value!r} parses", lambda engine=engine: _parses(vllm, engine)
+            yield f"{field}={value!r} parses", partial(_parses, vllm, engine)
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield from _refusals(vllm)
+
+
+_SAMPLES: dict[type, tuple[Any, ...]] = {bool: (True, False), int: (1,), float: (0.5,), str: ("a/model",)}
 
 
 def samples(field: str) -> tuple[Any, ...]:
@@ -119,7 +123,7 @@ def samples(field: str) -> tuple[Any, ...]:
     found: list[Any] = []
     for kind in kinds:
         choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
-        found += choices or {bool: [True, False], int: [1], float: [0.5], str: ["a/model"]}[kind]
+        found += choices or _SAMPLES[kind]
     return tuple(sorted(found, key=str))
 
 
@@ -198,7 +202,7 @@ def _refusals(vllm: Vllm) -> Iterator[Check]:
         "--speculative-config={'method':'mtp'}",
         "--speculative-model=draft",
     ):
-        yield f"{flag} is refused by the parser", lambda flag=flag: _must_raise(lambda: vllm.parse([vllm.model, flag]))
+        yield f"{flag} is refused by the parser", partial(_must_raise, partial(vllm.parse, [vllm.model, flag]))
     record = profile("record").engine
     for title, changes in (
         ("a mamba block size without prefix caching", {"enablePrefixCaching": False, "mambaCacheMode": None}),
@@ -206,7 +210,7 @@ def _refusals(vllm: Vllm) -> Iterator[Check]:
         ("expert parallelism for a dense model", {"enableExpertParallel": True}),
     ):
         engine = record.but(changes)
-        yield f"{title} is refused by the engine", lambda engine=engine: _must_raise(lambda: vllm.configure(engine))
+        yield f"{title} is refused by the engine", partial(_must_raise, partial(vllm.configure, engine))
 
 
 def _must_raise(action: Callable[[], object]) -> None:

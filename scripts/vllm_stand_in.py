@@ -97,7 +97,7 @@ def pretend_b200() -> None:
     from vllm.platforms.cuda import NonNvmlCudaPlatform
     from vllm.platforms.interface import DeviceCapability
 
-    class B200(NonNvmlCudaPlatform):
+    class B200(NonNvmlCudaPlatform):  # type: ignore[misc, unused-ignore]
         @classmethod
         def get_device_capability(cls, *_: object, **__: object) -> DeviceCapability:
             return DeviceCapability(*CAPABILITY)
