@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from preview.values import UNKNOWN, Secret, Value
 
-SECRET_TEXT: Final = "[secret]"
+SECRET_TEXT: Final = "[secret]"  # noqa: S105 - what is shown instead of one
 UNKNOWN_TEXT: Final = "[unknown]"
-KUBERNETES_SECRET: Final = "kubernetes:core/v1:Secret"
+KUBERNETES_SECRET: Final = "kubernetes:core/v1:Secret"  # noqa: S105 - a type
 _SHORTEST_INSIDE: Final = 4
 """Characters from which on a secret is also looked for inside longer text. Assumed: a shorter one occurs by chance."""
 

@@ -1,0 +1,256 @@
+"""Runs a CrossGuard policy pack as its own process and asks it over the published Analyzer protocol.
+
+The pack is the one `pulumi preview --policy-pack policy` would run, started the way the engine starts it. The process
+is spawned at once and asked later, so its start hides behind the imports and the recording.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+
+from preview import children
+from preview.recording import STACK_REFERENCE_TYPE, Recording
+from preview.redact import Redactor
+from preview.values import Secret, Value
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from preview.policy_messages import PolicyMessages
+
+Level = Literal["advisory", "mandatory", "disabled", "remediate"]
+LEVELS: Final[tuple[Level, ...]] = ("advisory", "mandatory", "disabled", "remediate")
+"""By their number in the protocol."""
+
+PACK_FILE: Final = "PulumiPolicy.yaml"
+_START_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 60.0
+_KEPT_STDERR_LINES: Final = 20
+
+
+class PolicyError(Exception):
+    """The pack could not be asked. The message is for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One verdict of the pack."""
+
+    policy: str
+    level: Level
+    urn: str
+    """The resource, or the stack when the rule named none."""
+    message: str
+
+
+def find_pack(root: Path) -> Path | None:
+    """The project's own pack, if it has one."""
+    pack = root / "policy"
+    return pack if (pack / PACK_FILE).is_file() else None
+
+
+def start(
+    pack: Path,
+    *,
+    project: str,
+    stack: str,
+    organization: str = "organization",
+    config: Mapping[str, Level | Mapping[str, Any]] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> PolicyRun:
+    """Spawn the pack in `pack`. Returns at once; `judge` waits for it. Use as a context manager, or `close` it.
+
+    `config` is what a policy config file of Pulumi holds: per policy (or `all`) a level, or a map of properties with
+    an optional `enforcementLevel`.
+    """
+    return PolicyRun(
+        pack, project=project, stack=stack, organization=organization, config=config or {}, tags=tags or {}
+    )
+
+
+class PolicyRun:
+    """A running pack."""
+
+    def __init__(
+        self,
+        pack: Path,
+        *,
+        project: str,
+        stack: str,
+        organization: str,
+        config: Mapping[str, Level | Mapping[str, Any]],
+        tags: Mapping[str, str],
+    ) -> None:
+        self._pack = pack.resolve()
+        self._names = {"stack": stack, "project": project, "organization": organization}
+        self._config = config
+        self._tags = tags
+        environment = os.environ | {
+            "PULUMI_PROJECT": project,
+            "PULUMI_STACK": stack,
+            "PULUMI_ORGANIZATION": organization,
+            "PULUMI_DRY_RUN": "true",
+        }
+        # The address of an engine is asked for and never used by a pack.
+        command = (sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:0", ".")
+        self._process = children.spawn(command, cwd=self._pack, env=environment)
+        self._port = _FirstLine(self._process.stdout)
+        self._stderr = _Tail(self._process.stderr)
+
+    def __enter__(self) -> PolicyRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        children.end(self._process)
+
+    def judge(self, recording: Recording) -> tuple[Violation, ...]:
+        """Every verdict on the recording, sorted. The process ends afterwards.
+
+        A rule that breaks is a mandatory violation of its own: what it had to say is lost. Raises `PolicyError` when
+        the pack does not start, dies or refuses its configuration.
+        """
+        try:
+            import grpc  # type: ignore[import-untyped]
+            from pulumi.runtime.proto import analyzer_pb2_grpc
+
+            from preview.policy_messages import PolicyMessages
+
+            messages = PolicyMessages(recording)
+            with grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}") as channel:
+                stub = analyzer_pb2_grpc.AnalyzerStub(channel)
+                try:
+                    self._configure(stub, messages)
+                    found = list(self._ask(stub, messages, recording))
+                except ValueError as error:
+                    raise PolicyError(f"the policy pack in {self._pack} cannot be asked: {error}") from error
+                except grpc.RpcError as error:
+                    raise PolicyError(self._complaint(str(error.details()))) from error
+        finally:
+            self.close()
+        redactor = Redactor({*recording.secrets, *_secret_texts(recording)})
+        clean = {
+            Violation(policy=one.policy, level=one.level, urn=one.urn, message=redactor.text(one.message))
+            for one in found
+        }
+        return tuple(sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message)))
+
+    def _configure(self, stub: Any, messages: PolicyMessages) -> None:
+        from google.protobuf import empty_pb2  # type: ignore[import-untyped]
+
+        info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
+        stub.ConfigureStack(messages.configure_stack(self._names, self._tags), timeout=_ANSWER_SECONDS)
+        stub.Configure(messages.configure(info, self._config), timeout=_ANSWER_SECONDS)
+
+    def _ask(self, stub: Any, messages: PolicyMessages, recording: Recording) -> Iterator[Violation]:
+        import grpc
+
+        # All at once: the pack's server has threads of its own, and waiting for each answer would add up.
+        asked = [
+            (one.urn, stub.Analyze.future(messages.analyze(one), timeout=_ANSWER_SECONDS))
+            for one in recording.resources
+            if one.type != STACK_REFERENCE_TYPE
+        ]
+        stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
+        asked.append((stack_urn, stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS)))
+        for urn, answer in asked:
+            try:
+                diagnostics: Iterable[Any] = answer.result().diagnostics
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNKNOWN:
+                    raise
+                reason = str(error.details()).removeprefix("Exception calling application: ")
+                yield Violation(policy="a-rule-failed", level="mandatory", urn=urn, message=f"a rule broke: {reason}")
+                continue
+            for one in diagnostics:
+                yield Violation(
+                    policy=one.policyName, level=LEVELS[one.enforcementLevel], urn=one.urn or urn, message=one.message
+                )
+
+    def _wait_for_port(self) -> int:
+        line = self._port.wait(_START_SECONDS)
+        if re.fullmatch(r"\d+\s*", line):
+            return int(line)
+        if self._process.poll() is None and not line:
+            raise PolicyError(self._complaint(f"it did not say its port within {_START_SECONDS:.0f} s"))
+        raise PolicyError(self._complaint("it ended before it could be asked" if not line else f"it said {line!r}"))
+
+    def _complaint(self, reason: str) -> str:
+        self.close()
+        said = self._stderr.text()
+        return f"the policy pack in {self._pack} cannot be asked: {reason}" + (f"\n{said}" if said else "")
+
+
+class _FirstLine:
+    """Waits for a stream's first line and throws the rest away: what a rule prints must not fill the pipe."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._line = ""
+        self._arrived = threading.Event()
+        self._thread = threading.Thread(target=self._read, args=(stream,), name="policy-stdout", daemon=True)
+        self._thread.start()
+
+    def _read(self, stream: IO[bytes] | None) -> None:
+        if stream is not None:
+            with stream:
+                self._line = stream.readline().decode(errors="replace")
+                self._arrived.set()
+                for _ in stream:
+                    pass
+        self._arrived.set()
+
+    def wait(self, seconds: float) -> str:
+        self._arrived.wait(seconds)
+        return self._line
+
+
+class _Tail:
+    """Keeps the last lines of a stream."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._lines: deque[str] = deque(maxlen=_KEPT_STDERR_LINES)
+        self._thread = threading.Thread(target=self._read, args=(stream,), name="policy-stderr", daemon=True)
+        self._thread.start()
+
+    def _read(self, stream: IO[bytes] | None) -> None:
+        if stream is not None:
+            with stream:
+                for line in stream:
+                    self._lines.append(line.decode(errors="replace").rstrip())
+
+    def text(self) -> str:
+        """What was said last; call once the process has ended."""
+        self._thread.join(timeout=1)
+        return "\n".join(self._lines)
+
+
+def _secret_texts(recording: Recording) -> Iterator[str]:
+    for resource in recording.resources:
+        for values in (resource.inputs, resource.outputs):
+            yield from _texts(dict(values), secret=False)
+
+
+def _texts(value: Value, *, secret: bool) -> Iterator[str]:
+    if isinstance(value, Secret):
+        yield from _texts(value.value, secret=True)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item, secret=secret)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item, secret=secret)
+    elif secret and isinstance(value, str):
+        yield value

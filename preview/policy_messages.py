@@ -1,0 +1,179 @@
+"""The messages of Pulumi's Analyzer protocol, made from a recording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from pulumi.runtime.proto import analyzer_pb2
+
+from preview.recording import Alias, RecordedResource, Recording, urn_of
+from preview.wire import encode_struct
+
+_SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+
+class PolicyMessages:
+    """Requests about one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def configure_stack(
+        self, names: Mapping[str, str], tags: Mapping[str, str]
+    ) -> analyzer_pb2.AnalyzerStackConfigureRequest:
+        """Which stack the rules are about."""
+        return analyzer_pb2.AnalyzerStackConfigureRequest(
+            stack=names["stack"],
+            project=names["project"],
+            organization=names["organization"],
+            dry_run=True,
+            tags=dict(tags),
+        )
+
+    def configure(self, info: Any, given: Mapping[str, Any]) -> analyzer_pb2.ConfigureAnalyzerRequest:
+        """Level and properties of every policy: the schema's defaults, under the pack's own, under the user's.
+
+        The pack merges nothing itself, and takes a level left out for "advisory". Raises ValueError for a policy,
+        level or property the pack does not have.
+        """
+        known = {policy.name for policy in info.policies}
+        if unknown := sorted(set(given) - known - {"all"}):
+            raise ValueError(f"no policy is named {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        merged = {}
+        for policy in info.policies:
+            level = policy.enforcementLevel
+            properties = {}
+            for key, schema in policy.configSchema.properties.items():
+                if "default" in schema:
+                    properties[key] = json_format.MessageToDict(schema)["default"]
+            if policy.name in info.initialConfig:
+                initial = info.initialConfig[policy.name]
+                level = initial.enforcementLevel
+                properties |= json_format.MessageToDict(initial.properties)
+            for source in (given.get("all"), given.get(policy.name)):
+                if isinstance(source, str):
+                    level = _level(source, policy.name)
+                elif source is not None:
+                    own = dict(source)
+                    level = _level(own.pop("enforcementLevel"), policy.name) if "enforcementLevel" in own else level
+                    properties |= own
+            _check(policy, properties)
+            merged[policy.name] = analyzer_pb2.PolicyConfig(
+                enforcementLevel=level, properties=encode_struct(properties)
+            )
+        return analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=merged)
+
+    def analyze(self, resource: RecordedResource) -> analyzer_pb2.AnalyzeRequest:
+        """One resource as its rules see it: by its inputs."""
+        return analyzer_pb2.AnalyzeRequest(
+            type=resource.type,
+            properties=encode_struct(dict(resource.inputs), unwrap_secrets=True),
+            urn=resource.urn,
+            name=resource.name,
+            options=self._options(resource),
+            provider=self._provider(resource),
+        )
+
+    def analyze_stack(self) -> analyzer_pb2.AnalyzeStackRequest:
+        """All resources with what is known of their outputs."""
+        return analyzer_pb2.AnalyzeStackRequest(
+            resources=[
+                analyzer_pb2.AnalyzerResource(
+                    type=one.type,
+                    properties=encode_struct(dict(one.outputs), unwrap_secrets=True),
+                    urn=one.urn,
+                    name=one.name,
+                    options=self._options(one),
+                    provider=self._provider(one),
+                    parent=one.parent,
+                    dependencies=one.dependencies,
+                    propertyDependencies={
+                        key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
+                        for key, urns in one.property_dependencies.items()
+                    },
+                )
+                for one in self._recording.resources
+            ]
+        )
+
+    def _options(self, resource: RecordedResource) -> analyzer_pb2.AnalyzerResourceOptions:
+        timeouts = analyzer_pb2.AnalyzerResourceOptions.CustomTimeouts(
+            **{key: seconds(text) for key, text in resource.custom_timeouts.items() if key != "read"}
+        )
+        return analyzer_pb2.AnalyzerResourceOptions(
+            protect=resource.protect,
+            ignoreChanges=resource.ignore_changes,
+            deleteBeforeReplace=bool(resource.delete_before_replace),
+            deleteBeforeReplaceDefined=resource.delete_before_replace is not None,
+            additionalSecretOutputs=resource.additional_secret_outputs,
+            aliases=[self._former_urn(resource, alias) for alias in resource.aliases],
+            customTimeouts=timeouts,
+            parent=resource.parent,
+        )
+
+    def _provider(self, resource: RecordedResource) -> analyzer_pb2.AnalyzerProviderResource | None:
+        provider = self._recording.by_urn.get(resource.provider.rpartition("::")[0])
+        if provider is None:
+            return None
+        return analyzer_pb2.AnalyzerProviderResource(
+            type=provider.type,
+            properties=encode_struct(dict(provider.inputs), unwrap_secrets=True),
+            urn=provider.urn,
+            name=provider.name,
+        )
+
+    def _former_urn(self, resource: RecordedResource, alias: Alias) -> str:
+        return alias.urn or urn_of(
+            stack=alias.stack or self._recording.stack,
+            project=alias.project or self._recording.project,
+            parent="" if alias.no_parent else alias.parent_urn or resource.parent,
+            type_=alias.type or resource.type,
+            name=alias.name or resource.name,
+        )
+
+
+def _level(text: str, policy: str) -> int:
+    try:
+        return int(analyzer_pb2.EnforcementLevel.Value(text.upper()))
+    except ValueError:
+        levels = ", ".join(name.lower() for name in analyzer_pb2.EnforcementLevel.keys())  # noqa: SIM118 - no mapping
+        raise ValueError(f"{policy} has the level {text!r}; there are {levels}") from None
+
+
+def _check(policy: Any, properties: Mapping[str, Any]) -> None:
+    """Refuse what the policy's schema does, as the engine would before it asks anything."""
+    schema = policy.configSchema
+    if missing := sorted(set(schema.required) - properties.keys()):
+        raise ValueError(f"{policy.name} needs {', '.join(missing)}")
+    if unknown := sorted(properties.keys() - set(schema.properties)):
+        raise ValueError(f"{policy.name} has no property {', '.join(unknown)}")
+    for key, value in properties.items():
+        wanted = json_format.MessageToDict(schema.properties[key])
+        expected = wanted.get("type")
+        # To Python a boolean is a number, too.
+        fits = isinstance(value, _TYPES.get(expected, object)) and isinstance(value, bool) <= (expected == "boolean")
+        if expected in _TYPES and not fits:
+            raise ValueError(f"{policy.name}.{key} is {value!r}; it must be of type {expected}")
+        if "enum" in wanted and value not in wanted["enum"]:
+            raise ValueError(f"{policy.name}.{key} is {value!r}; it must be one of {wanted['enum']}")
+
+
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "boolean": bool,
+    "number": (int, float),
+    "integer": (int, float),
+    "array": list,
+    "object": dict,
+}
+
+
+def seconds(duration: str) -> float:
+    """A duration such as "1h30m" in seconds."""
+    parts = re.findall(r"([\d.]+)(ms|[smh])", duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        raise ValueError(f"the custom timeout {duration!r} is no duration; write it like 90s, 60m or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)

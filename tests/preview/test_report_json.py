@@ -1,0 +1,102 @@
+"""The machines' report: the contract's keys, and nothing that must stay inside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from preview.report_json import as_document, json_text
+from preview.report_model import Policies, Violation
+from tests.preview.sample_report import TOKEN, sample_recording, sample_report
+
+
+def document(**report: Any) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(json_text(sample_report(**report)))
+    return loaded
+
+
+def test_the_keys_are_the_contract() -> None:
+    given = document()
+    assert set(given) == {"project", "stack", "resources", "outputs", "violations", "changes", "plan"}
+    keys = {"urn", "type", "name", "parent", "provider", "dependencies", "protect", "inputs"}
+    assert {frozenset(one) for one in given["resources"]} == {frozenset(keys)}
+    assert set(given["plan"]) >= {"figures", "bill", "findings", "mode"}
+
+
+def test_every_resource_is_there_and_every_create_is_a_step() -> None:
+    given = document()
+    assert len(given["resources"]) == 11  # a stack that is only read is recorded too
+    assert given["changes"]["summary"] == {"create": 10}
+    assert {step["operation"] for step in given["changes"]["steps"]} == {"create"}
+    assert {step["urn"] for step in given["changes"]["steps"]} < {one["urn"] for one in given["resources"]}
+
+
+def test_secrets_and_unknown_values_are_named_not_shown() -> None:
+    text = json_text(sample_report())
+    assert TOKEN not in text
+    given = json.loads(text)
+    secret = next(one for one in given["resources"] if one["type"] == "kubernetes:core/v1:Secret")
+    assert secret["inputs"]["stringData"] == "[secret]"
+    assert given["outputs"] == {
+        "endpoint": "http://qwen35-server:8000",
+        "kubeconfig": "[secret]",
+        "address": "[unknown]",
+    }
+    assert given["plan"]["diagnostics"][0]["message"] == "the token [secret] was seen"
+
+
+def test_secrets_stay_secret_in_known_mode() -> None:
+    given = document(recording=sample_recording("known"))
+    assert given["outputs"]["kubeconfig"] == "[secret]"
+    assert given["plan"]["mode"] == "known"
+
+
+def test_the_figure_comes_with_label_source_and_argued_differences() -> None:
+    figures = document()["plan"]["figures"]
+    assert figures["match"] == "equivalent"
+    assert figures["proven"] is True
+    assert figures["published"]["totalTokensPerSecond"] == 1_103_941
+    assert figures["published"]["outputTokensPerSecond"] == 367_980
+    assert figures["published"]["label"] == "published, vLLM 0.18.0"
+    assert all(difference["argument"] for difference in figures["differences"])
+
+
+def test_no_figure_is_said_as_such() -> None:
+    figures = document(server={"replicas": 10})["plan"]["figures"]
+    assert figures["match"] == "none"
+    assert figures["published"] is None
+    assert figures["reason"] == "no published figure for 10 nodes"
+
+
+def test_the_bill_marks_what_is_unknown() -> None:
+    bill = document()["plan"]["bill"]
+    nodes = next(item for item in bill["items"] if item["id"] == "nodes")
+    assert nodes["usdPerHour"] == 391.32
+    assert bill["isAtLeast"] is True
+    unknown = [item for item in bill["items"] if item["unitPriceUsd"] is None]
+    assert unknown
+    assert all(item["reason"] for item in unknown)
+    assert bill["usdPerHour"] >= bill["usdPerHourAtZeroReplicas"] > 0
+
+
+def test_findings_carry_id_path_and_purpose() -> None:
+    findings = document()["plan"]["findings"]
+    assert findings
+    for finding in findings:
+        assert finding["path"].startswith("vllm-fleet:")
+        assert finding["onPurpose"] is True
+        assert finding["write"]
+
+
+def test_violations_are_listed_with_their_level() -> None:
+    violation = Violation(policy="no-public-service", level="mandatory", urn="urn:x", message=f"saw {TOKEN}")
+    given = document(policies=Policies(state="judged", violations=(violation,)))
+    assert given["violations"] == [
+        {"policy": "no-public-service", "level": "mandatory", "urn": "urn:x", "message": "saw [secret]"}
+    ]
+    assert given["plan"]["policies"] == "judged"
+
+
+def test_the_document_is_the_same_every_time() -> None:
+    assert json_text(sample_report()) == json_text(sample_report())
+    assert as_document(sample_report()) == as_document(sample_report())

@@ -1,0 +1,72 @@
+"""The pull request's report: the verdict in sight, the rest behind folds, valid as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from preview.report_markdown import markdown_text
+from preview.report_model import Policies, Violation
+from tests.preview.sample_report import TOKEN, sample_report
+
+_FOLD = re.compile(r"<details><summary>.*?</summary>\n\n.*?\n\n</details>", re.DOTALL)
+
+
+def in_sight(text: str) -> str:
+    return _FOLD.sub("", text)
+
+
+def test_size_price_rate_and_policies_are_in_sight() -> None:
+    text = in_sight(markdown_text(sample_report()))
+    assert text.startswith("### Preview of `test`: 10 to create, at least $39")
+    assert "12 A4 nodes (96 B200) on Spot" in text
+    assert "1,103,941 tok/s total · 367,980 tok/s output" in text
+    assert "published, vLLM 0.18.0" in text
+    assert "**Policies**: this project has no policy pack" in text
+    assert "Offline preview" in text
+    assert len(text.splitlines()) < 40
+
+
+def test_tree_bill_and_differences_are_folded() -> None:
+    text = markdown_text(sample_report())
+    folds = _FOLD.findall(text)
+    assert text.count("<details>") == text.count("</details>") == len(folds)
+    assert any("```diff" in fold and "Deployment qwen35-server" in fold for fold in folds)
+    assert any("Autopilot premium" in fold for fold in folds)
+    assert any("`engine_version` | `0.18.0` | `0.18.1`" in fold for fold in folds)
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    lines = markdown_text(sample_report()).splitlines()
+    heads = [index for index, line in enumerate(lines) if line.startswith("| ---")]
+    assert len(heads) >= 2
+    for head in heads:
+        cells = lines[head].count(" | ")
+        for line in lines[head + 1 :]:
+            if not line.startswith("|"):
+                break
+            assert len(re.findall(r"(?<!\\)\| ", line.removesuffix(" |"))) == cells + 1, line
+
+
+def test_what_would_be_markup_is_shown_as_it_is() -> None:
+    violation = Violation(policy="p", level="mandatory", urn="urn:x::a|b", message="never <b>bold</b> | or\nbroken")
+    text = markdown_text(sample_report(policies=Policies(state="judged", violations=(violation,))))
+    row = next(line for line in text.splitlines() if line.startswith("| mandatory"))
+    assert "<b>" not in row
+    assert "a\\|b" in row
+    assert "or broken" in row
+
+
+def test_a_danger_is_an_alert() -> None:
+    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 806400.0}
+    capacity = {"mode": "calendar", "reservation": "january", "usdPerNodeHour": 400.0, "create": request}
+    assert "> [!CAUTION]\n> $806,400.00: " in in_sight(markdown_text(sample_report(capacity=capacity)))
+
+
+def test_what_is_on_purpose_is_folded_and_what_is_not_is_in_sight() -> None:
+    assert "repeats on purpose" not in in_sight(markdown_text(sample_report()))
+    own = sample_report(server={"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 8000}})
+    assert "**To look at (" in in_sight(markdown_text(own))
+
+
+def test_no_secret_is_printed() -> None:
+    assert TOKEN not in markdown_text(sample_report())
