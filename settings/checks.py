@@ -34,6 +34,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_weights(settings),
         *_server(settings),
         *_secrets(settings),
+        *_exposure(settings),
         *_benchmark(settings),
     )
 
@@ -248,6 +249,15 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             write=f"nodes: {settings.replicas} and a reservation of that size, or server: {{replicas: {capacity.nodes}}}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
+        if len(settings.zones) > 1:
+            yield Problem(
+                id="calendar-zone",
+                path=_key("zones"),
+                value=list(settings.zones),
+                allowed="one zone, while capacity.create asks for a window",
+                why="a reservation lies in one zone; pods of the others would stay Pending beside a paid window",
+                write=f'["{settings.zones[0]}"]',
+            )
         yield from _calendar(settings, capacity)
 
 
@@ -408,6 +418,50 @@ def _secrets(settings: Settings) -> Iterator[Problem]:
                 why="two sources of one secret: nobody could say which one is in force",
                 write=f"pulumi config rm {NAMESPACE}:{key}, or remove {path}",
             )
+
+
+def _exposure(settings: Settings) -> Iterator[Problem]:
+    gateway, server = settings.gateway, settings.server
+    if gateway.enabled and gateway.gateway_class == "gke-l7-regional-external-managed" and not settings.guards_v1_only:
+        yield Problem(
+            id="open-to-the-internet",
+            path=_key("gateway.gatewayClass"),
+            value=gateway.gateway_class,
+            allowed="gke-l7-rilb, or the external class together with an API key",
+            why="whoever finds the address could spend your GPUs, and vLLM itself asks for nothing without a key",
+            write="server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
+        )
+    if server.internal_load_balancer and settings.guards_v1_only:
+        yield Problem(
+            id="key-guards-v1-alone",
+            path=_key("server.internalLoadBalancer"),
+            value=True,
+            allowed="true where the whole VPC may use the server without the key, false otherwise",
+            why="vLLM checks the key under /v1 alone; /invocations, /tokenize and /metrics answer the whole VPC here without it",
+            write="internalLoadBalancer: false with gateway: {enabled: true}, which then routes /v1 alone",
+            level="finding",
+        )
+    timeout, engine = server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
+    if timeout and engine.api_servers > 1:
+        yield Problem(
+            id="shutdown-timeout-without-effect",
+            path=_key("server.engine.shutdownTimeoutSeconds"),
+            value=timeout,
+            allowed="left out (null) with several API servers",
+            why=f"vLLM stops its {engine.api_servers} API servers before the engines, so streams end whatever the engines still do; "
+            "the pause before the stop signal is what drains here",
+            write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
+        )
+    elif timeout and timeout + settings.placement.pre_stop_seconds + 10 > settings.placement.grace_seconds:
+        yield Problem(
+            id="shutdown-timeout-above-grace",
+            path=_key("server.engine.shutdownTimeoutSeconds"),
+            value=timeout,
+            allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} on this capacity",
+            why=f"the pod is killed {settings.placement.grace_seconds} s after its end begins, "
+            f"{settings.placement.pre_stop_seconds} s of which are the pause before the signal",
+            write="remove shutdownTimeoutSeconds: the server sets the longest that fits",
+        )
 
 
 def _benchmark(settings: Settings) -> Iterator[Problem]:

@@ -149,3 +149,32 @@ def test_a_paused_reservation_is_still_paid_for() -> None:
         capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y"}, server={"replicas": 0}
     )
     assert figures(settings).bill.residual_usd_per_hour > 12 * 88.93
+
+
+EXTERNAL = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
+
+
+def test_a_public_gateway_asks_for_a_key() -> None:
+    assert "open-to-the-internet" in refused(gateway=EXTERNAL)
+    assert refused(gateway=EXTERNAL, server={"replicas": 8, "apiKeySecret": "key"}) == set()
+
+
+def test_a_key_on_an_internal_load_balancer_says_what_it_does_not_guard() -> None:
+    server = {"replicas": 1, "internalLoadBalancer": True}
+    assert found(server={**server, "apiKeySecret": "key"})["key-guards-v1-alone"].level == "finding"
+    assert "key-guards-v1-alone" not in found(server=server)
+
+
+def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
+    several = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60}}
+    assert "shutdown-timeout-without-effect" in refused(server=several)
+    one = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60, "apiServerCount": 1}}
+    assert "shutdown-timeout-above-grace" in refused(server=one)  # Spot leaves 15 s
+    steady = {"mode": "reservation", "name": "cal"}
+    assert refused(server=one, capacity=steady) == set()
+
+
+def test_a_calendar_window_lies_in_one_zone() -> None:
+    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
+    capacity = {"mode": "calendar", "reservation": "cal", "create": request}
+    assert "calendar-zone" in refused(capacity=capacity, zones=["europe-west4-a", "europe-west4-b"])
