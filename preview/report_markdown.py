@@ -141,7 +141,7 @@ def _policies(report: Report) -> Iterator[str]:
         yield f"**Policies**: {len(policies.mandatory)} mandatory violated"
         yield ""
         rows = (
-            (one.level, _code(one.policy), _code(one.urn.rpartition("::")[2]), one.message)
+            (one.level, _code(one.policy), _code(one.urn.rpartition("::")[2]), _escape(one.message))
             for one in policies.violations
         )
         yield from _table(("level", "policy", "resource", "message"), rows)

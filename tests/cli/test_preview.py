@@ -1,0 +1,158 @@
+"""`fleet preview` and `fleet render` on the project's own stacks, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+
+STACKS = ("dev", "spot", "cud", "gateway", "guest")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_previews_without_a_cloud(stack: str) -> None:
+    done = fleet("preview", "--stack", stack)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"vllm-fleet / {stack}")
+    assert " to create: " in done.stdout
+    assert "placeholder" in done.stdout
+
+
+def test_the_record_run_shows_its_figure_and_its_price() -> None:
+    text = fleet("preview", "--stack", "spot", "--no-policy").stdout
+    assert "1,103,941 tok/s total · 367,980 tok/s output" in text
+    assert "12 nodes × $32.61  $391.32" in text
+    assert "Deployment qwen35-server" in text
+    assert "12 replicas · 8 GPUs" in text
+
+
+def test_json_has_the_whole_stack_and_no_secret_value() -> None:
+    done = fleet("preview", "--stack", "spot", "--no-policy", "--format", "json")
+    document = json.loads(done.stdout)
+    assert document["stack"] == "spot"
+    types = [one["type"] for one in document["resources"]]
+    assert types.count("kubernetes:apps/v1:Deployment") == 1
+    assert document["outputs"]["kubeconfig"] == "[secret]"
+    assert document["changes"]["summary"]["create"] == len(types)
+
+
+def test_markdown_begins_with_the_verdict() -> None:
+    done = fleet("preview", "--stack", "cud", "--no-policy", "--format", "markdown")
+    assert done.stdout.startswith("### Preview of `cud`: ")
+    assert "no published figure for this shape" in done.stdout
+
+
+def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert f"Every manifest is in {out}." in " ".join(done.stdout.split())
+    assert list(out.glob("kubernetes/*deployment*.yaml"))
+    again = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
+    assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
+
+
+def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
+    def about(*arguments: str) -> str:
+        text = fleet("preview", "--stack", "gateway", "--no-policy", *arguments).stdout
+        return text[: text.index("Ids and addresses")]
+
+    assert about() == about("--out", str(tmp_path / "out"))
+
+
+def test_json_leaves_unknown_what_only_the_cloud_knows_even_when_manifests_are_written(tmp_path: Path) -> None:
+    plain = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json")
+    written = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json", "--out", str(tmp_path / "out"))
+    assert json.loads(plain.stdout) == json.loads(written.stdout)
+    assert "[unknown]" in plain.stdout
+
+
+def test_a_folder_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_render_writes_every_manifest_and_counts_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = fleet("render", "--stack", "spot", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    files = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert done.stdout == f"{len(files)} files in {out}\n"
+    assert list(out.glob("google-cloud/*cluster*.json"))
+
+
+def test_colour_is_for_terminals_that_want_it() -> None:
+    coloured = re.compile(r"\x1b\[(?:\d+;)*3\d")
+    assert "\x1b" not in fleet("preview", "--stack", "dev", "--no-policy").stdout
+    assert coloured.search(fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1").stdout)
+    wants_none = fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1", NO_COLOR="1").stdout
+    assert not coloured.search(wants_none)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_width_is_the_terminals(columns: int) -> None:
+    text = fleet("preview", "--stack", "spot", "--no-policy", COLUMNS=str(columns)).stdout
+    head, *rest = text.splitlines()
+    assert len(head) == columns
+    copied = ("→ ", " + ", "  ! ")  # commands and names are not broken
+    assert [line for line in rest if len(line) > columns and not line.startswith(copied)] == []
+
+
+def test_a_terminal_without_unicode_is_no_reason_to_fail() -> None:
+    done = fleet("preview", "--stack", "dev", "--no-policy", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "|- OwnPlatform platform" in done.stdout
+
+
+def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+    program = "import sys; from cli.main import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "preview", "--stack", "dev", "--no-policy"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.wait(20)
+    assert process.returncode == 141
+
+
+def test_it_works_from_any_folder(tmp_path: Path) -> None:
+    done = fleet("preview", "--stack", "dev", "--no-policy", "--root", str(ROOT), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_warning_of_the_program_is_shown(tmp_path: Path) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "__main__.py").write_text("import pulumi\npulumi.log.warn('quota is low')\n")
+    done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "warning: quota is low" in done.stdout
+
+
+def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
+    text = SMALL_STACK + "  vllm-fleet:hfToken:\n    secure: v1:abcdef\nenvironment:\n  - gcp/prod\n"
+    folder = project(tmp_path, blue=text)
+    (folder / "__main__.py").write_text(
+        "import pulumi\npulumi.export('t', pulumi.Config().require_secret('hfToken'))\n"
+    )
+    done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "stand-ins were used for vllm-fleet:hfToken" in " ".join(done.stdout.split())
+    assert "not opened offline: gcp/prod" in done.stdout
+    assert "v1:abcdef" not in done.stdout
