@@ -49,7 +49,12 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "gcp:projects/service:Service": ("service", "disableOnDestroy"),
     "gcp:secretmanager/secretIamMember:SecretIamMember": ("secretId", "role"),
     "gcp:serviceaccount/account:Account": ("accountId",),
-    "gcp:storage/bucket:Bucket": ("uniformBucketLevelAccess", "publicAccessPrevention", "forceDestroy", "lifecycleRules"),
+    "gcp:storage/bucket:Bucket": (
+        "uniformBucketLevelAccess",
+        "publicAccessPrevention",
+        "forceDestroy",
+        "lifecycleRules",
+    ),
     "gcp:storage/bucketIAMMember:BucketIAMMember": ("role", "member"),
     "kubernetes:apps/v1:Deployment": (
         "metadata.annotations",
@@ -103,7 +108,12 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "kubernetes:secrets-store.csi.x-k8s.io/v1:SecretProviderClass": ("spec.provider",),
     "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshot": ("metadata.name", "metadata.annotations", "spec"),
     "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass": ("deletionPolicy", "parameters"),
-    "kubernetes:storage.k8s.io/v1:StorageClass": ("parameters", "volumeBindingMode", "allowedTopologies", "mountOptions"),
+    "kubernetes:storage.k8s.io/v1:StorageClass": (
+        "parameters",
+        "volumeBindingMode",
+        "allowedTopologies",
+        "mountOptions",
+    ),
     "pulumi:providers:kubernetes": (),
     "pulumi:pulumi:StackReference": ("name",),
 }
@@ -123,7 +133,11 @@ def inventory(recording: Recording) -> dict[str, Any]:
     }
 
 
-_NEVER_SILENT = ("gcp:compute/futureReservation:FutureReservation", "gcp:billing/budget:Budget", "kubernetes:core/v1:Secret")
+_NEVER_SILENT = (
+    "gcp:compute/futureReservation:FutureReservation",
+    "gcp:billing/budget:Budget",
+    "kubernetes:core/v1:Secret",
+)
 """Types whose absence is worth a line: money, and secrets."""
 
 
@@ -171,8 +185,9 @@ def _plain(value: Any) -> Any:
 def stack_inventory(stack: str) -> str:
     """The inventory of one stack file, as the text of its reviewed file."""
     content = inventory(record_stack(open_stack(ROOT, stack), "known"))
-    return f"# Reviewed view of stack {stack}: written by `make inventories`, read before it is committed.\n" + yaml.safe_dump(
-        content, sort_keys=False, width=140, allow_unicode=True
+    return (
+        f"# Reviewed view of stack {stack}: written by `make inventories`, read before it is committed.\n"
+        + yaml.safe_dump(content, sort_keys=False, width=140, allow_unicode=True)
     )
 
 

@@ -65,7 +65,9 @@ def test_the_kubeconfig_is_a_secret_output(stack: str) -> None:
 
 def test_only_the_gateway_stack_enables_network_services() -> None:
     for stack in STACKS:
-        apis = {r.inputs["service"] for r in recorded(stack, "known").resources if r.type == "gcp:projects/service:Service"}
+        apis = {
+            r.inputs["service"] for r in recorded(stack, "known").resources if r.type == "gcp:projects/service:Service"
+        }
         assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
 
 
