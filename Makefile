@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STACK  ?= spot
 OUT    ?= out/$(STACK)
 STAMP  := $(VENV)/.installed
+VLLM   := .venv-vllm
 
 .DEFAULT_GOAL := help
 .PHONY: help setup preview render doctor test lint types benchmark schema inventories vllm-check clean
@@ -53,8 +54,14 @@ schema: setup ## Write settings/stack.schema.json anew
 inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
-vllm-check: setup ## Slow: the real argument parser of vLLM accepts every profile
-	@$(BIN)/python scripts/check_vllm_parser.py
+vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile
+	@$(VLLM)/bin/python -m scripts.check_vllm_parser
+
+$(VLLM)/.installed: scripts/vllm-constraints.txt
+	@echo "Installing vLLM with its CUDA packages into $(VLLM) (9 GB, some minutes, once)"
+	@$(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm==0.18.1 -c scripts/vllm-constraints.txt
+	@touch $@
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf out build $(VENV) $(VLLM) .pytest_cache .mypy_cache .ruff_cache .hypothesis

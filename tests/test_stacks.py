@@ -9,9 +9,10 @@ import pytest
 
 from preview.offline import open_stack, record_stack
 from preview.recording import Mode, Recording
-from preview.values import paths_of_unknowns
+from preview.values import paths_of_unknowns, reveal
 from settings.stack_file import stack_names
 from tests.inventory import FOLDER, ROOT, inventory, stack_inventory
+from tests.support.schemas import problems
 
 STACKS = stack_names(ROOT)
 
@@ -79,3 +80,13 @@ def test_the_guest_makes_no_network_and_no_cluster() -> None:
 def test_a_stack_is_the_same_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert record_stack(open_stack(ROOT, "dev"), "known").by_urn.keys() == recorded("dev", "known").by_urn.keys()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
+    judged = 0
+    for resource in recorded(stack, "known").resources:
+        if resource.type.startswith("kubernetes:") and resource.type != "kubernetes:helm.sh/v3:Release":
+            assert problems(reveal(dict(resource.inputs))) == [], resource.urn
+            judged += 1
+    assert judged > 15
