@@ -47,10 +47,10 @@ def doctor(
 
 def _print(checks: tuple[Check, ...]) -> None:
     from cli.machine import STEPS, lacks
-    from cli.terminal import stdout_console
+    from cli.terminal import stdout_paper
     from preview.page import Page
 
-    page = Page(stdout_console())
+    page = Page(stdout_paper())
     width = max(len(check.name) for check in checks) + 2
     for step in STEPS:
         missing = lacks(checks, step)

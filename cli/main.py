@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -18,6 +19,9 @@ def main() -> int:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"fleet {VERSION}\n")
         return flush(CLEAN)
+    # A terminal that cannot show a character shows a question mark: no reason to fail.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         return flush(_run())
     except KeyboardInterrupt:

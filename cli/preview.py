@@ -61,7 +61,7 @@ def _print(report: Report, format_: _Format) -> None:
 
         sys.stdout.write(markdown_text(report))
     else:
-        from cli.terminal import stdout_console
+        from cli.terminal import stdout_paper
         from preview.report_text import print_text
 
-        print_text(report, stdout_console())
+        print_text(report, stdout_paper())

@@ -1,21 +1,24 @@
-"""One console for everything that is printed for people: its width, and whether it may use colour."""
+"""What stdout is: how wide, and whether it is a terminal that shows styles."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from preview.page import Paper
 
 PLAIN_WIDTH = 100
 """Columns where there is no terminal to ask: a CI log or a file."""
 
 
-def stdout_console() -> Console:
-    """A console on stdout. Colour needs a terminal and no NO_COLOR; width is the terminal's, COLUMNS or 100."""
-    from rich.console import Console
+def stdout_paper() -> Paper:
+    """Width from COLUMNS, the terminal, else 100. Styles for terminals and on FORCE_COLOR; NO_COLOR is rich's to obey."""
+    from preview.page import Paper
 
-    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
-    return Console(width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)
+    terminal = sys.stdout.isatty()
+    styled = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+    return Paper(stream=sys.stdout, width=width, styled=styled)

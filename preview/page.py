@@ -1,11 +1,10 @@
-"""A page of text for a terminal: laid out here, line by line, and coloured by rich."""
+"""A page of text for a terminal: laid out here, line by line. rich colours it, where there is a terminal to colour."""
 
 from __future__ import annotations
 
 import textwrap
-
-from rich.console import Console
-from rich.text import Text
+from dataclasses import dataclass
+from typing import TextIO
 
 MIN_WIDTH = 60
 """Columns below which lines are left to the terminal to break."""
@@ -14,29 +13,62 @@ _LOOK_ALIKES = str.maketrans(
 )
 """One character each, so that the layout holds."""
 
+Part = str | tuple[str, str]
+"""A piece of a line: text, or text and its style in rich's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """What a page is printed on."""
+
+    stream: TextIO
+    width: int
+    styled: bool
+    """Whether it is a terminal that shows styles."""
+
+    @property
+    def knows_unicode(self) -> bool:
+        """Whether more than ASCII can be written; a stream that does not say so takes anything."""
+        encoding = self.stream.encoding
+        return encoding is None or encoding.lower().startswith("utf")
+
 
 class Page:
-    """Lines as wide as the console, from 60 columns up, collected and printed at once."""
+    """Lines as wide as the paper, from 60 columns up, collected and printed at once."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self.width = max(MIN_WIDTH, console.width)
-        self.lines: list[Text] = []
+    def __init__(self, paper: Paper) -> None:
+        self._paper = paper
+        self.width = max(MIN_WIDTH, paper.width)
+        self._lines: list[tuple[Part, ...]] = []
 
     def print(self) -> None:
-        """Write the page. A terminal that knows only ASCII gets look-alikes."""
-        text = Text("\n").join(self.lines)
-        if self._console.options.ascii_only:
-            text.plain = text.plain.translate(_LOOK_ALIKES)
-        self._console.print(text, soft_wrap=True)
+        """Write the page. Where only ASCII can be written, look-alikes are."""
+        if self._paper.styled:
+            self._print_styled()
+        else:
+            lines = ("".join(part if isinstance(part, str) else part[0] for part in line) for line in self._lines)
+            self._paper.stream.write(self._writable("\n".join(lines)) + "\n")
 
-    def line(self, *parts: str | tuple[str, str]) -> None:
+    def _print_styled(self) -> None:
+        # Imported here: a pipe or a file, such as a CI log, is spared its 30 ms.
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(file=self._paper.stream, width=self.width, force_terminal=True, highlight=False)
+        text = Text("\n").join(Text.assemble(*line) for line in self._lines)
+        text.plain = self._writable(text.plain)
+        console.print(text, soft_wrap=True)
+
+    def _writable(self, text: str) -> str:
+        return text if self._paper.knows_unicode else text.translate(_LOOK_ALIKES)
+
+    def line(self, *parts: Part) -> None:
         """One line as it is."""
-        self.lines.append(Text.assemble(*parts))
+        self._lines.append(parts)
 
     def blank(self) -> None:
         """An empty line between sections."""
-        self.lines.append(Text())
+        self._lines.append(())
 
     def title(self, left: str, right: str = "", style: str = "bold") -> None:
         """A section's heading, with a remark at the right margin where there is room for it."""

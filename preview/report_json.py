@@ -50,7 +50,7 @@ def as_document(report: Report) -> dict[str, Any]:
 
 def json_text(report: Report) -> str:
     """The document, indented, in a fixed order, with a line break at its end."""
-    return json.dumps(as_document(report), indent=2, ensure_ascii=False, default=str) + "\n"
+    return json.dumps(as_document(report), indent=2, default=str) + "\n"
 
 
 def _plan(report: Report) -> dict[str, Any]:

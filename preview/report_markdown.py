@@ -136,9 +136,13 @@ def _policies(report: Report) -> Iterator[str]:
     elif policies.state == "skipped":
         yield "**Policies**: not asked."
     elif not policies.violations:
-        yield "**Policies**: none violated."
+        yield "**Policies**: none violated (judged on values made up for what only the cloud decides)."
     else:
-        yield f"**Policies**: {len(policies.mandatory)} mandatory violated"
+        yield (
+            f"**Policies**: {len(policies.mandatory)} mandatory violated, "
+            f"{len(policies.violations) - len(policies.mandatory)} advisory "
+            "(judged on values made up for what only the cloud decides)"
+        )
         yield ""
         rows = (
             (one.level, _code(one.policy), _code(one.urn.rpartition("::")[2]), _escape(one.message))

@@ -15,11 +15,15 @@ from settings.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from preview.policy import Violation
     from settings.figures import Figures
     from settings.settings import Settings
 
 GROUP_FROM = 4
 """Siblings of one kind, without children, that share a line from this many on."""
+
+_STOPS = frozenset({"mandatory", "remediate"})
+"""Levels at which the engine does not go on; an offline preview remedies nothing."""
 
 Operation = Literal["create"]
 
@@ -81,16 +85,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """One thing the policy pack holds against a resource."""
-
-    policy: str
-    level: Literal["advisory", "mandatory"]
-    urn: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What became of the policy pack."""
 
@@ -101,7 +95,7 @@ class Policies:
     @property
     def mandatory(self) -> tuple[Violation, ...]:
         """What must be mended before the engine would go on."""
-        return tuple(one for one in self.violations if one.level == "mandatory")
+        return tuple(one for one in self.violations if one.level in _STOPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +170,7 @@ def build_report(
             for one in recording.diagnostics
             if one.severity != "info" and _one_line(one.message) not in repeated
         ),
-        policies=replace(
-            policies,
-            violations=tuple(replace(one, message=redactor.text(one.message)) for one in policies.violations),
-        ),
+        policies=policies,
         out=out,
     )
 

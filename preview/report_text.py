@@ -15,18 +15,17 @@ from preview.figures_in_words import (
     residual_in_words,
     usd,
 )
-from preview.page import Page
+from preview.page import Page, Paper, Part
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from planner.cost import Bill
-    from preview.report_model import Finding, Node, Report, Violation
+    from preview.policy import Violation
+    from preview.report_model import Finding, Node, Report
 
 
-def print_text(report: Report, console: Console) -> None:
-    """Write the whole report to `console`, in one piece."""
-    page = Page(console)
+def print_text(report: Report, paper: Paper) -> None:
+    """Write the whole report to `paper`, in one piece."""
+    page = Page(paper)
     _headline(page, report)
     _tree(page, report)
     _published(page, report)
@@ -119,7 +118,7 @@ def _print_row(page: Page, row: _Row, column: int) -> None:
     kind_style, name_style = ("dim", "bold") if row.node.component else ("cyan", "")
     used = len(row.prefix) + len(row.label)
     facts = textwrap.wrap(row.facts, page.width - 3 - column, break_long_words=False, break_on_hyphens=False)
-    label: list[str | tuple[str, str]] = [mark, (row.prefix, "dim"), (row.node.kind, kind_style), " "]
+    label: list[Part] = [mark, (row.prefix, "dim"), (row.node.kind, kind_style), " "]
     label.append((row.node.name, name_style))
     if facts and used + 2 <= column:
         label += [" " * (column - used), (facts.pop(0), "dim")]
@@ -235,17 +234,18 @@ def _policies(page: Page, report: Report) -> None:
         page.title("Policies")
         page.prose("not asked (--no-policy)")
         return
-    mandatory, advisory = policies.mandatory, [one for one in policies.violations if one.level == "advisory"]
+    mandatory, advisory = policies.mandatory, [one for one in policies.violations if one not in policies.mandatory]
     verdict = (
         f"{len(mandatory)} mandatory violated, {len(advisory)} advisory" if policies.violations else "none violated"
     )
     page.title("Policies", verdict)
+    page.prose("judged on values made up for what only the cloud decides", style="dim")
     for violation in (*mandatory, *advisory):
         _violation(page, violation)
 
 
 def _violation(page: Page, violation: Violation) -> None:
-    style = "bold red" if violation.level == "mandatory" else "yellow"
+    style = "yellow" if violation.level == "advisory" else "bold red"
     name = violation.urn.rpartition("::")[2]
     page.prose(f"{violation.policy}: {name}" if name else violation.policy, mark="✗ ", style=style, mark_style=style)
     for line in violation.message.splitlines():

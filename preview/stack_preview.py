@@ -6,35 +6,34 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from preview.offline import open_stack, record_stack
+
 if TYPE_CHECKING:
     from preview.policy import PolicyRun
     from preview.recording import Recording
     from preview.report_model import Policies, Report
 
-POLICY_FOLDER = "policy"
-"""The project's policy pack, where it has one."""
-
 
 def preview_stack(
     root: Path, stack: str, *, out: Path | None = None, ask_policies: bool = True, for_machines: bool = False
 ) -> Report:
-    """Record and report one stack; write its manifests to `out` if given. Raises SettingsError and ProgramError.
+    """Record and report one stack; write its manifests to `out` if given.
 
     One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
-    policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries every
-    input, and there nothing is made up: it gets a recording of its own.
+    policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries
+    every input, and there nothing is made up: it gets a recording of its own.
+
+    Raises SettingsError, ProgramError, RenderError and PolicyError, each with a message for a person.
     """
-    pack = root / POLICY_FOLDER
+    opened = open_stack(root, stack)
     with ExitStack() as cleanup:
         run: PolicyRun | None = None
-        if ask_policies and (pack / "PulumiPolicy.yaml").is_file():
-            from preview import policy
+        if ask_policies:
+            from preview.policy import find_pack, start
 
-            # First of all: its interpreter starts while this one imports the SDK.
-            run = cleanup.enter_context(policy.start(pack))
-        from preview.offline import open_stack, record_stack
-
-        opened = open_stack(root, stack)
+            if (pack := find_pack(root)) is not None:
+                # Before the recording: the pack's interpreter starts while this one imports the SDK.
+                run = cleanup.enter_context(start(pack, project=opened.file.project, stack=stack))
         whole = record_stack(opened, "known") if run is not None or out is not None else None
         shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:
@@ -65,4 +64,4 @@ def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None) -> Po
         return Policies(state="skipped")
     if run is None or whole is None:
         return Policies(state="none")
-    return Policies(state="judged", violations=tuple(run.judge(whole)))
+    return Policies(state="judged", violations=run.judge(whole))

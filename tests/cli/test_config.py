@@ -89,7 +89,7 @@ def test_a_clean_stack_exits_with_0(tmp_path: Path) -> None:
     assert "Pulumi.blue.yaml: nothing is refused; 0 findings to look at" in done.stdout
 
 
-def test_the_placeholder_project_is_refused(tmp_path: Path) -> None:
+def test_the_placeholder_project_is_refused() -> None:
     done = fleet("config", "check", "--stack", "dev")
     assert done.returncode == 2
     assert "pulumi config set gcp:project MY-PROJECT --stack dev" in done.stderr

@@ -123,7 +123,7 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.sys, "version_info", (3, 10, 4, "final", 0))
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4, "final", 0))
     checks = inspect_machine(ROOT)
     assert {check.name for check in lacks(checks, "preview")} == {"python"}
 

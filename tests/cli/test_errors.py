@@ -26,7 +26,7 @@ def refused(*arguments: str, cwd: Path = ROOT) -> str:
 def test_version_is_that_of_the_package() -> None:
     declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert declared is not None
-    assert cli.VERSION == declared[1]
+    assert declared[1] == cli.VERSION
     assert fleet("--version").stdout == f"fleet {cli.VERSION}\n"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from preview.policy import Violation
 from preview.report_markdown import markdown_text
-from preview.report_model import Policies, Violation
+from preview.report_model import Policies
 from tests.preview.sample_report import TOKEN, sample_report
 
 _FOLD = re.compile(r"<details><summary>.*?</summary>\n\n.*?\n\n</details>", re.DOTALL)

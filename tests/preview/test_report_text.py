@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import re
 
 import pytest
-from rich.console import Console
 
-from preview.report_model import Policies, Report, Violation
+from preview.page import Paper
+from preview.policy import Violation
+from preview.report_model import Policies, Report
 from preview.report_text import print_text
 from tests.preview.sample_report import TOKEN, sample_recording, sample_report
 
 
-def shown(report: Report, width: int = 100, **options: Any) -> str:
+def shown(report: Report, width: int = 100, *, styled: bool = False) -> str:
     out = io.StringIO()
-    print_text(report, Console(file=out, width=width, **options))
+    print_text(report, Paper(stream=out, width=width, styled=styled))
     return out.getvalue()
 
 
@@ -128,15 +129,21 @@ def test_no_secret_is_printed() -> None:
     assert TOKEN not in shown(sample_report())
 
 
-def test_a_terminal_without_unicode_gets_look_alikes_of_the_same_width() -> None:
-    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    print_text(sample_report(), Console(file=out, width=100))
-    out.flush()
-    text = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+def test_a_stream_without_unicode_gets_look_alikes_of_the_same_width() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    print_text(sample_report(), Paper(stream=out, width=100, styled=False))
+    out.seek(0)
+    text = out.read()
     assert " + |- OwnPlatform platform" in text
+    assert [len(line) for line in text.splitlines()] == [len(line) for line in shown(sample_report()).splitlines()]
 
 
-def test_colour_only_where_the_console_has_it() -> None:
-    assert "\x1b[" not in shown(sample_report())
-    assert "\x1b[" in shown(sample_report(), force_terminal=True, color_system="standard")
-    assert "\x1b[3" not in shown(sample_report(), force_terminal=True, no_color=True)
+def test_a_terminal_gets_the_same_text_with_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TERM": "xterm-256color", "COLORTERM": ""}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styled = shown(sample_report(), styled=True)
+    assert "\x1b[" in styled
+    assert re.sub(r"\x1b\[[\d;]*m", "", styled) == shown(sample_report())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[(?:\d+;)*3\d", shown(sample_report(), styled=True))
