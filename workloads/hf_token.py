@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.settings import Settings
+from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET, labels
 
 SECRET_MANAGER_DRIVER = "secrets-store-gke.csi.k8s.io"  # noqa: S105 - a driver's name
@@ -63,7 +64,7 @@ class HfToken(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:HfToken", name, None, opts)
         settings = args.settings
         child = pulumi.ResourceOptions(parent=self)
-        metadata = {
+        metadata: Manifest = {
             "name": HF_TOKEN_SECRET,
             "namespace": args.namespace,
             "labels": labels(settings, settings.server.name),
@@ -83,7 +84,7 @@ class HfToken(pulumi.ComponentResource):
                 f"{name}-secret",
                 metadata=metadata,
                 type="Opaque",
-                string_data={HF_TOKEN_KEY: pulumi.Output.secret(args.hf_token)},
+                string_data={HF_TOKEN_KEY: args.hf_token},
                 opts=child,
             )
         else:

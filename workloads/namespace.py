@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.capacity import GPUS_PER_NODE
 from settings.settings import Settings
+from workloads.manifest import Manifest
 from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT, labels
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 
@@ -83,7 +82,7 @@ def pod_security_labels(settings: Settings) -> dict[str, str]:
     }
 
 
-def gpu_quota(settings: Settings) -> Mapping[str, Any] | None:
+def gpu_quota(settings: Settings) -> Manifest | None:
     """A ceiling on GPUs, at what the stack file asks for: a mistyped `kubectl scale` cannot buy nodes.
 
     None when `server.replicas` is `external`: the number has another owner then, and a quota here would fight it.

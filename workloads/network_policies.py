@@ -7,7 +7,7 @@ no flow here; and it sees a connection after the Service's address was translate
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.settings import Settings
+from workloads.manifest import Manifest
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -220,7 +221,7 @@ def _vpc_without_pods(settings: Settings) -> Addresses:
     return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=excepted)
 
 
-def policies(table: Iterable[Flow]) -> dict[str, dict[str, Any]]:
+def policies(table: Iterable[Flow]) -> dict[str, Manifest]:
     """NetworkPolicy specs by name: a default deny, and one policy for each group of pods with all its flows."""
     specs: dict[str, dict[str, Any]] = {"default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
     for flow in table:
@@ -282,17 +283,12 @@ class NetworkPolicies(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
-        made: Mapping[str, dict[str, Any]] = policies(flows(args.settings))
+        made = policies(flows(args.settings))
+        part_of = labels(args.settings, args.settings.server.name)
         for policy, spec in made.items():
+            metadata: Manifest = {"name": policy, "namespace": args.namespace, "labels": part_of}
             k8s.networking.v1.NetworkPolicy(
-                f"{name}-{policy}",
-                metadata={
-                    "name": policy,
-                    "namespace": args.namespace,
-                    "labels": labels(args.settings, args.settings.server.name),
-                },
-                spec=spec,
-                opts=pulumi.ResourceOptions(parent=self),
+                f"{name}-{policy}", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
             )
         self.names = tuple(made)
         self.register_outputs({})

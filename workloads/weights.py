@@ -18,6 +18,7 @@ import pulumi_kubernetes as k8s
 from planner.hyperdisk import throughput_floor_mibps
 from settings.settings import Settings
 from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
+from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
 
 MOUNT_PATH = "/weights"
@@ -152,11 +153,11 @@ class Weights(pulumi.ComponentResource):
         settings = args.settings
         names = release_names(settings)
 
-        def metadata(object_name: str, **annotations: str) -> dict[str, Any]:
+        def metadata(object_name: str, **annotations: str) -> Manifest:
             common = {"name": object_name, "namespace": args.namespace, "labels": labels(settings, WRITER_APP)}
             return {**common, "annotations": dict(annotations)} if annotations else common
 
-        def cluster_wide(object_name: str) -> dict[str, Any]:
+        def cluster_wide(object_name: str) -> Manifest:
             return {"name": object_name, "labels": labels(settings, WRITER_APP)}
 
         def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
@@ -219,13 +220,11 @@ class Weights(pulumi.ComponentResource):
             **reader_class_fields(settings),
             opts=options(),
         )
+        source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume}
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
             metadata=metadata(names.reader),
-            spec={
-                **claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib),
-                "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume},
-            },
+            spec=claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib, source),
             opts=options(image, reader_class, timeout=STORAGE_TIMEOUT),
         )
         return WeightsMount(
@@ -295,17 +294,18 @@ def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any
     }
 
 
-def claim_spec(access_mode: str, storage_class: str, size_gib: int) -> dict[str, Any]:
-    """Spec of a claim on a file system of this size."""
-    return {
+def claim_spec(access_mode: str, storage_class: str, size_gib: int, source: dict[str, str] | None = None) -> Manifest:
+    """Spec of a claim on a file system of this size, empty or made from `source`."""
+    spec = {
         "accessModes": [access_mode],
         "storageClassName": storage_class,
         "volumeMode": "Filesystem",
         "resources": {"requests": {"storage": f"{size_gib}Gi"}},
     }
+    return spec if source is None else {**spec, "dataSource": source}
 
 
-def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Input[str]) -> dict[str, Any]:
+def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Input[str]) -> Manifest:
     """Spec of the Job that writes the release onto the writer's claim."""
     writer, model = settings.weights.writer, settings.serving.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}

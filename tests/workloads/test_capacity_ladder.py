@@ -1,0 +1,83 @@
+"""The ComputeClass of the ladder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from preview.recorder import ProgramError
+from settings.capacity import Ladder
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.recorded import manifest, objects, recorded
+from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs, compute_class_spec
+
+FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", "project": "capacity-pool"}}
+
+
+def spec(**sections: Any) -> dict[str, Any]:
+    settings = make_settings(**sections)
+    assert isinstance(settings.capacity, Ladder)
+    return compute_class_spec(settings, settings.capacity)
+
+
+def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:
+    recording = recorded(
+        lambda settings, opts: CapacityLadder("ladder", CapacityLadderArgs(settings=settings), opts), capacity=FULL
+    )
+    (resource,) = objects(recording).values()
+    assert problems(manifest(resource)) == []
+    selector = make_settings(capacity=FULL).placement.node_selector
+    assert selector == {"cloud.google.com/compute-class": resource.inputs["metadata"]["name"]}
+
+
+def test_the_rungs_are_tried_in_order_and_all_are_whole_a4_nodes() -> None:
+    rungs = spec(capacity=FULL)["priorities"]
+    assert ["reservations" in rungs[0], "flexStart" in rungs[1], rungs[2].get("spot")] == [True, True, True]
+    for rung in rungs:
+        assert rung["machineType"] == "a4-highgpu-8g"
+        assert rung["gpu"]["count"] == 8
+        assert sum(key in rung for key in ("reservations", "flexStart", "spot")) == 1
+
+
+def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> None:
+    rung = spec(capacity=FULL)["priorities"][0]
+    assert "location" not in rung
+    assert rung["reservations"] == {
+        "affinity": "Specific",
+        "specific": [{"name": "b200-block", "project": "capacity-pool", "zones": ["europe-west4-b"]}],
+    }
+
+
+def test_the_other_rungs_stay_where_the_weights_are() -> None:
+    rungs = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
+    assert [rung["location"]["zones"] for rung in rungs[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
+
+
+def test_nothing_else_is_bought_when_no_rung_has_a_node() -> None:
+    assert spec(capacity=FULL)["whenUnsatisfiable"] == "DoNotScaleUp"
+
+
+def test_rungs_are_left_out_as_asked() -> None:
+    assert len(spec(capacity={"mode": "ladder"})["priorities"]) == 2
+    only_flex = spec(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False})
+    assert [set(rung) & {"reservations", "flexStart", "spot"} for rung in only_flex["priorities"]] == [
+        {"reservations"},
+        {"flexStart"},
+    ]
+    assert only_flex["description"] == "A4 nodes with eight B200: reservation, then flex-start"
+
+
+def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_enough() -> None:
+    long, short = (
+        spec(capacity={"mode": "ladder", "flexStartSeconds": seconds})["priorities"][0] for seconds in (604_800, 3_600)
+    )
+    assert long["flexStart"]["nodeRecycling"] == {"leadTimeSeconds": 3600}
+    assert long["maxRunDurationSeconds"] == 604_800
+    assert short["flexStart"] == {"enabled": True}
+
+
+def test_another_mode_has_no_class() -> None:
+    with pytest.raises(ProgramError, match=r"capacity\.mode is spot"):
+        recorded(lambda settings, opts: CapacityLadder("ladder", CapacityLadderArgs(settings=settings), opts))

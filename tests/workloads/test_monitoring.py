@@ -1,0 +1,106 @@
+"""What managed Prometheus is told to scrape and to record."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from preview.recorder import Recording
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.recorded import NAMESPACE, manifest, objects, recorded
+from workloads.monitoring import Monitoring, MonitoringArgs, recording_rules
+
+# Source: vLLM 0.18.1, v1/metrics/loggers.py and v1/spec_decode/metrics.py, as its logger lists them.
+VLLM_METRICS = {
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
+    "vllm:kv_cache_usage_perc",
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:num_preemptions_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+    "vllm:spec_decode_num_draft_tokens_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:prefix_cache_queries_total",
+}
+
+
+def made_with(**sections: Any) -> Recording:
+    return recorded(
+        lambda settings, opts: Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=NAMESPACE), opts),
+        **sections,
+    )
+
+
+def test_every_object_is_accepted_by_the_operators_own_schema() -> None:
+    for key, resource in objects(made_with(gateway={"enabled": True})).items():
+        assert problems(manifest(resource)) == [], key
+        assert resource.inputs["metadata"]["namespace"] == NAMESPACE
+
+
+def test_the_server_is_scraped_once_by_the_name_of_its_port() -> None:
+    recording = made_with(monitoring={"intervalSeconds": 5})
+    scrapes = [one for key, one in objects(recording).items() if key.startswith("PodMonitoring/")]
+    (scrape,) = scrapes
+    assert scrape.inputs["spec"]["selector"] == {"matchLabels": {"app": "qwen35-server"}}
+    (endpoint,) = scrape.inputs["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["interval"], endpoint["timeout"]) == (
+        "http",
+        "/metrics",
+        "5s",
+        "5s",
+    )
+
+
+def test_the_timeout_never_exceeds_ten_seconds() -> None:
+    recording = made_with(monitoring={"intervalSeconds": 60})
+    (endpoint,) = objects(recording)["PodMonitoring/qwen35-server"].inputs["spec"]["endpoints"]
+    assert endpoint["timeout"] == "10s"
+
+
+def test_the_picker_is_scraped_where_there_is_one_by_the_label_that_its_chart_sets() -> None:
+    assert "PodMonitoring/qwen35-pool-epp" not in objects(made_with())
+    scrape = objects(made_with(gateway={"enabled": True}))["PodMonitoring/qwen35-pool-epp"].inputs["spec"]
+    assert scrape["selector"] == {"matchLabels": {"inferencepool": "qwen35-pool-epp"}}
+    assert scrape["endpoints"][0]["port"] == "metrics"
+
+
+def test_the_kept_series_include_all_that_the_rules_use() -> None:
+    recording = made_with()
+    (endpoint,) = objects(recording)["PodMonitoring/qwen35-server"].inputs["spec"]["endpoints"]
+    (keep,) = endpoint["metricRelabeling"]
+    assert keep["action"] == "keep"
+    assert all(re.fullmatch(keep["regex"], metric) for metric in VLLM_METRICS)
+    assert not re.fullmatch(keep["regex"], "python_gc_objects_collected_total")
+
+
+@pytest.mark.parametrize("profile", ["record", "serve-chat"])
+def test_the_rules_use_metrics_that_vllm_has(profile: str) -> None:
+    (group,) = recording_rules(make_settings(server={"replicas": 12, "profile": profile}))["groups"]
+    used = {metric for rule in group["rules"] for metric in re.findall(r"vllm:\w+", rule["expr"])}
+    assert used
+    assert used <= VLLM_METRICS
+    assert len({rule["record"] for rule in group["rules"]}) == len(group["rules"])
+    assert all('{app="qwen35-server"}' in rule["expr"] for rule in group["rules"])
+
+
+def test_the_total_is_prompt_and_output_together() -> None:
+    (group,) = recording_rules(make_settings(monitoring={"intervalSeconds": 15}))["groups"]
+    expressions = {rule["record"]: rule["expr"] for rule in group["rules"]}
+    assert (
+        expressions["fleet:output_tokens:rate"] == 'sum(rate(vllm:generation_tokens_total{app="qwen35-server"}[60s]))'
+    )
+    assert expressions["fleet:total_tokens:rate"].count("sum(rate(") == 2
+
+
+def test_the_acceptance_rate_is_recorded_only_where_the_engine_speculates() -> None:
+    def recorded_names(**engine: Any) -> set[str]:
+        server = {"replicas": 12, "engine": engine}
+        (group,) = recording_rules(make_settings(server=server))["groups"]
+        return {rule["record"] for rule in group["rules"]}
+
+    assert "fleet:draft_acceptance:ratio" in recorded_names()
+    assert "fleet:draft_acceptance:ratio" not in recorded_names(speculative=None)

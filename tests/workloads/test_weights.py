@@ -1,0 +1,319 @@
+"""The weights as a release: objects, their order, their names, and what each of them must not do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from preview.recorder import Mode, Recording
+from preview.values import Secret, paths_of_unknowns
+from settings.settings import Settings
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
+from workloads.weights import (
+    Weights,
+    WeightsArgs,
+    download_minutes,
+    model_path,
+    reader_class_fields,
+    release_names,
+    writer_class_fields,
+)
+
+HUGGINGFACE: dict[str, Any] = {"weights": {"source": "huggingface"}, "server": {"replicas": 1}}
+TOKEN = "hf_notatokenbutlongenough"
+VOLUME = "weights-qwen3-5-27b-fp8-2e1b213-100gib"
+READER = f"{VOLUME}-2400mibps-b"
+
+
+def release(mode: Mode = "known", **sections: Any) -> Recording:
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+        token = pulumi.Output.secret(TOKEN) if settings.has_hf_token else None
+        return Weights(
+            "weights",
+            WeightsArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY, hf_token=token),
+            opts,
+        )
+
+    return recorded(build, mode, **sections)
+
+
+def job_pod(recording: Recording) -> dict[str, Any]:
+    job = manifest(objects(recording)[f"Job/{VOLUME}"])
+    pod: dict[str, Any] = job["spec"]["template"]["spec"]
+    return pod
+
+
+@pytest.fixture(scope="module")
+def plain() -> Recording:
+    return release()
+
+
+def test_a_release_is_these_objects_and_no_others(plain: Recording) -> None:
+    assert sorted(objects(plain)) == [
+        "ConfigMap/weights-download",
+        f"Job/{VOLUME}",
+        f"PersistentVolumeClaim/{READER}",
+        f"PersistentVolumeClaim/{VOLUME}-writer",
+        "StorageClass/vllm-weights-2400mibps-b",
+        "StorageClass/vllm-weights-writer-400mibps",
+        f"VolumeSnapshot/{VOLUME}",
+        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+    ]
+
+
+def test_every_manifest_is_accepted_by_a_strict_api_server(plain: Recording) -> None:
+    for key, resource in objects(plain).items():
+        assert problems(manifest(resource)) == [], key
+        assert paths_of_unknowns(resource.inputs) == [], key
+        assert resource.provider, key
+
+
+def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(plain: Recording) -> None:
+    made = objects(plain)
+    assert f"PersistentVolumeClaim/{VOLUME}-writer" in needs(plain, made[f"Job/{VOLUME}"])
+    assert needs(plain, made[f"VolumeSnapshot/{VOLUME}"]) == {
+        f"Job/{VOLUME}",
+        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+    }
+    assert needs(plain, made[f"PersistentVolumeClaim/{READER}"]) == {
+        f"VolumeSnapshot/{VOLUME}",
+        "StorageClass/vllm-weights-2400mibps-b",
+    }
+
+
+def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
+    """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
+    claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
+    assert needs(plain, claim) == {"StorageClass/vllm-weights-writer-400mibps"}
+    assert claim.inputs["spec"]["storageClassName"] == "vllm-weights-writer-400mibps"
+
+
+def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
+    for name in (READER, f"{VOLUME}-writer"):
+        resource = objects(plain)[f"PersistentVolumeClaim/{name}"]
+        assert resource.property_dependencies.get("spec", ()) == ()
+
+
+def test_the_snapshot_counts_as_made_only_when_it_can_be_used(plain: Recording) -> None:
+    snapshot = objects(plain)[f"VolumeSnapshot/{VOLUME}"]
+    annotations = snapshot.inputs["metadata"]["annotations"]
+    assert annotations == {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
+    assert snapshot.custom_timeouts["create"] == "60m"
+    assert snapshot.inputs["spec"]["source"] == {"persistentVolumeClaimName": f"{VOLUME}-writer"}
+
+
+def test_the_image_outlives_the_stack_and_carries_model_and_revision(plain: Recording) -> None:
+    image_class = objects(plain)["VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213"].inputs
+    assert image_class["deletionPolicy"] == "Retain"
+    assert image_class["driver"] == "pd.csi.storage.gke.io"
+    assert image_class["parameters"] == {
+        "snapshot-type": "images",
+        "image-family": "weights-qwen3-5-27b-fp8-2e1b213",
+        "storage-locations": "europe-west4",
+    }
+
+
+def test_many_nodes_read_the_readers_claim_and_one_writes_the_writers(plain: Recording) -> None:
+    made = objects(plain)
+    assert made[f"PersistentVolumeClaim/{READER}"].inputs["spec"]["accessModes"] == ["ReadOnlyMany"]
+    assert made[f"PersistentVolumeClaim/{VOLUME}-writer"].inputs["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_the_readers_volume_is_made_in_the_stacks_zone_before_a_gpu_node_is_asked_for() -> None:
+    fields = reader_class_fields(make_settings())
+    assert fields["volume_binding_mode"] == "Immediate"
+    assert fields["allowed_topologies"] == [
+        {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
+    ]
+    assert fields["parameters"] == {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "2400Mi"}
+    assert fields["mount_options"] == ["read_ahead_kb=4096"]
+
+
+def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
+    settings = make_settings(zones=["europe-west4-b", "europe-west4-a"])
+    fields = reader_class_fields(settings)
+    assert fields["parameters"]["enable-multi-zone-provisioning"] == "true"
+    assert fields["allowed_topologies"][0]["matchLabelExpressions"][0]["values"] == ["europe-west4-a", "europe-west4-b"]
+    assert release_names(settings).reader.endswith("-a-b")
+
+
+def test_the_writers_volume_is_as_slow_and_cheap_as_there_is() -> None:
+    small = writer_class_fields(make_settings())
+    assert small["parameters"]["provisioned-throughput-on-create"] == "400Mi"
+    assert small["volume_binding_mode"] == "WaitForFirstConsumer"
+    large = writer_class_fields(make_settings(weights={"sizeGib": 10_000}))
+    assert large["parameters"]["provisioned-throughput-on-create"] == "1200Mi"
+
+
+def test_the_stacks_labels_are_on_its_disks() -> None:
+    settings = make_settings(labels={"team": "inference", "cost-centre": "7"})
+    for fields in (writer_class_fields(settings), reader_class_fields(settings)):
+        assert fields["parameters"]["labels"] == "cost-centre=7,team=inference"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": "f" * 40, "sizeGb": 29}},
+        {"weights": {"sizeGib": 120}},
+    ],
+)
+def test_what_changes_the_written_volume_gives_it_another_name(change: dict[str, Any]) -> None:
+    before, after = release_names(make_settings()), release_names(make_settings(**change))
+    assert {before.volume, before.writer, before.reader}.isdisjoint({after.volume, after.writer, after.reader})
+
+
+@pytest.mark.parametrize("change", [{"weights": {"throughputMibps": 3000}}, {"zones": ["europe-west4-a"]}])
+def test_what_changes_only_the_readers_disk_downloads_nothing_anew(change: dict[str, Any]) -> None:
+    before, after = release_names(make_settings()), release_names(make_settings(**change))
+    assert before.volume == after.volume
+    assert before.writer == after.writer
+    assert before.reader != after.reader
+    assert before.reader_class != after.reader_class
+
+
+def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
+    one, other = release_names(make_settings()), release_names(make_settings(namespace="vllm-code"))
+    shared = {one.writer_class, one.reader_class, one.image_class}
+    assert shared.isdisjoint({other.writer_class, other.reader_class, other.image_class})
+
+
+def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have() -> None:
+    model = {"id": "Some-Org/" + "Very.Long_Model-" * 6 + "NVFP4", "revision": "a" * 40, "sizeGb": 230}
+    names = release_names(make_settings(model=model, weights={"sizeGib": 10_000}))
+    assert len(names.volume) <= 63
+    assert len(names.release) <= 63
+    assert "." not in names.volume
+    assert "--" not in names.volume
+
+
+def test_the_writer_runs_where_hyperdisk_ml_attaches_without_a_gpu(plain: Recording) -> None:
+    pod = job_pod(plain)
+    assert pod["nodeSelector"] == {
+        "cloud.google.com/compute-class": "Performance",
+        "cloud.google.com/machine-family": "c4a",
+        "kubernetes.io/arch": "arm64",
+    }
+    assert pod["tolerations"] == [
+        {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
+    ]
+
+
+def test_the_writer_meets_the_restricted_pod_security_level(plain: Recording) -> None:
+    pod = job_pod(plain)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    kinds = {next(kind for kind in volume if kind != "name") for volume in pod["volumes"]}
+    assert kinds <= {"persistentVolumeClaim", "configMap", "emptyDir", "secret", "csi"}
+
+
+def test_the_writer_never_mounts_its_claim_read_only(plain: Recording) -> None:
+    """A read-only attachment turns a Hyperdisk ML volume into a read-only one, for good."""
+    pod = job_pod(plain)
+    assert {"name": "weights", "persistentVolumeClaim": {"claimName": f"{VOLUME}-writer"}} in pod["volumes"]
+    (container,) = pod["containers"]
+    assert {"name": "weights", "mountPath": "/weights"} in container["volumeMounts"]
+
+
+def test_the_writer_gets_the_pinned_revision_and_the_script_as_it_is_in_the_repository(plain: Recording) -> None:
+    (container,) = job_pod(plain)["containers"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert environment["REVISION"] == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
+    assert environment["MODEL_ID"] == "Qwen/Qwen3.5-27B-FP8"
+    assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
+    assert container["command"] == ["sh", "/scripts/weights_download.sh"]
+    script = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
+    data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
+    assert data == {"weights_download.sh": script.read_text()}
+
+
+def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:
+    job = objects(plain)[f"Job/{VOLUME}"].inputs
+    assert job["metadata"]["annotations"] == {"pulumi.com/replaceUnready": "true"}
+    assert job["spec"]["backoffLimit"] == 6
+    fail, ignore = job["spec"]["podFailurePolicy"]["rules"]
+    assert (fail["action"], fail["onExitCodes"]["values"]) == ("FailJob", [64])
+    assert ignore == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    assert "ttlSecondsAfterFinished" not in job["spec"]
+
+
+def test_pulumi_waits_as_long_as_the_job_may_take_and_longer_for_a_larger_model(plain: Recording) -> None:
+    job = objects(plain)[f"Job/{VOLUME}"]
+    minutes = download_minutes(make_settings())
+    assert job.custom_timeouts["create"] == f"{minutes}m"
+    assert job.inputs["spec"]["activeDeadlineSeconds"] == minutes * 60
+    large = {"id": "Qwen/Qwen3.5-397B", "revision": "a" * 40, "sizeGb": 230}
+    assert download_minutes(make_settings(model=large, weights={"sizeGib": 600})) > 3 * minutes
+
+
+def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
+    seen: list[Weights] = []
+
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
+        seen.append(
+            Weights("weights", WeightsArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY), opts)
+        )
+
+    recorded(build)
+    mount = seen[0].mount
+    assert mount is not None
+    assert mount.claim_name == READER
+    assert mount.model_path == model_path(make_settings()) == "/weights/Qwen/Qwen3.5-27B-FP8"
+    assert mount.volume()["persistentVolumeClaim"] == {"claimName": READER, "readOnly": True}
+    assert mount.volume_mount() == {"name": "weights", "mountPath": "/weights", "readOnly": True}
+    assert len(mount.depends_on) == 1
+
+
+def test_without_a_volume_there_is_nothing_to_make_and_nothing_to_mount() -> None:
+    recording = release(**HUGGINGFACE)
+    assert objects(recording) == {}
+
+
+def test_the_hugging_face_token_is_a_secret_and_reaches_the_pod_as_a_file_only() -> None:
+    recording = release(hfToken=TOKEN)
+    secret = objects(recording)["Secret/hf-token"]
+    assert secret.inputs["stringData"] == Secret({"token": TOKEN}) or secret.inputs["stringData"] == {
+        "token": Secret(TOKEN)
+    }
+    pod = job_pod(recording)
+    (container,) = pod["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["HF_TOKEN_PATH"] == "/var/run/secrets/hf-token/token"
+    assert TOKEN not in str([one.inputs for one in recording.resources])
+    assert {"name": "hf-token", "secret": {"secretName": "hf-token", "defaultMode": 0o444}} in pod["volumes"]
+    assert "Secret/hf-token" in needs(recording, objects(recording)[f"Job/{VOLUME}"])
+    assert problems(manifest(objects(recording)[f"Job/{VOLUME}"])) == []
+
+
+def test_a_token_in_secret_manager_is_mounted_by_gkes_own_driver() -> None:
+    recording = release(weights={"tokenSecret": "hf-read"})
+    made = objects(recording)
+    assert "Secret/hf-token" not in made
+    store = manifest(made["SecretProviderClass/hf-token"])
+    assert problems(store) == []
+    assert store["spec"]["provider"] == "gke"
+    assert "projects/fleet-tests/secrets/hf-read/versions/latest" in store["spec"]["parameters"]["secrets"]
+    volume = next(one for one in job_pod(recording)["volumes"] if one["name"] == "hf-token")
+    assert volume["csi"]["driver"] == "secrets-store-gke.csi.k8s.io"
+    assert volume["csi"]["readOnly"] is True
+    assert "SecretProviderClass/hf-token" in needs(recording, made[f"Job/{VOLUME}"])
+
+
+def test_without_a_token_nothing_mentions_one(plain: Recording) -> None:
+    assert "hf-token" not in str([one.inputs for key, one in objects(plain).items() if not key.startswith("ConfigMap")])
+
+
+def test_both_modes_register_the_same_resources() -> None:
+    assert [one.urn for one in release("preview").resources] == [one.urn for one in release("known").resources]
