@@ -23,7 +23,7 @@ config = typer.Typer(
 )
 
 
-@config.command(cls=QuickCommand)
+@config.command(cls=QuickCommand, short_help="Print the JSON Schema of stack files.")
 def schema() -> int:
     """Print the JSON Schema of stack files, for editors and other tools."""
     from settings.schema import schema_text
@@ -32,7 +32,7 @@ def schema() -> int:
     return CLEAN
 
 
-@config.command(cls=QuickCommand)
+@config.command(cls=QuickCommand, short_help="Check a stack file as `pulumi up` would.")
 def check(stack: Stack = None, root: Root = None) -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 

@@ -24,6 +24,7 @@ Stack = Annotated[
     typer.Option(
         "--stack",
         "-s",
+        metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
         autocompletion=_complete_stack,
@@ -35,6 +36,7 @@ Root = Annotated[
     Path | None,
     typer.Option(
         "--root",
+        metavar="DIR",
         file_okay=False,
         help="The project's folder. Default: the nearest one upwards with a Pulumi.yaml.",
         show_default=False,

@@ -26,7 +26,12 @@ def preview(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", file_okay=False, help="Also write every manifest to this folder.", show_default=False
+            "--out",
+            "-o",
+            metavar="DIR",
+            file_okay=False,
+            help="Also write every manifest to this folder.",
+            show_default=False,
         ),
     ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Do not ask the policy pack.")] = False,

@@ -8,12 +8,18 @@ from typing import Annotated
 
 import typer
 
+from cli.exits import CLEAN, flush
 from cli.options import Root, Stack
 
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", "-o", file_okay=False, help="Folder to write to; made if it is not there.", show_default=False
+        "--out",
+        "-o",
+        metavar="DIR",
+        file_okay=False,
+        help="Folder to write to; made if it is not there.",
+        show_default=False,
     ),
 ]
 
@@ -30,11 +36,9 @@ def render(out: Out, stack: Stack = None, root: Root = None) -> int:
     from preview import sdk_imports
 
     sdk_imports.install()
-    from preview.render import render as write_manifests
-
-    from preview.offline import open_stack, record_stack
+    from preview.offline import open_stack, record_stack, write_manifests
 
     opened = open_stack(folder, name)
     files = write_manifests(record_stack(opened, "known"), out)
     sys.stdout.write(f"{len(files)} files in {out}\n")
-    sdk_imports.exit_fast(0)
+    sdk_imports.exit_fast(flush(CLEAN))

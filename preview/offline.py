@@ -67,6 +67,16 @@ def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | 
     )
 
 
+def write_manifests(recording: Recording, out: Path) -> list[Path]:
+    """Write a known-mode recording to the folder `out`; the files, in order. Raises RenderError with the folder's name."""
+    from preview.render import RenderError, render
+
+    try:
+        return render(recording, out)
+    except OSError as error:
+        raise RenderError(f"{out} could not be written: {error.strerror or error}") from error
+
+
 def _references_of(stack: OfflineStack) -> StackReferences:
     from preview.stack_references import StackReferences
 

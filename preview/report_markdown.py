@@ -37,7 +37,7 @@ def markdown_text(report: Report) -> str:
 def _headline(report: Report) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
     size = "as many A4 nodes as others ask for" if fleet.nodes is None else plural(fleet.nodes, "A4 node")
-    gpus = "" if fleet.gpus is None else f" ({fleet.gpus} B200)"
+    gpus = "" if fleet.gpus is None else f" ({fleet.gpus:,} B200)"
     rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
     yield f"### Preview of `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""

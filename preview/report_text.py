@@ -45,7 +45,7 @@ def _headline(page: Page, report: Report) -> None:
     elif fleet.nodes == 0:
         size = "paused, 0 A4 nodes"
     else:
-        size = f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus} B200)"
+        size = f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)"
     page.prose(f"{size} on {fleet.capacity} in {', '.join(fleet.zones)}", indent=0)
     page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
     if fleet.platform is not None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preview.offline import open_stack, record_stack
+from preview.offline import open_stack, record_stack, write_manifests
 
 if TYPE_CHECKING:
     from preview.policy import PolicyRun
@@ -37,9 +37,7 @@ def preview_stack(
         whole = record_stack(opened, "known") if run is not None or out is not None else None
         shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:
-            from preview.render import render
-
-            render(whole, out)
+            write_manifests(whole, out)
         policies = _policies(ask_policies, run, whole)
     from preview.report_model import build_report
     from settings.figures import figures

@@ -204,3 +204,11 @@ def test_a_policy_pack_that_does_not_start_is_told(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "the policy pack in" in done.stderr
     assert "no rules today" in done.stderr
+
+
+def test_the_document_is_the_same_every_time() -> None:
+    runs = [
+        fleet("preview", "--stack", "gateway", "--no-policy", "--format", "json", PYTHONHASHSEED=seed).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1] != ""

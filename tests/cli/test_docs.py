@@ -1,0 +1,60 @@
+"""docs/command-line.md and docs/preview.md say what the command does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import typer.main
+
+from cli.app import app
+from tests.cli.command import ROOT, fleet
+
+GUIDE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+PREVIEW = (ROOT / "docs" / "preview.md").read_text(encoding="utf-8")
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command's words and its options."""
+    waiting = [("fleet", typer.main.get_command(app))]
+    while waiting:
+        words, command = waiting.pop()
+        children = getattr(command, "commands", {})
+        waiting += [(f"{words} {name}", child) for name, child in children.items()]
+        if not children:
+            yield words, [option for parameter in command.params for option in parameter.opts]
+
+
+@pytest.mark.parametrize(("words", "options"), sorted(commands()))
+def test_every_command_and_option_is_in_the_guide(words: str, options: list[str]) -> None:
+    assert f"`{words}" in GUIDE
+    assert [option for option in options if not re.search(rf"`[^`]*{re.escape(option)}\b", GUIDE)] == []
+
+
+def test_the_guide_names_no_option_that_does_not_exist() -> None:
+    known = {option for _, options in commands() for option in options}
+    known |= {"--help", "-h", "--version", "--install-completion", "--show-completion"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", GUIDE)) <= known
+
+
+def test_the_keys_of_the_document_are_those_described() -> None:
+    document = json.loads(fleet("preview", "--stack", "dev", "--no-policy", "--format", "json").stdout)
+    rows = PREVIEW[PREVIEW.index("| key | holds |") :].partition("\n\n")[0].splitlines()[2:]
+    described = {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert described == set(document)
+    plan = next(row for row in rows if row.startswith("| `plan`"))
+    assert set(re.findall(r"`(\w+)`", plan.split("|")[2])) == set(document["plan"])
+
+
+def test_the_example_prints_the_price() -> None:
+    command = next(line for line in PREVIEW.splitlines() if line.startswith("fleet preview") and "python3 -c" in line)
+    text = fleet("preview", "--stack", "spot", "--format", "json").stdout
+    done = subprocess.run(
+        command.partition("| ")[2], shell=True, input=text, capture_output=True, text=True, check=True
+    )
+    price, at_least = done.stdout.split()
+    assert float(price) > 391
+    assert at_least == "True"
