@@ -30,7 +30,8 @@ def test_wrong_fields_of_custom_resources_are_found_at_any_depth() -> None:
     assert "intervall" in found
     assert "'interval' is a required property" in found
     rung = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": "8"}}
-    compute_class = {"apiVersion": "cloud.google.com/v1", "kind": "ComputeClass", "spec": {"priorities": [rung]}}
+    compute_class = {"apiVersion": "cloud.google.com/v1", "kind": "ComputeClass"}
+    compute_class["spec"] = {"priorities": [rung], "whenUnsatisfiable": "DoNotScaleUp"}
     assert "'8' is not of type 'integer'" in problems(compute_class)[0]
     assert problems({"apiVersion": "cloud.google.com/v1", "kind": "ComputerClass"}) == [
         "no schema for cloud.google.com/v1 ComputerClass"
