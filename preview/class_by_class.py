@@ -18,9 +18,27 @@ _EXTENDED_ARG: Final = opcode.opmap["EXTENDED_ARG"]
 _RESUME: Final = opcode.opmap["RESUME"]
 _STORE_NAME: Final = opcode.opmap["STORE_NAME"]
 _BUILD_CLASS: Final = opcode.opmap["LOAD_BUILD_CLASS"]
-_JUMPS: Final = frozenset(opcode.hasjrel) | frozenset(opcode.hasjabs)
-_MAX_EPILOGUE_BYTES: Final = 8
-"""Load None, with a long argument, and return it: what ends every module."""
+
+
+def _opcodes(*names: str) -> frozenset[int]:
+    """Numbers of those of the instructions that this version of Python has."""
+    return frozenset(opcode.opmap[name] for name in names if name in opcode.opmap)
+
+
+_OF_A_CLASS: Final = _opcodes(
+    *(
+        "CACHE",
+        "EXTENDED_ARG",
+        "PUSH_NULL",
+        "LOAD_BUILD_CLASS",
+        "LOAD_CONST",
+        "MAKE_FUNCTION",
+        "SET_FUNCTION_ATTRIBUTE",
+    ),
+    *("LOAD_NAME", "LOAD_ATTR", "PRECALL", "CALL", "KW_NAMES", "CALL_KW", "STORE_NAME"),
+)
+"""What a class statement with bases, keywords and decorators compiles to; anything else may do something else."""
+_OF_THE_END: Final = _opcodes("EXTENDED_ARG", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +49,8 @@ class Parts:
     """Everything up to and including `__all__`."""
     pieces: Mapping[str, bytes]
     """Bytecode of each class statement, by the name it binds."""
+    lines: Mapping[str, int]
+    """Line at which each class begins."""
     code: types.CodeType
     """The whole, whose constants and names the pieces share."""
     prologue: bytes
@@ -39,7 +59,11 @@ class Parts:
     def runnable(self, name: str) -> types.CodeType:
         """A code object that makes one class and binds its name."""
         body = self.prologue + self.pieces[name] + self.epilogue
-        return self.code.replace(co_code=body, co_linetable=_no_lines(len(body) // 2))
+        return self.code.replace(
+            co_code=body,
+            co_firstlineno=self.lines.get(name, self.code.co_firstlineno),
+            co_linetable=_one_line(len(body) // 2),
+        )
 
 
 def cut(code: types.CodeType) -> Parts | None:
@@ -57,19 +81,18 @@ def cut(code: types.CodeType) -> Parts | None:
         if end <= header_end:
             continue
         piece = bytecode[start:end]
-        opcodes = piece[::2]
-        if _BUILD_CLASS not in opcodes or name in pieces or not _JUMPS.isdisjoint(opcodes):
+        operations = piece[::2]
+        if operations.count(_BUILD_CLASS) != 1 or name in pieces or not _OF_A_CLASS.issuperset(operations):
             return None
         pieces[name] = piece
         start = end
     epilogue = bytecode[start:]
-    if not pieces or len(epilogue) > _MAX_EPILOGUE_BYTES:
+    if not pieces or not _OF_THE_END.issuperset(epilogue[::2]):
         return None
     return Parts(
-        header=code.replace(
-            co_code=bytecode[:header_end] + epilogue, co_linetable=_no_lines((header_end + len(epilogue)) // 2)
-        ),
+        header=code.replace(co_code=bytecode[:header_end] + epilogue),
         pieces=pieces,
+        lines={one.co_name: one.co_firstlineno for one in code.co_consts if isinstance(one, types.CodeType)},
         code=code,
         prologue=bytecode[:2] if bytecode[0] == _RESUME else b"",
         epilogue=epilogue,
@@ -91,16 +114,17 @@ def _stores(bytecode: bytes, names: tuple[str, ...]) -> list[tuple[str, int]]:
     return found
 
 
-def _no_lines(instructions: int) -> bytes:
-    """A line table that gives no line for any of the instructions (two bytes each); the classes' bodies have their own.
+def _one_line(instructions: int) -> bytes:
+    """A line table that puts every instruction (two bytes each) on the code's first line.
 
-    Profilers and debuggers read the table, so it must cover the code. One entry covers up to eight instructions.
-    Source: CPython, Objects/locations.md, "location entries", code 15.
+    Tracebacks, profilers and debuggers read the table, so it must cover the code. An entry covers up to eight
+    instructions; code 13 has no columns, and the zero after it means "the same line".
+    Source: CPython, Objects/locations.md, "location entries".
     """
     entries = bytearray()
     while instructions > 0:
         covered = min(instructions, 8)
-        entries.append(0x80 | (15 << 3) | (covered - 1))
+        entries += bytes((0x80 | (13 << 3) | (covered - 1), 0))
         instructions -= covered
     return bytes(entries)
 

@@ -29,7 +29,7 @@ from preview.recording import (
     StackOutputs,
     urn_of,
 )
-from preview.values import UNKNOWN, Secret, merge
+from preview.values import UNKNOWN, Secret, merge, paths_of_unknowns
 from preview.wire import decode_struct, encode_struct
 
 # Only what the recorder really honours: an option whose feature is missing here makes the SDK refuse the program,
@@ -173,6 +173,10 @@ class RecordingMonitor:
             found = StackOutputs(values=None, source="no source of outputs was given")
         else:
             found = self.context.stack_outputs(name)
+        if found.values is not None and (unknown := paths_of_unknowns(dict(found.values))):
+            # The SDK would drop the unknown ones from the map, and the program would read None for them.
+            reason = f"{found.source}; nobody knows {', '.join(unknown)}, and the SDK takes outputs whole or not at all"
+            found = StackOutputs(values=None, source=reason)
         state = "unknown" if found.values is None else "taken"
         self.diagnostics.append(
             Diagnostic(severity="info", message=f"outputs of stack {name} are {state}: {found.source}", urn=urn)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import gc
+import inspect
 import runpy
 import sys
 import threading
 import traceback
+import types
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from preview.recording import (
     Diagnostic,
@@ -118,11 +122,17 @@ def _in_own_context(root: Path, run: Callable[[], _T]) -> _T:
             return run()
 
     context = contextvars.Context()
+    if _loop_is_running():
+        return _on_new_thread(lambda: context.run(inside))
+    return context.run(inside)
+
+
+def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return context.run(inside)
-    return _on_new_thread(lambda: context.run(inside))
+        return False
+    return True
 
 
 def _on_new_thread(call: Callable[[], _T]) -> _T:
@@ -199,6 +209,8 @@ def _run_program(
         try:
             loop.run_until_complete(stack.run_in_stack(body))
         except (Exception, SystemExit) as error:
+            _settle(loop)
+            _close_unawaited_outputs()
             raise _as_program_error(error, context.root) from error
     return monitor
 
@@ -221,15 +233,37 @@ def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     try:
-        yield loop
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine 'Output.", RuntimeWarning)
+            yield loop
     finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _settle(loop: asyncio.AbstractEventLoop) -> None:
+    """End what a failed program left behind; Python would complain about it on stderr otherwise."""
+    left = asyncio.all_tasks(loop)
+    if not left:
+        return
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+
+def _close_unawaited_outputs() -> None:
+    """Close the coroutines of Outputs that nobody will await any more.
+
+    The SDK awaits the parts of an Output one after the other, and forgets the rest when the first of them fails. Those
+    that the error's traceback keeps alive would be complained about long after this run.
+    """
+    for one in gc.get_objects():
+        if type(one) is types.CoroutineType and one.__qualname__.startswith("Output.") and _is_unstarted(one):
+            one.close()
+
+
+def _is_unstarted(one: types.CoroutineType[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(one) == inspect.CORO_CREATED
 
 
 def _as_program_error(error: BaseException, root: Path) -> ProgramError:

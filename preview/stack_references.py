@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from preview.recording import ProgramError, StackOutputs
-from preview.values import UNKNOWN, Secret
+from preview.values import Secret
 
 if TYPE_CHECKING:
     from preview.recording import Recording
@@ -81,4 +81,4 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise ProgramError(f"{path} is not JSON ({error}); write it with `pulumi stack output --json`") from error
     if not isinstance(outputs, dict):
         raise ProgramError(f"{path} holds no map of outputs; write it with `pulumi stack output --json`")
-    return {name: Secret(UNKNOWN) if value == _HIDDEN else value for name, value in outputs.items()}
+    return {name: Secret(_HIDDEN) if value == _HIDDEN else value for name, value in outputs.items()}

@@ -48,15 +48,15 @@ class Cloud:
         """Twelve digits, as Google's project numbers."""
         return str(100_000_000_000 + int(self.digest(self.project), 16) % 900_000_000_000)
 
-    def digest(self, *parts: str) -> str:
-        """Hexadecimal text that depends on nothing but the stack and `parts`."""
-        return hashlib.sha256("\0".join((self.seed, *parts)).encode()).hexdigest()
+    def digest(self, *parts: Value) -> str:
+        """Hexadecimal text that depends on nothing but the stack and `parts`, of which some may be unknown."""
+        return hashlib.sha256("\0".join((self.seed, *map(str, parts))).encode()).hexdigest()
 
     def uuid(self, *parts: str) -> str:
         """A repeatable UUID."""
         return str(uuid.uuid5(_UUID_SPACE, "\0".join((self.seed, *parts))))
 
-    def address(self, *parts: str) -> str:
+    def address(self, *parts: Value) -> str:
         """An address of 203.0.113.0/24, reserved for documentation (RFC 5737)."""
         return f"203.0.113.{1 + int(self.digest(*parts), 16) % 254}"
 
@@ -172,7 +172,7 @@ def _address(facts: Outputs, cloud: Cloud) -> Outputs:
 
 
 def _cluster(facts: Outputs, cloud: Cloud) -> Outputs:
-    mark = cloud.digest("cluster", str(facts["name"]))
+    mark = cloud.digest("cluster", facts["name"])
     # Readable by whoever decodes it, and refused by whoever would use it.
     certificate = base64.b64encode(f"offline preview: no certificate of {facts['name']}".encode()).decode()
     location = facts.get("location", cloud.region)
@@ -180,7 +180,7 @@ def _cluster(facts: Outputs, cloud: Cloud) -> Outputs:
         "number": cloud.project_number, "location": location,
     })  # fmt: skip
     return {
-        "endpoint": cloud.address("cluster", str(facts["name"])),
+        "endpoint": cloud.address("cluster", facts["name"]),
         "masterAuth": {"clusterCaCertificate": certificate},
         "masterVersion": facts.get("minMasterVersion", UNKNOWN),
         "controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"endpoint": dns_endpoint}},
@@ -194,7 +194,7 @@ def _account(facts: Outputs, cloud: Cloud) -> Outputs:
         "email": email,
         "member": _filled("serviceAccount:{email}", {"email": email}),
         "name": facts["id"],
-        "uniqueId": str(10**20 + int(cloud.digest("account", str(facts["id"])), 16) % 10**20),
+        "uniqueId": str(10**20 + int(cloud.digest("account", facts["id"]), 16) % 10**20),
     }
 
 

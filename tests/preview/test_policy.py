@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from preview import children
+from preview.policy import PolicyError, PolicyRun, Violation, find_pack, start
+from preview.policy_messages import seconds
+from tests.preview.programs import FIXTURES, TOKEN, fleet_like
+
+PACK = FIXTURES / "pack"
+
+
+def started(pack: Path = PACK, **options: object) -> PolicyRun:
+    return start(pack, project="vllm-fleet", stack="spot", **options)  # type: ignore[arg-type]
+
+
+def judged(**options: object) -> tuple[Violation, ...]:
+    with started(**options) as run:
+        return run.judge(fleet_like("known"))
+
+
+def by_policy(violations: tuple[Violation, ...]) -> dict[str, list[Violation]]:
+    found: dict[str, list[Violation]] = {}
+    for one in violations:
+        found.setdefault(one.policy, []).append(one)
+    return found
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, list[Violation]]:
+    return by_policy(judged())
+
+
+def alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_project_without_a_pack_has_none(tmp_path: Path) -> None:
+    assert find_pack(tmp_path) is None
+    shutil.copytree(PACK, tmp_path / "policy")
+    assert find_pack(tmp_path) == tmp_path / "policy"
+
+
+def test_rules_that_hold_say_nothing(verdicts: dict[str, list[Violation]]) -> None:
+    assert "protected-cluster" not in verdicts
+    assert "breaks" not in verdicts
+
+
+def test_a_rule_sees_the_options_of_a_resource() -> None:
+    known = fleet_like("known")
+    bare = tuple(replace(one, protect=False) for one in known.resources)
+    with started() as run:
+        (found,) = by_policy(run.judge(replace(known, resources=bare)))["protected-cluster"]
+    assert found.urn.endswith("::platform-cluster")
+    assert found.level == "mandatory"
+
+
+def test_a_rule_keeps_its_own_level_and_the_defaults_of_its_schema(verdicts: dict[str, list[Violation]]) -> None:
+    (found,) = verdicts["few-replicas"]
+    assert found.level == "advisory"
+    assert found.message == "Keep it small.\nmore than 4 replicas"
+    assert found.urn.endswith("::serving-server")
+
+
+def test_timeouts_arrive_in_seconds(verdicts: dict[str, list[Violation]]) -> None:
+    assert "create takes 5400 s" in " ".join(one.message for one in verdicts["leak"])
+
+
+def test_a_rule_that_repeats_a_secret_is_redacted(verdicts: dict[str, list[Violation]]) -> None:
+    messages = [one.message for one in verdicts["leak"]]
+    assert "Say it.\nthe token is [secret] in stack serving" in messages
+    assert TOKEN not in str(verdicts)
+
+
+def test_a_rule_about_the_stack_sees_outputs_and_names_a_resource(verdicts: dict[str, list[Violation]]) -> None:
+    (found,) = verdicts["one-cluster"]
+    assert found.message.endswith("the cluster's endpoint is known")
+    assert found.urn.endswith("::platform-cluster")
+
+
+def test_a_verdict_on_the_stack_without_a_resource_gets_the_stacks_urn() -> None:
+    known = fleet_like("known")
+    without = tuple(one for one in known.resources if not one.urn.endswith("::platform-cluster"))
+    with started() as run:
+        (found,) = by_policy(run.judge(replace(known, resources=without)))["one-cluster"]
+    assert found.message.endswith("0 clusters")
+    assert found.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-spot")
+
+
+def test_configuration_changes_levels_and_properties() -> None:
+    found = by_policy(
+        judged(
+            config={
+                "all": "advisory",
+                "leak": "disabled",
+                "few-replicas": {"most": 11, "enforcementLevel": "mandatory"},
+            }
+        )
+    )
+    assert "leak" not in found
+    assert {one.level for one in found["one-cluster"]} == {"advisory"}
+    assert [(one.level, one.message) for one in found["few-replicas"]] == [
+        ("mandatory", "Keep it small.\nmore than 11 replicas")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [
+        ({"few": "mandatory"}, "no policy is named few; there are breaks, few-replicas"),
+        ({"leak": "must"}, "leak has the level 'must'; there are advisory, mandatory, disabled, remediate"),
+        ({"few-replicas": {"most": "many"}}, "few-replicas.most is 'many'; it must be of type number"),
+        ({"few-replicas": {"most": True}}, "few-replicas.most is True; it must be of type number"),
+        ({"few-replicas": {"least": 1}}, "few-replicas has no property least"),
+    ],
+)
+def test_wrong_configuration_is_refused(config: dict[str, object], complaint: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        judged(config=config)
+    assert complaint in str(caught.value)
+
+
+def test_a_rule_that_breaks_is_a_mandatory_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACK_RULE_BREAKS", "1")
+    found = by_policy(judged())
+    (broken,) = found["a-rule-failed"]
+    assert broken.level == "mandatory"
+    assert broken.message == "a rule broke: this rule is wrong"
+    assert broken.urn.endswith("::serving-service")
+    assert "few-replicas" in found
+
+
+def test_a_pack_that_does_not_start_is_named_with_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACK_DIES_AT_START", "1")
+    with pytest.raises(PolicyError, match=r"cannot be asked: it ended before[\s\S]*the pack has a bad day"):
+        judged()
+
+
+def test_a_pack_that_dies_while_asked_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACK_DIES_LATER", "1")
+    with pytest.raises(PolicyError, match=r"the policy pack in .*pack cannot be asked"):
+        judged()
+
+
+def test_the_pack_is_stopped_when_it_is_not_asked() -> None:
+    with started() as run:
+        process = run._process
+    assert process.poll() is not None
+
+
+def test_the_pack_is_stopped_when_asking_fails() -> None:
+    run = started(config={"few": "mandatory"})
+    with pytest.raises(PolicyError):
+        run.judge(fleet_like("known"))
+    assert run._process.poll() is not None
+
+
+LEAVER = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from preview import children
+child = children.spawn([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
+                       cwd=Path("."), env=os.environ)
+child.stdout.readline()
+print(child.pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "pass",
+        "raise SystemExit(3)",
+        "from preview.sdk_imports import exit_fast; exit_fast(0)",
+        pytest.param(
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a child to its parent"),
+        ),
+    ],
+)
+def test_no_child_outlives_us_however_we_end(end: str) -> None:
+    root = Path(children.__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", LEAVER + end], cwd=root, capture_output=True, text=True, check=False)
+    process_id = int(done.stdout)
+    deadline = time.monotonic() + 5
+    while alive(process_id) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(process_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("60m", 3600), ("1h30m", 5400), ("90s", 90), ("1.5m", 90), ("500ms", 0.5)]
+)
+def test_durations_are_read(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "60", "60 minutes", "m", "1d"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration; write it like 90s"):
+        seconds(text)

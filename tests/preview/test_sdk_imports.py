@@ -1,0 +1,192 @@
+"""The levers are pulled for a whole process, so each of these tests has one of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+RECORD = """
+import json, sys
+from pathlib import Path
+if sys.argv[1] == "lazy":
+    from preview import sdk_imports
+    sdk_imports.install()
+from preview.recorder import record
+from preview.redact import Redactor
+from preview.values import reveal
+recording = record(
+    Path("tests/preview/fixtures/fleet_like"), project="vllm-fleet", stack="spot", mode=sys.argv[2],
+    config={"gcp:project": "p", "gcp:region": "europe-west4", "vllm-fleet:token": "hush"},
+    secret_keys=["vllm-fleet:token"],
+)
+for one in recording.resources:
+    print(one)
+    print(json.dumps(Redactor().value(reveal(dict(one.inputs))), sort_keys=True))
+print(dict(recording.outputs), recording.diagnostics)
+print("modules", len([name for name in sys.modules if name.startswith(("pulumi_gcp", "pulumi_kubernetes"))]),
+      file=sys.stderr)
+"""
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def recorded(levers: str, mode: str) -> tuple[str, int]:
+    done = python(RECORD, levers, mode)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, int(done.stderr.rpartition("modules ")[2])
+
+
+@pytest.mark.slow
+def test_the_recorded_graph_is_the_same_with_and_without_the_levers() -> None:
+    plain, all_modules = recorded("plain", "known")
+    lazy, few_modules = recorded("lazy", "known")
+    assert lazy == plain
+    assert lazy.count("RecordedResource(") > 60
+    assert few_modules < all_modules / 2
+
+
+COMPARE = """
+import importlib, json, sys, typing
+if sys.argv[1] == "lazy":
+    from preview import sdk_imports
+    sdk_imports.install()
+import pulumi
+
+def told(thing):
+    hints = {}
+    for key in vars(thing) if isinstance(thing, type) else ():
+        member = vars(thing)[key]
+        if isinstance(member, property):
+            names = vars(sys.modules[thing.__module__])
+            hints[key] = str(typing.get_type_hints(member.fget, names, {"Output": pulumi.Output}))
+    bases = [base.__qualname__ for base in getattr(thing, "__mro__", ())]
+    return [type(thing).__name__, getattr(thing, "__module__", None), bases, hints, getattr(thing, "__doc__", None)]
+
+result = {}
+for name in sys.argv[2].split(","):
+    module = importlib.import_module(name)
+    names = json.loads(sys.argv[3])[name]
+    for key in names:
+        result[f"{name}.{key}"] = told(getattr(module, key))
+print(json.dumps(result, sort_keys=True))
+"""
+
+NAMES = """
+import importlib, json, sys
+print(json.dumps({name: [key for key in vars(importlib.import_module(name)) if key[0].isupper() or "get_" in key]
+                  for name in sys.argv[1].split(",")}))
+"""
+
+
+@pytest.mark.slow
+def test_every_name_of_a_package_is_there_and_means_the_same() -> None:
+    """Each class, nested type and function of three packages: bases, documentation, resolved types of properties."""
+    packages = "pulumi_gcp.storage,pulumi_gcp.storage.outputs,pulumi_kubernetes.policy.v1,pulumi_kubernetes.batch.v1"
+    names = python(NAMES, packages).stdout
+    assert sum(len(found) for found in json.loads(names).values()) > 300
+    plain = python(COMPARE, "plain", packages, names)
+    lazy = python(COMPARE, "lazy", packages, names)
+    assert plain.returncode == 0, plain.stderr
+    assert lazy.returncode == 0, lazy.stderr
+    assert json.loads(lazy.stdout) == json.loads(plain.stdout)
+
+
+LAZY = "from preview import sdk_imports\nsdk_imports.install()\nimport sys\n"
+
+
+def said(code: str) -> str:
+    done = python(LAZY + code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_class_loads_its_own_module_and_no_other() -> None:
+    code = """
+from pulumi_gcp import compute
+compute.Network
+print("pulumi_gcp.compute.network" in sys.modules, "pulumi_gcp.compute.disk" in sys.modules)
+"""
+    assert said(code) == "True False"
+
+
+def test_a_class_hides_the_module_of_its_name_in_whatever_order_they_load() -> None:
+    code = """
+import pulumi_kubernetes as k8s
+first = k8s.core.v1.SecretInitArgs
+import pulumi_kubernetes.core.v1.ConfigMap
+print(k8s.core.v1.Secret.__name__, type(k8s.core.v1.Secret).__name__, k8s.core.v1.ConfigMap.__mro__[1].__name__)
+"""
+    assert said(code) == "Secret type CustomResource"
+
+
+def test_nested_argument_classes_come_from_the_package() -> None:
+    code = """
+from pulumi_gcp import container
+args = container.ClusterReleaseChannelArgs(channel="RAPID")
+print(args.channel, container.ClusterReleaseChannelArgs is container._inputs.ClusterReleaseChannelArgs)
+from pulumi_gcp.container import ClusterReleaseChannelArgs, get_cluster_output
+print(ClusterReleaseChannelArgs is container.ClusterReleaseChannelArgs, get_cluster_output.__name__)
+"""
+    assert said(code) == "RAPID True\nTrue get_cluster_output"
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    code = """
+from pulumi_gcp import serviceaccount
+try:
+    serviceaccount.Acount
+except AttributeError as error:
+    print(error)
+try:
+    serviceaccount.outputs.Nothing
+except AttributeError as error:
+    print(error)
+print(hasattr(serviceaccount, "__wrapped__"))
+"""
+    assert said(code) == (
+        "module 'pulumi_gcp.serviceaccount' has no attribute 'Acount'\n"
+        "module 'pulumi_gcp.serviceaccount.outputs' has no attribute 'Nothing'\nFalse"
+    )
+
+
+def test_parts_of_the_core_sdk_wait_until_they_are_used() -> None:
+    code = """
+import pulumi
+print("pulumi.automation._workspace" in sys.modules, callable(pulumi.automation.create_stack))
+from pulumi.dynamic import ResourceProvider
+print(ResourceProvider.__name__, "pulumi.automation._workspace" in sys.modules)
+"""
+    assert said(code) == "False True\nResourceProvider True"
+
+
+def test_installing_twice_is_installing_once() -> None:
+    assert said("before = len(sys.meta_path)\nsdk_imports.install()\nprint(len(sys.meta_path) - before)") == "0"
+
+
+def test_the_program_itself_never_pulls_the_levers() -> None:
+    for folder in ("infra", "workloads", "settings", "planner"):
+        for file in (ROOT / folder).rglob("*.py"):
+            assert "sdk_imports" not in file.read_text(), file
+    assert "sdk_imports" not in (ROOT / "__main__.py").read_text()
+
+
+def test_exit_fast_flushes_and_keeps_the_code() -> None:
+    done = python(LAZY + "print('last words', end='')\nsdk_imports.exit_fast(3)")
+    assert (done.returncode, done.stdout) == (3, "last words")
+
+
+def test_exit_fast_fails_when_nobody_can_read_the_output() -> None:
+    code = LAZY + "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nprint('lost')\nsdk_imports.exit_fast(0)"
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    assert python(code).returncode == 1
