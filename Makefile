@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test lint types benchmark schema inventories vllm-check clean
+.PHONY: help setup preview render doctor test lint types benchmark schema picture inventories vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ benchmark: setup ## How fast a preview is, against a bare import of the SDK it n
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+
+picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
+	@$(BIN)/python scripts/readme_picture.py
 
 inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory

@@ -25,7 +25,7 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         current = PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == drawn
         if not current:
-            sys.stderr.write(f"{PICTURE.relative_to(ROOT)} is not current; run: python scripts/readme_picture.py\n")
+            sys.stderr.write(f"{PICTURE.relative_to(ROOT)} is not current; run: make picture\n")
         return 0 if current else 1
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     PICTURE.write_text(drawn, encoding="utf-8")

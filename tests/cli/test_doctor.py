@@ -35,7 +35,8 @@ def tools(folder: Path, **replaced: str | None) -> str:
 
 def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **environment: str) -> dict[str, Any]:
     path = environment.pop("path", None) or tools(tmp_path / "bin")
-    done = fleet("doctor", "--format", "json", *arguments, path=path, HOME=str(home or tmp_path), **environment)
+    environment["HOME"] = str(home or tmp_path)
+    done = fleet("doctor", "--format", "json", *arguments, cwd=ROOT, path=path, **environment)
     document: dict[str, Any] = json.loads(done.stdout)
     document["exit"] = done.returncode
     document["by_name"] = {check["name"]: check for check in document["checks"]}

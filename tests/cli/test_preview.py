@@ -7,18 +7,26 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import ROOT, SMALL_STACK, fleet, project
 
+
+@cache
+def preview(stack: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A preview that writes nothing; each is run once."""
+    return fleet("preview", "--stack", stack, "--no-policy", *options)
+
+
 STACKS = ("dev", "spot", "cud", "gateway", "guest")
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_stack_previews_without_a_cloud(stack: str) -> None:
-    done = fleet("preview", "--stack", stack)
+    done = preview(stack)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.startswith(f"vllm-fleet / {stack}")
@@ -27,7 +35,7 @@ def test_every_stack_previews_without_a_cloud(stack: str) -> None:
 
 
 def test_the_record_run_shows_its_figure_and_its_price() -> None:
-    text = fleet("preview", "--stack", "spot", "--no-policy").stdout
+    text = preview("spot").stdout
     assert "1,103,941 tok/s total · 367,980 tok/s output" in text
     assert "12 nodes × $32.61  $391.32" in text
     assert "Deployment qwen35-server" in text
@@ -35,7 +43,7 @@ def test_the_record_run_shows_its_figure_and_its_price() -> None:
 
 
 def test_json_has_the_whole_stack_and_no_secret_value() -> None:
-    done = fleet("preview", "--stack", "spot", "--no-policy", "--format", "json")
+    done = preview("spot", "--format", "json")
     document = json.loads(done.stdout)
     assert document["stack"] == "spot"
     types = [one["type"] for one in document["resources"]]
@@ -45,7 +53,7 @@ def test_json_has_the_whole_stack_and_no_secret_value() -> None:
 
 
 def test_markdown_begins_with_the_verdict() -> None:
-    done = fleet("preview", "--stack", "cud", "--no-policy", "--format", "markdown")
+    done = preview("cud", "--format", "markdown")
     assert done.stdout.startswith("### Preview of `cud`: ")
     assert "no published figure for this shape" in done.stdout
 
@@ -62,14 +70,14 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
 
 def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
     def about(*arguments: str) -> str:
-        text = fleet("preview", "--stack", "gateway", "--no-policy", *arguments).stdout
+        text = preview("gateway", *arguments).stdout
         return text[: text.index("Ids and addresses")]
 
     assert about() == about("--out", str(tmp_path / "out"))
 
 
 def test_json_leaves_unknown_what_only_the_cloud_knows_even_when_manifests_are_written(tmp_path: Path) -> None:
-    plain = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json")
+    plain = preview("dev", "--format", "json")
     written = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json", "--out", str(tmp_path / "out"))
     assert json.loads(plain.stdout) == json.loads(written.stdout)
     assert "[unknown]" in plain.stdout
@@ -94,7 +102,7 @@ def test_render_writes_every_manifest_and_counts_them(tmp_path: Path) -> None:
 
 def test_colour_is_for_terminals_that_want_it() -> None:
     coloured = re.compile(r"\x1b\[(?:\d+;)*3\d")
-    assert "\x1b" not in fleet("preview", "--stack", "dev", "--no-policy").stdout
+    assert "\x1b" not in preview("dev").stdout
     assert coloured.search(fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1").stdout)
     wants_none = fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1", NO_COLOR="1").stdout
     assert not coloured.search(wants_none)
