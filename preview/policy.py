@@ -182,11 +182,11 @@ class PolicyRun:
 
     def _wait_for_port(self) -> int:
         line = self._port.wait(_START_SECONDS)
-        if re.fullmatch(r"\d+\s*", line):
-            return int(line)
-        if self._process.poll() is None and not line:
+        if line is None:
             raise PolicyError(self._complaint(f"it did not say its port within {_START_SECONDS:.0f} s"))
-        raise PolicyError(self._complaint("it ended before it could be asked" if not line else f"it said {line!r}"))
+        if not re.fullmatch(r"\d+\s*", line):
+            raise PolicyError(self._complaint(f"it said {line!r}" if line else "it ended before it could be asked"))
+        return int(line)
 
     def _complaint(self, reason: str) -> str:
         self.close()
@@ -212,9 +212,9 @@ class _FirstLine:
                     pass
         self._arrived.set()
 
-    def wait(self, seconds: float) -> str:
-        self._arrived.wait(seconds)
-        return self._line
+    def wait(self, seconds: float) -> str | None:
+        """The line, empty if the stream ended without one; None if nothing came in time."""
+        return self._line if self._arrived.wait(seconds) else None
 
 
 class _Tail:

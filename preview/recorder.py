@@ -190,9 +190,9 @@ def _run_program(
     from pulumi.runtime import settings, stack
 
     from preview.monitor import RecordingEngine, RecordingMonitor
-    from preview.sdk_imports import skip_source_lines
+    from preview.sdk_imports import adapt_core
 
-    skip_source_lines()
+    adapt_core()
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(

@@ -17,6 +17,7 @@ Whatever does not look like the generated code these levers were made for is loa
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import importlib
 import importlib.machinery
@@ -46,14 +47,18 @@ def install() -> None:
         sys.meta_path.insert(0, _LazyFinder())
 
 
-def skip_source_lines() -> None:
+def adapt_core() -> None:
+    """Teach the core SDK about the levers. Call after `pulumi` has been imported; does nothing unless they are pulled."""
+    if any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
+        _skip_source_lines()
+        _resolve_inherited_annotations()
+
+
+def _skip_source_lines() -> None:
     """Let the SDK look up files and line numbers of a resource's maker, but not the text of every line on the stack.
 
-    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB. Does nothing
-    unless the levers are pulled. Call after `pulumi` has been imported.
+    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB.
     """
-    if not any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
-        return
     from pulumi.runtime import resource
 
     def extract_stack() -> traceback.StackSummary:
@@ -65,6 +70,29 @@ def skip_source_lines() -> None:
     lineless = types.ModuleType("traceback")
     lineless.__dict__.update(traceback.__dict__, extract_stack=extract_stack)
     resource.traceback = lineless  # type: ignore[attr-defined]
+
+
+def _resolve_inherited_annotations() -> None:
+    """Resolve the annotations of a class that a program derives from an SDK's.
+
+    The SDK resolves them in the names of all modules on the way to `object`, of which the program's own comes last and
+    brings ordinary builtins.
+    """
+    from pulumi import _types
+
+    original = _types._globals_for_cls
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def globals_for_cls(cls: type) -> dict[str, Any] | None:
+        names: dict[str, Any] | None = original(cls)
+        modules = (sys.modules.get(base.__module__) for base in cls.__mro__)
+        views = (module.__dict__.get("__builtins__") for module in modules if module)
+        nearest = next((view for view in views if isinstance(view, _Builtins)), None)
+        return names | {"__builtins__": nearest} if names and nearest is not None else names
+
+    _types._globals_for_cls = globals_for_cls
 
 
 def exit_fast(code: int) -> NoReturn:

@@ -56,21 +56,25 @@ def test_the_recorded_graph_is_the_same_with_and_without_the_levers() -> None:
 
 
 COMPARE = """
-import importlib, json, sys, typing
+import importlib, json, sys
 if sys.argv[1] == "lazy":
     from preview import sdk_imports
     sdk_imports.install()
 import pulumi
+from pulumi import _types
 
 def told(thing):
+    # Kind, home, bases, documentation; of a generated class also every type that the SDK resolves.
     hints = {}
-    for key in vars(thing) if isinstance(thing, type) else ():
-        member = vars(thing)[key]
-        if isinstance(member, property):
-            names = vars(sys.modules[thing.__module__])
-            hints[key] = str(typing.get_type_hints(member.fget, names, {"Output": pulumi.Output}))
+    if isinstance(thing, type) and thing.__module__.startswith(("pulumi_gcp", "pulumi_kubernetes")):
+        if issubclass(thing, pulumi.Resource):
+            hints = _types.resource_types(thing)
+        elif _types.is_input_type(thing):
+            hints = _types.input_type_types(thing)
+        elif _types.is_output_type(thing):
+            hints = _types.output_type_types(thing)
     bases = [base.__qualname__ for base in getattr(thing, "__mro__", ())]
-    return [type(thing).__name__, getattr(thing, "__module__", None), bases, hints, getattr(thing, "__doc__", None)]
+    return [type(thing).__name__, getattr(thing, "__module__", None), bases, str(hints), getattr(thing, "__doc__", None)]
 
 result = {}
 for name in sys.argv[2].split(","):
@@ -167,6 +171,23 @@ from pulumi.dynamic import ResourceProvider
 print(ResourceProvider.__name__, "pulumi.automation._workspace" in sys.modules)
 """
     assert said(code) == "False True\nResourceProvider True"
+
+
+def test_a_class_that_a_program_derives_from_an_sdks_is_recorded() -> None:
+    code = """
+from pathlib import Path
+from preview.recorder import record
+
+def program():
+    import pulumi
+    from pulumi_gcp import storage
+    class Mine(storage.Bucket):
+        pass
+    Mine("mine", name="b", location="eu", versioning=storage.BucketVersioningArgs(enabled=True))
+
+print(record(Path("tests"), project="p", stack="s", config={}, mode="known", program=program).resources[1].inputs)
+"""
+    assert said(code) == "{'location': 'eu', 'name': 'b', 'versioning': {'enabled': True}}"
 
 
 def test_installing_twice_is_installing_once() -> None:
