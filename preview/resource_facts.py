@@ -51,7 +51,19 @@ def at(value: Any, path: str) -> Any:
             value = value[int(part)] if int(part) < len(value) else None
         else:
             return None
+    return _known(value)
+
+
+def _known(value: Any) -> Any:
     return None if value is UNKNOWN or isinstance(value, Secret) else value
+
+
+def _map(value: Any, path: str) -> Mapping[str, Any]:
+    """The map at a path, without what is unknown or secret in it."""
+    found = at(value, path)
+    if not isinstance(found, Mapping):
+        return {}
+    return {key: item for key, item in found.items() if _known(item) is not None}
 
 
 def _items(value: Any, path: str) -> Sequence[Any]:
@@ -69,15 +81,14 @@ def _ports(ports: Sequence[Any], key: str = "port") -> str:
 
 def _pod(spec: Any) -> Facts:
     """What one pod asks for."""
-    requests: Any = at(spec, "containers.0.resources.requests") or {}
+    requests = _map(spec, "containers.0.resources.requests")
     if gpus := requests.get("nvidia.com/gpu"):
         yield f"{gpus} GPUs"
     if requests.get("cpu"):
         yield f"{requests['cpu']} CPU"
     if requests.get("memory"):
         yield str(requests["memory"])
-    selector = at(spec, "nodeSelector") or {}
-    for key, value in selector.items():
+    for key, value in _map(spec, "nodeSelector").items():
         name = key.rpartition("/")[2]
         if name in ("gke-accelerator", "machine-family", "reservation-name"):
             yield str(value)
@@ -89,7 +100,10 @@ def _pod(spec: Any) -> Facts:
 
 def _deployment(inputs: Any) -> Facts:
     replicas = at(inputs, "spec.replicas")
-    yield "replicas left to others" if replicas is None else _plural(replicas, "replica")
+    if replicas is not None:
+        yield _plural(replicas, "replica")
+    elif "replicas" not in (at(inputs, "spec") or {}):
+        yield "replicas left to others"
     yield from _pod(at(inputs, "spec.template.spec"))
     grace = at(inputs, "spec.template.spec.terminationGracePeriodSeconds")
     if grace is not None:
@@ -112,18 +126,17 @@ def _claim(inputs: Any) -> Facts:
     for path in ("spec.resources.requests.storage", "spec.storageClassName"):
         if (found := at(inputs, path)) is not None:
             yield str(found)
-    yield from _items(inputs, "spec.accessModes")
+    yield from map(str, _items(inputs, "spec.accessModes"))
 
 
 def _volume(inputs: Any) -> Facts:
     if (size := at(inputs, "spec.capacity.storage")) is not None:
         yield str(size)
-    yield from _items(inputs, "spec.accessModes")
+    yield from map(str, _items(inputs, "spec.accessModes"))
 
 
 def _storage_class(inputs: Any) -> Facts:
-    parameters = at(inputs, "parameters") or {}
-    for key, value in parameters.items():
+    for key, value in _map(inputs, "parameters").items():
         if key == "type":
             yield str(value)
         elif "throughput" in key:
@@ -132,8 +145,7 @@ def _storage_class(inputs: Any) -> Facts:
 
 
 def _snapshot_class(inputs: Any) -> Facts:
-    parameters = at(inputs, "parameters") or {}
-    if (kind := parameters.get("snapshot-type")) is not None:
+    if (kind := at(inputs, "parameters.snapshot-type")) is not None:
         yield str(kind)
     if (policy := at(inputs, "deletionPolicy")) is not None:
         yield f"{str(policy).lower()} with its object" if policy == "Delete" else "outlives its object"
@@ -145,7 +157,7 @@ def _rules(inputs: Any) -> Facts:
 
 
 def _quota(inputs: Any) -> Facts:
-    for name, amount in (at(inputs, "spec.hard") or {}).items():
+    for name, amount in _map(inputs, "spec.hard").items():
         yield f"{name.removeprefix('requests.').removeprefix('limits.')} {amount}"
 
 
@@ -167,9 +179,7 @@ def _disruption_budget(inputs: Any) -> Facts:
 
 
 def _namespace(inputs: Any) -> Facts:
-    labels = at(inputs, "metadata.labels") or {}
-    level = labels.get("pod-security.kubernetes.io/enforce")
-    if level:
+    if level := _map(inputs, "metadata.labels").get("pod-security.kubernetes.io/enforce"):
         yield f"pod security: {level}"
 
 

@@ -1,0 +1,92 @@
+"""The facts beside a resource: right for what our program makes, silent where nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from preview.offline import open_stack, record_stack
+from preview.recording import Recording
+from preview.resource_facts import _FACTS, cloud_name, facts_of, kind_of
+from preview.values import UNKNOWN, Secret, transform
+from tests.cli.command import ROOT
+from tests.preview.sample_report import resource
+
+
+@cache
+def recorded(stack: str) -> Recording:
+    return record_stack(open_stack(ROOT, stack), "preview")
+
+
+def facts(stack: str, kind: str) -> list[tuple[str, ...]]:
+    return [facts_of(one) for one in recorded(stack).resources if kind_of(one.type) == kind]
+
+
+def test_a_server_shows_size_place_and_grace() -> None:
+    (shown,) = facts("spot", "Deployment")
+    assert shown[:2] == ("12 replicas", "8 GPUs")
+    assert {"nvidia-b200", "spot", "15 s grace"} <= set(shown)
+
+
+def test_the_network_shows_its_ranges() -> None:
+    assert ("10.0.0.0/20", "pods 10.64.0.0/14", "services 10.32.0.0/20") in facts("gateway", "compute.Subnetwork")
+    assert ("10.8.0.0/23", "proxies only") in facts("gateway", "compute.Subnetwork")
+
+
+def test_volumes_show_size_and_throughput() -> None:
+    assert any("4800 MiB/s" in shown for shown in facts("spot", "StorageClass"))
+    assert any("ReadOnlyMany" in shown for shown in facts("spot", "PersistentVolumeClaim"))
+
+
+def test_the_spending_guard_shows_its_gpus() -> None:
+    assert facts("spot", "ResourceQuota") == [("nvidia.com/gpu 96",)]
+
+
+def test_a_deny_all_policy_says_so() -> None:
+    policy = resource(
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+        "default-deny",
+        inputs={"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}},
+    )
+    assert facts_of(policy) == ("denies all ingress and egress",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"spec": {"replicas": 1}}, "1 replica"),
+        ({"spec": {"replicas": 0}}, "0 replicas"),
+        ({"spec": {}}, "replicas left to others"),
+    ],
+)
+def test_replicas_are_counted_or_left_to_others(inputs: dict[str, Any], expected: str) -> None:
+    assert facts_of(resource("kubernetes:apps/v1:Deployment", "server", inputs=inputs)) == (expected,)
+
+
+def test_an_unknown_number_of_replicas_is_not_said_to_be_left_to_others() -> None:
+    unknown = resource("kubernetes:apps/v1:Deployment", "server", inputs={"spec": {"replicas": UNKNOWN}})
+    assert facts_of(unknown) == ()
+
+
+@pytest.mark.parametrize("stack", ["spot", "gateway"])
+@pytest.mark.parametrize("leaf", [UNKNOWN, Secret("never shown"), None, "x", 1])
+def test_whatever_a_property_holds_no_kind_fails_and_no_secret_shows(stack: str, leaf: Any) -> None:
+    for one in recorded(stack).resources:
+        changed = replace(one, inputs=transform(dict(one.inputs), lambda _: leaf))
+        assert "never shown" not in " ".join((cloud_name(changed), *facts_of(changed)))
+
+
+@pytest.mark.parametrize("kind", sorted(_FACTS))
+@pytest.mark.parametrize("inputs", [{}, {"spec": UNKNOWN, "metadata": UNKNOWN}, {"spec": "x"}, {"spec": []}])
+def test_no_kind_needs_a_property(kind: str, inputs: dict[str, Any]) -> None:
+    module, _, name = kind.rpartition(".")
+    token = f"gcp:{module}/x:{name}" if module else f"kubernetes:x/v1:{name}"
+    assert all(isinstance(fact, str) for fact in facts_of(resource(token, "thing", inputs=inputs)))
+
+
+def test_a_resource_is_named_as_in_the_cloud() -> None:
+    names = {cloud_name(one) for one in recorded("spot").resources}
+    assert {"qwen35-server", "vllm-inference-cluster", "vllm"} <= names
