@@ -89,8 +89,9 @@ def cut(code: types.CodeType) -> Parts | None:
     epilogue = bytecode[start:]
     if not pieces or not _OF_THE_END.issuperset(epilogue[::2]):
         return None
+    header = bytecode[:header_end] + epilogue
     return Parts(
-        header=code.replace(co_code=bytecode[:header_end] + epilogue),
+        header=code.replace(co_code=header, co_linetable=_one_line(len(header) // 2)),
         pieces=pieces,
         lines={one.co_name: one.co_firstlineno for one in code.co_consts if isinstance(one, types.CodeType)},
         code=code,
@@ -117,8 +118,8 @@ def _stores(bytecode: bytes, names: tuple[str, ...]) -> list[tuple[str, int]]:
 def _one_line(instructions: int) -> bytes:
     """A line table that puts every instruction (two bytes each) on the code's first line.
 
-    Tracebacks, profilers and debuggers read the table, so it must cover the code. An entry covers up to eight
-    instructions; code 13 has no columns, and the zero after it means "the same line".
+    It must cover the code exactly: profilers and debuggers make Python copy the table into an array of the code's size,
+    unchecked. An entry covers up to eight instructions; code 13 has no columns, the zero after it is "the same line".
     Source: CPython, Objects/locations.md, "location entries".
     """
     entries = bytearray()

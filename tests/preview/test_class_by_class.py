@@ -126,6 +126,14 @@ def test_large_modules_with_long_arguments_are_cut_right() -> None:
         assert issubclass(made.get(f"Class{index}"), dict)
 
 
+def test_line_tables_cover_the_code_exactly() -> None:
+    """Python does not check: a table too long overwrites memory as soon as somebody profiles or debugs."""
+    parts = cut(compile(GENERATED, "example.py", "exec"))
+    assert parts is not None
+    for code in (parts.header, *(parts.runnable(name) for name in parts.pieces)):
+        assert [end for _, end, _ in code.co_lines()][-1] == len(code.co_code)
+
+
 def test_pieces_bear_being_traced() -> None:
     made = definitions(GENERATED, decorate=lambda cls: cls)
     assert made is not None

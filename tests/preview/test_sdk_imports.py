@@ -190,6 +190,27 @@ print(record(Path("tests"), project="p", stack="s", config={}, mode="known", pro
     assert said(code) == "{'location': 'eu', 'name': 'b', 'versioning': {'enabled': True}}"
 
 
+def test_the_levers_bear_a_profiler_and_a_debugger() -> None:
+    code = """
+import cProfile
+profiler = cProfile.Profile()
+profiler.enable()
+from pulumi_gcp import storage
+storage.BucketVersioningArgs(enabled=True), storage.outputs.BucketVersioning
+profiler.disable()
+lines = []
+def trace(frame, event, argument):
+    lines.append(frame.f_lineno)
+    return trace
+sys.settrace(trace)
+from pulumi_gcp import serviceaccount
+serviceaccount.Account, serviceaccount.AccountArgs
+sys.settrace(None)
+print(len(lines) > 100)
+"""
+    assert said(code) == "True"
+
+
 def test_installing_twice_is_installing_once() -> None:
     assert said("before = len(sys.meta_path)\nsdk_imports.install()\nprint(len(sys.meta_path) - before)") == "0"
 
