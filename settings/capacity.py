@@ -30,7 +30,8 @@ FLEX_START_MAX_SECONDS = 604_800
 """Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""
 
 LADDER_CLASS = "b200-ladder"
-"""Name of the ComputeClass that the ladder mode writes; must not begin with `gke` or `autopilot`."""
+"""First part of the name of the ladder's ComputeClass, the namespace being the second: classes belong to the whole cluster.
+Names must not begin with `gke` or `autopilot`."""
 
 _GKE = "cloud.google.com"
 GPU_TOLERATION: Mapping[str, str] = {
@@ -147,7 +148,7 @@ class Placement:
     grace_seconds: int
     """terminationGracePeriodSeconds of a server pod."""
     pre_stop_seconds: int
-    """Sleep before the stop signal, so that endpoints are gone before the streams end."""
+    """Least sleep before the stop signal, so that endpoints are gone before streams end; the server may sleep longer."""
     interruptible: bool
     """True where Google may take a node back at any moment: a disruption budget does not protect there."""
     price_key: PriceKey
@@ -156,8 +157,8 @@ class Placement:
     """Name of the custom ComputeClass that places the pods, if any."""
 
 
-def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder) -> Placement:
-    """The one place where a capacity mode becomes selectors, tolerations, grace and price."""
+def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder, namespace: str) -> Placement:
+    """The one place where a capacity mode becomes selectors, tolerations, grace and price, for pods of `namespace`."""
     selector: dict[str, str] = {f"{_GKE}/gke-accelerator": ACCELERATOR}
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
     grace, interruptible, compute_class = STEADY_GRACE_SECONDS, False, None
@@ -185,8 +186,8 @@ def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder) -> P
             key = "cud-1y" if capacity.commitment == "cud-1y" else "reservation"
         case Ladder():
             # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
-            selector = {f"{_GKE}/compute-class": LADDER_CLASS}
-            compute_class, key = LADDER_CLASS, "ladder"
+            compute_class, key = f"{LADDER_CLASS}-{namespace}", "ladder"
+            selector = {f"{_GKE}/compute-class": compute_class}
             if capacity.spot:
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(

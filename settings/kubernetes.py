@@ -43,8 +43,8 @@ class Weights(Section):
     source: Literal["hyperdisk", "huggingface"] = "hyperdisk"
     """`hyperdisk`: one download, one image, a read-only volume that every replica mounts.
     `huggingface`: each replica downloads for itself, as the article's single replica does; for one replica only."""
-    size_gib: Annotated[int, Field(ge=4, le=65_536)] = 100
-    """Size of the volume in GiB; a Git LFS clone needs 2.1 times the model while it is written."""
+    size_gib: Annotated[int, Field(ge=4, le=65_536)] = 64
+    """Size of the volume in GiB; the model and a tenth more."""
     throughput_mibps: Annotated[int, Field(ge=400, le=2_097_152)] = 2_400
     """Provisioned read throughput of the volume in MiB/s, shared by all replicas of a zone."""
     token_secret: SecretName | None = None

@@ -93,7 +93,7 @@ class Settings(Section):
     @cached_property
     def placement(self) -> Placement:
         """What the capacity mode means for the pods."""
-        return placement(self.capacity)
+        return placement(self.capacity, self.namespace)
 
     @cached_property
     def serving(self) -> Serving:

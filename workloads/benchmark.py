@@ -14,6 +14,7 @@ import pulumi_kubernetes as k8s
 from planner import ledger
 from settings.settings import Settings
 from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
+from workloads.manifest import Manifest
 from workloads.server import image_of
 from workloads.server_pod import PROVISIONING_MINUTES, USER_ID, engine, served_model_name
 
@@ -139,7 +140,7 @@ def deadline_seconds(settings: Settings) -> int:
     return (PROVISIONING_MINUTES + settings.server.startup_minutes + RUN_MINUTES) * 60
 
 
-def job_spec(args: BenchmarkArgs, scripts: str) -> dict[str, Any]:
+def job_spec(args: BenchmarkArgs, scripts: str) -> Manifest:
     """Spec of the Job. No second attempt: a run that lost a client measured something else."""
     settings = args.settings
     load = load_of(settings)

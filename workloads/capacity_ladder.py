@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.capacity import ACCELERATOR, GPUS_PER_NODE, LADDER_CLASS, MACHINE_TYPE, Ladder
+from settings.capacity import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE, Ladder
 from settings.settings import Settings
 from workloads.names import labels
 
@@ -38,7 +38,7 @@ class CapacityLadder(pulumi.ComponentResource):
             f"{name}-class",
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
-            metadata={"name": LADDER_CLASS, "labels": labels(settings, settings.server.name)},
+            metadata={"name": settings.placement.compute_class, "labels": labels(settings, settings.server.name)},
             spec=compute_class_spec(settings, settings.capacity),
             opts=pulumi.ResourceOptions(parent=self),
         )

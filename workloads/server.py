@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 
 from settings.settings import Settings
 from workloads import api_key, names
+from workloads.manifest import Manifest
 from workloads.server_pod import PROVISIONING_MINUTES, declared_needs, drain, pod_template
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Server(pulumi.ComponentResource):
         settings = args.settings
         server = settings.server.name
         child = pulumi.ResourceOptions(parent=self)
-        metadata = {"name": server, "namespace": args.namespace, "labels": names.labels(settings, server)}
+        metadata: Manifest = {"name": server, "namespace": args.namespace, "labels": names.labels(settings, server)}
 
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
         if settings.guards_v1_only:
@@ -56,19 +57,19 @@ class Server(pulumi.ComponentResource):
         at_once = {"pulumi.com/skipAwait": "true"}
         self.service = k8s.core.v1.Service(
             f"{name}-service",
-            metadata={**metadata, "annotations": at_once},
+            metadata=metadata | {"annotations": at_once},
             spec=service_spec(settings),
             opts=child,
         )
         if settings.server.internal_load_balancer:
             k8s.core.v1.Service(
                 f"{name}-internal",
-                metadata={
-                    **metadata,
+                metadata=metadata
+                | {
                     "name": f"{server}-internal",
                     "annotations": {**at_once, "networking.gke.io/load-balancer-type": "Internal"},
                 },
-                spec={**service_spec(settings), "type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+                spec=service_spec(settings) | {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
                 opts=child,
             )
         k8s.policy.v1.PodDisruptionBudget(
@@ -76,7 +77,7 @@ class Server(pulumi.ComponentResource):
         )
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata={**metadata, "annotations": declared_needs(settings)},
+            metadata=metadata | {"annotations": declared_needs(settings)},
             spec=deployment_spec(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -94,7 +95,7 @@ class Server(pulumi.ComponentResource):
 
     def _key_store(self, name: str, args: ServerArgs, child: pulumi.ResourceOptions) -> pulumi.Resource:
         """What the pods' API-key volume names."""
-        metadata = {
+        metadata: Manifest = {
             "name": api_key.SECRET_NAME,
             "namespace": args.namespace,
             "labels": names.labels(args.settings, args.settings.server.name),
@@ -114,7 +115,7 @@ class Server(pulumi.ComponentResource):
             f"{name}-api-key",
             metadata=metadata,
             type="Opaque",
-            string_data={api_key.SECRET_KEY: pulumi.Output.secret(args.api_key)},
+            string_data={api_key.SECRET_KEY: args.api_key},
             opts=child,
         )
 
@@ -125,7 +126,7 @@ def image_of(settings: Settings, prefix: pulumi.Input[str]) -> pulumi.Output[str
     return pulumi.Output.concat(prefix, f"/{image.repository}:{image.tag}@{image.digest}")
 
 
-def deployment_spec(args: ServerArgs) -> dict[str, Any]:
+def deployment_spec(args: ServerArgs) -> Manifest:
     """Spec of the Deployment. Without `replicas` where somebody else scales."""
     settings = args.settings
     spec: dict[str, Any] = {
@@ -142,7 +143,7 @@ def deployment_spec(args: ServerArgs) -> dict[str, Any]:
     return spec
 
 
-def service_spec(settings: Settings) -> dict[str, Any]:
+def service_spec(settings: Settings) -> Manifest:
     """Spec of the Service: the article's round robin over the replicas that are ready."""
     return {
         "type": "ClusterIP",
@@ -159,7 +160,7 @@ def service_spec(settings: Settings) -> dict[str, Any]:
     }
 
 
-def disruption_budget(settings: Settings) -> dict[str, Any]:
+def disruption_budget(settings: Settings) -> Manifest:
     """Spec of the PodDisruptionBudget: one replica at a time, also when it is the only one.
 
     A budget of zero would block node upgrades until GKE overrules it after an hour. It binds evictions alone: a Spot

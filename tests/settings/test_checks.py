@@ -87,8 +87,8 @@ def test_downloads_per_replica_are_for_one_replica_only() -> None:
 
 
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
-    problem = found(weights={"sizeGib": 40})["weights-volume-too-small"]
-    assert problem.value == 40
+    problem = found(weights={"sizeGib": 28})["weights-volume-too-small"]
+    assert problem.value == 28
     assert problem.write.startswith("sizeGib: ")
 
 
@@ -159,10 +159,12 @@ def test_a_public_gateway_asks_for_a_key() -> None:
     assert refused(gateway=EXTERNAL, server={"replicas": 8, "apiKeySecret": "key"}) == set()
 
 
-def test_a_key_on_an_internal_load_balancer_says_what_it_does_not_guard() -> None:
-    server = {"replicas": 1, "internalLoadBalancer": True}
-    assert found(server={**server, "apiKeySecret": "key"})["key-guards-v1-alone"].level == "finding"
-    assert "key-guards-v1-alone" not in found(server=server)
+def test_a_key_says_what_it_does_not_guard() -> None:
+    server = {"replicas": 1, "apiKeySecret": "key"}
+    assert "labelled as clients" in found(server=server)["key-guards-v1-alone"].why
+    assert "the whole VPC" in found(server={**server, "internalLoadBalancer": True})["key-guards-v1-alone"].why
+    assert "key-guards-v1-alone" not in found(server=server, gateway={"enabled": True})
+    assert "key-guards-v1-alone" not in found(server={"replicas": 1, "internalLoadBalancer": True})
 
 
 def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:

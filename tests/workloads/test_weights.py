@@ -26,7 +26,7 @@ from workloads.weights import (
 
 HUGGINGFACE: dict[str, Any] = {"weights": {"source": "huggingface"}, "server": {"replicas": 1}}
 TOKEN = "hf_notatokenbutlongenough"
-VOLUME = "weights-qwen3-5-27b-fp8-2e1b213-100gib"
+VOLUME = "weights-qwen3-5-27b-fp8-2e1b213-64gib"
 READER = f"{VOLUME}-2400mibps-b"
 
 

@@ -1,0 +1,168 @@
+"""How fast a preview is: a whole process against a bare interpreter that only imports the SDK the program needs.
+
+Everything is a ratio to that import, measured in turns on the same machine, so the numbers mean the same everywhere.
+Prints them and exits with 1 when one is over its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FLEET = Path(sys.executable).with_name("fleet")
+STACK = "spot"
+GROWN = 1000
+"""Replicas of the grown stack; the record run has twelve."""
+GROWTH = {"replicas: 12": f"replicas: {GROWN}", "throughputMibps: 4800": "throughputMibps: 96000"}
+"""What changes in the stack file; a thousand readers need a faster volume."""
+
+SDK_IMPORT = """
+import pulumi
+from pulumi_gcp import compute, container
+compute.Network; container.Cluster
+import pulumi_kubernetes as k8s
+k8s.core.v1.ConfigMap; k8s.apps.v1.Deployment
+"""
+"""What any program of this size pays before its first line, without the levers of preview/sdk_imports.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One process, from start to end."""
+
+    seconds: float
+    rss_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One figure and its limit."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the figure is within its limit."""
+        return self.value <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "ok" if self.passed else "OVER"
+        return f"{self.name:<58} {self.value:>8.3f} {self.unit:<6} limit {self.limit:>8.3f}  {verdict}"
+
+
+def measure(command: Sequence[str], cwd: Path) -> Sample:
+    """Run a command to its end. Raises SystemExit when it fails: a failed run has no speed."""
+    with tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
+    per_mib = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, Linux kibibytes
+    return Sample(seconds, usage.ru_maxrss / per_mib)
+
+
+@contextlib.contextmanager
+def grown_project() -> Iterator[Path]:
+    """A copy of the project whose stack has a thousand replicas."""
+    with tempfile.TemporaryDirectory(prefix="preview-speed-") as folder:
+        root = Path(folder)
+        for entry in ROOT.iterdir():
+            if not entry.name.startswith(".") and entry.name != f"Pulumi.{STACK}.yaml":
+                (root / entry.name).symlink_to(entry)
+        text = (ROOT / f"Pulumi.{STACK}.yaml").read_text()
+        for old, new in GROWTH.items():
+            if old not in text:
+                raise SystemExit(f"Pulumi.{STACK}.yaml no longer says `{old}`; teach benchmarks/preview_speed.py")
+            text = text.replace(old, new)
+        (root / f"Pulumi.{STACK}.yaml").write_text(text)
+        yield root
+
+
+def run(rounds: int) -> dict[str, list[Sample]]:
+    """Measure everything in turns, so that a busy moment of the machine hits all alike."""
+    python = sys.executable
+    preview = [str(FLEET), "preview", "--stack", STACK, "--no-policy"]
+    with grown_project() as grown:
+        commands: dict[str, tuple[list[str], Path]] = {
+            "import": ([python, "-c", SDK_IMPORT], ROOT),
+            "preview": (preview, ROOT),
+            "grown": (preview, grown),
+            "nothing": ([python, "-c", "pass"], ROOT),
+            "help": ([str(FLEET), "--help"], ROOT),
+            "version": ([str(FLEET), "--version"], ROOT),
+        }
+        samples: dict[str, list[Sample]] = {name: [] for name in commands}
+        for command, cwd in commands.values():
+            measure(command, cwd)  # once for the caches of the disk
+        for _ in range(rounds):
+            for name, (command, cwd) in commands.items():
+                samples[name].append(measure(command, cwd))
+    return samples
+
+
+def checks(samples: dict[str, list[Sample]], limits: argparse.Namespace) -> list[Check]:
+    """The figures that have a limit."""
+    seconds = {name: statistics.median(one.seconds for one in several) for name, several in samples.items()}
+    rss_mib = max(one.rss_mib for name in ("preview", "grown") for one in samples[name])
+    unit = "x"
+    return [
+        Check(f"preview of {STACK} / bare SDK import", seconds["preview"] / seconds["import"], limits.ratio, unit),
+        Check(f"{GROWN} replicas / 12 replicas", seconds["grown"] / seconds["preview"], limits.growth, unit),
+        Check("largest resident memory of a preview", rss_mib, limits.rss_mib, "MiB"),
+        *(
+            Check(
+                f"fleet --{name}, above a bare interpreter / bare SDK import",
+                (seconds[name] - seconds["nothing"]) / seconds["import"],
+                limits.start,
+                unit,
+            )
+            for name in ("help", "version")
+        ),
+    ]
+
+
+def say(line: str = "") -> None:
+    """A line of the report."""
+    sys.stdout.write(line + "\n")
+
+
+def main() -> int:
+    """Measure, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each command; the median counts (default: 7)")
+    parser.add_argument("--ratio", type=float, default=0.6, help="limit of preview / import (default: 0.6)")
+    parser.add_argument("--growth", type=float, default=1.15, help="limit of 1000 / 12 replicas (default: 1.15)")
+    parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
+    parser.add_argument("--start", type=float, default=0.08, help="limit of --help / import (default: 0.08)")
+    limits = parser.parse_args()
+    samples = run(limits.rounds)
+    for name, several in samples.items():
+        ordered = sorted(one.seconds for one in several)
+        say(f"{name:<10} median {statistics.median(ordered):6.3f} s   {ordered[0]:6.3f} to {ordered[-1]:6.3f} s")
+    say()
+    found = checks(samples, limits)
+    for check in found:
+        say(str(check))
+    return 0 if all(check.passed for check in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
