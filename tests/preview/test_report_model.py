@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preview.recording import Diagnostic, Recording
-from preview.report_model import Node, repeated_on_purpose
+from preview.report_model import Node
 from preview.resource_facts import kind_of
 from settings.load import check
 from tests.preview.sample_report import resource, sample_recording, sample_report
@@ -110,7 +110,7 @@ def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
     settings = make_settings(server={"replicas": 1, "engine": {"maxNumSeqs": 8000}})
     found = [one for one in check(settings) if one.id == "max-num-seqs-above-state"]
     assert len(found) == 1
-    assert not repeated_on_purpose(settings, found[0])
+    assert not found[0].on_purpose
 
 
 def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
