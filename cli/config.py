@@ -58,9 +58,8 @@ def check(stack: Stack = None, root: Root = None) -> int:
 
 
 def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
-    from preview.report_model import repeated_on_purpose
 
-    unexpected = [one for one in problems if one.level == "finding" and not repeated_on_purpose(settings, one)]
+    unexpected = [one for one in problems if one.level == "finding" and not one.on_purpose]
     for problem in problems:
         sys.stdout.write(problem.text() + "\n\n")
     shown = len(problems) - len(unexpected)

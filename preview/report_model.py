@@ -155,11 +155,7 @@ def build_report(
         changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
         dangers=tuple(_dangers(settings)),
-        findings=tuple(
-            Finding(problem=one, on_purpose=repeated_on_purpose(settings, one))
-            for one in problems
-            if one.level == "finding"
-        ),
+        findings=tuple(Finding(problem=one, on_purpose=one.on_purpose) for one in problems if one.level == "finding"),
         notices=tuple(one for one in problems if one.level == "notice"),
         remarks=(
             *_remarks(settings, stand_in_project, environments, secret_keys),
@@ -183,12 +179,6 @@ def _about_references(recording: Recording) -> Iterator[Diagnostic]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def repeated_on_purpose(settings: Settings, problem: Problem) -> bool:
-    """Whether the profile reproduces a published row that teaches this lesson, and the stack file left the key alone."""
-    serving = settings.serving
-    return problem.id in serving.profile.lessons_reproduced and problem.path.rpartition(".")[2] not in serving.overrides
 
 
 def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:

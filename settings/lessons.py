@@ -29,15 +29,20 @@ CORES_PER_API_SERVER = 0.75
 """Assumed: an API server tokenizes and streams for one engine's share of the requests; below one core each."""
 
 
+def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:
+    """Ids of the lessons that the stack repeats because its profile reproduces a published row, sorted."""
+    return tuple(sorted({problem.id for problem in lessons(settings) if problem.on_purpose}))
+
+
 def lessons(settings: Settings) -> tuple[Problem, ...]:
     """Every lesson that these settings repeat."""
     serving = settings.serving
     found: list[Problem] = []
     for keys, problem in _all(settings):
         on_purpose = problem.id in serving.profile.lessons_reproduced and not (serving.overrides & set(keys))
-        if problem.level == "refused" and on_purpose:
+        if on_purpose:
             why = f"{problem.why} (profile {serving.profile.name} repeats it on purpose: it reproduces {serving.profile.reproduces})"
-            problem = replace(problem, level="finding", why=why)
+            problem = replace(problem, level="finding", why=why, on_purpose=True)
         found.append(problem)
     return tuple(found)
 

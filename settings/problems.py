@@ -27,6 +27,8 @@ class Problem:
     """What to write instead, ready to paste."""
     level: Level = "refused"
     """`refused`: nothing runs. `finding`: shown, counted. `notice`: shown."""
+    on_purpose: bool = False
+    """The profile reproduces a published row that teaches this, and the stack file left the settings concerned alone."""
 
     def text(self) -> str:
         """The problem as the few lines that a terminal shows."""

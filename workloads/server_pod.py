@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.capacity import GPUS_PER_NODE
+from settings.lessons import repeated_on_purpose
 from workloads import api_key, hf_token, names, vllm_args
 
 if TYPE_CHECKING:
@@ -84,6 +85,18 @@ def declared_needs(settings: Settings) -> dict[str, str]:
         "vllm-fleet.dev/model-revision": serving.model.revision,
         "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
         "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
+        **_on_purpose(settings),
+    }
+
+
+def _on_purpose(settings: Settings) -> dict[str, str]:
+    """Which lessons the profile repeats because it reproduces a published row, so that a policy can tell them from slips."""
+    repeated = repeated_on_purpose(settings)
+    if settings.serving.profile.reproduces is None or not repeated:
+        return {}
+    return {
+        "vllm-fleet.dev/reproduces": settings.serving.profile.reproduces,
+        "vllm-fleet.dev/on-purpose": ",".join(repeated),
     }
 
 

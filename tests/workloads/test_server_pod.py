@@ -251,3 +251,10 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
     several = template(make_settings(server=server(), zones=["europe-west4-a", "europe-west4-b"]))["spec"]
     (spread,) = several["topologySpreadConstraints"]
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+
+
+def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
+    declared = declared_needs(make_settings(server={"replicas": 1, "profile": "tp8"}))
+    assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
+    assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
+    assert "vllm-fleet.dev/on-purpose" not in declared_needs(make_settings(server={"replicas": 1, "profile": "tuned"}))
