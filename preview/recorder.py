@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import gc
 import inspect
+import re
 import runpy
 import sys
 import threading
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_SPEAK_FOR_THEMSELVES = (Exception, RuntimeError, ValueError)
+"""Built-in errors whose text is a sentence; that of others, such as KeyError, means nothing without their name."""
 
 
 def record(
@@ -274,7 +277,9 @@ def _as_program_error(error: BaseException, root: Path) -> ProgramError:
     text = " ".join(str(error).split())
     if "Calling __str__ on an Output" in text:
         text = "an Output is used as text, by str() or an f-string: use pulumi.Output.format, Output.concat or apply"
-    elif not text or (type(error).__module__ == "builtins" and not isinstance(error, (ValueError, RuntimeError))):
+    elif unsupported := re.match(r"The Pulumi CLI does not support (?:the )?(.+?)\. Please", text):
+        text = f"the program uses {unsupported[1]}, which an offline preview cannot honour and will not drop silently"
+    elif not text or not (type(error).__module__ != "builtins" or type(error) in _SPEAK_FOR_THEMSELVES):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return ProgramError(f"{text}{_where(error, root)}", error)
 

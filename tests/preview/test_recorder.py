@@ -267,9 +267,16 @@ def test_remote_components_are_refused() -> None:
         run(lambda: (k8s.yaml.v2.ConfigGroup("group", yaml="", opts=on_cluster()), None)[1])
 
 
-def test_transforms_are_refused_rather_than_dropped() -> None:
-    opts = pulumi.ResourceOptions(transforms=[lambda _: None])
-    with pytest.raises(ProgramError, match="does not support transforms"):
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"transforms": [lambda _: None]}, "transforms"),
+        ({"hooks": pulumi.ResourceHookBinding(before_create=[lambda _: None])}, "resource hooks"),
+    ],
+)
+def test_options_that_cannot_be_honoured_are_refused_rather_than_dropped(options: dict[str, Any], named: str) -> None:
+    opts = pulumi.ResourceOptions(**options)
+    with pytest.raises(ProgramError, match=f"the program uses {named}, which an offline preview cannot honour"):
         run(lambda: (serviceaccount.Account("a", account_id="a", opts=opts), None)[1])
 
 
