@@ -243,6 +243,8 @@ def test_the_object_says_what_the_traffic_needs() -> None:
         "vllm-fleet.dev/model-revision": "2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
         "vllm-fleet.dev/context-tokens": "1500",
         "vllm-fleet.dev/concurrency-per-replica": "1000",
+        "vllm-fleet.dev/reproduces": "phases.mtp1-092",
+        "vllm-fleet.dev/on-purpose": "max-num-seqs-above-state,prefix-cache-never-hits",
     }
 
 
@@ -254,7 +256,7 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 
 
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
-    declared = declared_needs(make_settings(server={"replicas": 1, "profile": "tp8"}))
+    declared = server_pod.declared_needs(make_settings(server={"replicas": 1, "profile": "tp8"}))
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
-    assert "vllm-fleet.dev/on-purpose" not in declared_needs(make_settings(server={"replicas": 1, "profile": "tuned"}))
+    assert "vllm-fleet.dev/on-purpose" not in server_pod.declared_needs(make_settings(server={"replicas": 1, "profile": "tuned"}))
