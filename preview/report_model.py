@@ -15,6 +15,7 @@ from settings.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from preview.changes import Changes
     from preview.policy import Violation
     from settings.figures import Figures
     from settings.settings import Settings
@@ -116,6 +117,8 @@ class Report:
     diagnostics: tuple[Diagnostic, ...]
     """Warnings and errors of the program, apart from the findings it repeats."""
     policies: Policies
+    comparison: Changes | None = None
+    """What differs from another state of the stack; None where nothing was compared."""
     out: str | None = None
     """Where manifests were written."""
 
@@ -143,6 +146,7 @@ def build_report(
     stand_in_project: bool = False,
     environments: Sequence[str] = (),
     secret_keys: Sequence[str] = (),
+    comparison: Changes | None = None,
     out: str | None = None,
 ) -> Report:
     """Everything there is to say about one recorded stack."""
@@ -167,6 +171,7 @@ def build_report(
             if one.severity != "info" and _one_line(one.message) not in repeated
         ),
         policies=policies,
+        comparison=comparison,
         out=out,
     )
 
