@@ -8,16 +8,12 @@ import pulumi
 from pulumi_gcp import compute
 
 from infra.naming import name_of
+from settings.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from settings.settings import Settings
 
 POD_RANGE = "pods"
 SERVICE_RANGE = "services"
 """Names of the secondary ranges; they live inside the subnet, so no stack name is needed."""
-
-SERVER_PORT = 8000
-"""Where vLLM listens. Source: the article, Service `qwen35-server:8000`."""
-PICKER_PORT = 9002
-"""Where the endpoint picker listens for the load balancer's calls. Source: inferencepool chart v1.4.0, extProcPort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +137,7 @@ class Network(pulumi.ComponentResource):
             source_ranges=[cidr],
             # Pods have addresses of their own here, so the rule opens them and leaves the nodes shut.
             destination_ranges=[settings.network.pod_cidr],
-            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(SERVER_PORT), str(PICKER_PORT)])],
+            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(HTTP_PORT), str(EPP_EXT_PROC_PORT)])],
             opts=child,
         )
         return proxy_only

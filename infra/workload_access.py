@@ -8,12 +8,8 @@ import pulumi
 from pulumi_gcp import secretmanager, storage
 
 from infra.platform_outputs import PlatformOutputs
+from settings.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 from settings.settings import Settings
-
-BENCHMARK_ACCOUNT = "benchmark"
-WRITER_ACCOUNT = "weights-writer"
-SERVER_ACCOUNT = "vllm-server"
-"""Kubernetes service accounts of the components in `workloads/`, in the stack's namespace."""
 
 
 def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:

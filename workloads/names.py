@@ -5,6 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+# Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
+from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
+from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
+from settings.names import HTTP_PORT as HTTP_PORT
+from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
+from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
+
 if TYPE_CHECKING:
     from settings.settings import Settings
 
@@ -14,22 +21,14 @@ CLIENT_LABEL: Final = "vllm-fleet/client"
 """On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
 CLIENT_VALUE: Final = "true"
 
-# Service accounts; Google Cloud roles are granted to these names.
-WRITER_ACCOUNT: Final = "weights-writer"
-SERVER_ACCOUNT: Final = "vllm-server"
-BENCHMARK_ACCOUNT: Final = "benchmark"
-
 # Values of `app` besides the server's, which is `settings.server.name`.
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 
-HTTP_PORT: Final = 8000
-"""vLLM's API and metrics."""
 HTTP_PORT_NAME: Final = "http"
 """Name of that container port: a scrape by name fills the `container` label, one by number does not."""
 GATEWAY_PORT: Final = 80
 """Listener of the Gateway."""
-EPP_EXT_PROC_PORT: Final = 9002
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
 # Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.

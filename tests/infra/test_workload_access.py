@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from infra import workload_access
 from infra.workload_access import secret_readers
 from preview.recorder import Recording, record
 from preview.values import reveal
@@ -68,14 +67,6 @@ def test_a_secret_is_granted_by_itself_and_never_project_wide() -> None:
     assert [one.inputs["role"] for one in all_of(recording, ":IAMMember")] == [
         "roles/container.defaultNodeServiceAccount"
     ]
-
-
-def test_roles_go_to_the_service_accounts_that_the_workloads_really_use() -> None:
-    from workloads import names
-
-    assert workload_access.BENCHMARK_ACCOUNT == names.BENCHMARK_ACCOUNT
-    assert workload_access.WRITER_ACCOUNT == names.WRITER_ACCOUNT
-    assert workload_access.SERVER_ACCOUNT == names.SERVER_ACCOUNT
 
 
 def _mounted_secrets(recording: Recording) -> set[tuple[str, str]]:
