@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Level = Literal["advisory", "mandatory", "disabled", "remediate"]
 LEVELS: Final[tuple[Level, ...]] = ("advisory", "mandatory", "disabled", "remediate")
+"""By their number in the protocol."""
+SEVERITIES: Final = ("", "low", "medium", "high", "critical")
 """By their number in the protocol."""
 
 PACK_FILE: Final = "PulumiPolicy.yaml"
@@ -49,6 +51,10 @@ class Violation:
     urn: str
     """The resource, or the stack when the rule named none."""
     message: str
+    description: str = ""
+    """What the policy asks for, by itself; a pack's SDK also begins the message with it."""
+    severity: str = ""
+    """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
 
 
 def find_pack(root: Path) -> Path | None:
@@ -142,10 +148,7 @@ class PolicyRun:
         finally:
             self.close()
         redactor = Redactor({*recording.secrets, *_secret_texts(recording)})
-        clean = {
-            Violation(policy=one.policy, level=one.level, urn=one.urn, message=redactor.text(one.message))
-            for one in found
-        }
+        clean = {replace(one, message=redactor.text(one.message)) for one in found}
         return tuple(sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message)))
 
     def _configure(self, stub: Any, messages: PolicyMessages) -> None:
@@ -177,7 +180,12 @@ class PolicyRun:
                 continue
             for one in diagnostics:
                 yield Violation(
-                    policy=one.policyName, level=LEVELS[one.enforcementLevel], urn=one.urn or urn, message=one.message
+                    policy=one.policyName,
+                    level=LEVELS[one.enforcementLevel],
+                    urn=one.urn or urn,
+                    message=one.message,
+                    description=one.description,
+                    severity=SEVERITIES[one.severity],
                 )
 
     def _wait_for_port(self) -> int:
