@@ -36,8 +36,11 @@ if isinstance(settings.capacity, Calendar) and settings.capacity.create is not N
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=[access])
 namespace = Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)
+guards: list[pulumi.Resource] = [access, namespace]
 if settings.placement.compute_class is not None:
-    CapacityLadder("ladder", CapacityLadderArgs(settings=settings), on_cluster)
+    guards.append(CapacityLadder("ladder", CapacityLadderArgs(settings=settings), on_cluster))
+# No pod starts before its service account, its quota and the policies that guard it are there.
+guarded = pulumi.ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=guards)
 weights = Weights(
     "weights",
     WeightsArgs(
@@ -46,7 +49,7 @@ weights = Weights(
         image_prefix=platform.outputs.image_prefix,
         hf_token=secrets.hf_token,
     ),
-    on_cluster,
+    guarded,
 )
 server = Server(
     "server",
@@ -57,11 +60,11 @@ server = Server(
         weights=weights.mount,
         api_key=secrets.api_key,
     ),
-    on_cluster,
+    guarded,
 )
 endpoint = server.endpoint
 if settings.gateway.enabled:
-    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=namespace.name, server=server), on_cluster)
+    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=namespace.name, server=server), guarded)
     endpoint = gateway.endpoint
 if settings.benchmark.enabled:
     Benchmark(
@@ -74,10 +77,10 @@ if settings.benchmark.enabled:
             results_bucket=platform.outputs.results_bucket,
             server=server,
         ),
-        on_cluster,
+        guarded,
     )
 if settings.monitoring.enabled:
-    Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=namespace.name), on_cluster)
+    Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=namespace.name), guarded)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
 numbers = figures(settings)

@@ -90,3 +90,12 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
             assert problems(reveal(dict(resource.inputs))) == [], resource.urn
             judged += 1
     assert judged > 15
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
+    order = [r.urn for r in recorded(stack, "known").resources]
+    guards = [u for u in order if "NetworkPolicy::" in u or "ServiceAccount::" in u or "ResourceQuota::" in u]
+    pods = [u for u in order if u.rpartition("::")[0].endswith(("apps/v1:Deployment", "batch/v1:Job"))]
+    assert guards
+    assert max(map(order.index, guards)) < min(map(order.index, pods))
