@@ -1,0 +1,11 @@
+"""The pack: every rule of `rules/` as a policy. Started by the engine, or by anyone who speaks the Analyzer protocol."""
+
+from __future__ import annotations
+
+from pulumi_policy import EnforcementLevel, PolicyPack
+
+from analyzer import policies
+from rule import all_rules
+
+# Serves until it is ended.
+PolicyPack(name="llm-fleet", enforcement_level=EnforcementLevel.ADVISORY, policies=policies(all_rules()))

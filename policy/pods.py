@@ -1,0 +1,292 @@
+"""Pods inside Kubernetes objects: which there are, what runs in them, what they ask for, where they may run.
+
+Everything is read when it is asked for and not before: a value that a preview cannot know only stops the rules that need it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any, Final
+
+import vllm_flags
+from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
+
+GPU: Final = "nvidia.com/gpu"
+GPUS_PER_NODE: Final = 8
+"""Of an A4 node, and of every node that LLM fleets rent whole. Source: GKE cluster autoscaler, machine types."""
+B200: Final = "nvidia-b200"
+GKE: Final = "cloud.google.com"
+
+_TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "Pod": ((),),
+    "PodTemplate": (("template",),),
+    "CronJob": (("spec", "jobTemplate", "spec", "template"),),
+    "LeaderWorkerSet": (
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
+} | dict.fromkeys(
+    ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "Rollout"),
+    (("spec", "template"),),
+)
+"""Where the pod templates of a kind are."""
+
+_QUANTITY: Final = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
+_UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
+    f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTP", start=1)
+}
+
+
+def quantity(value: Any) -> float | None:
+    """A Kubernetes quantity ("500m", "64Gi", 8) as a number in its base unit; None where it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    return float(match[1]) * _UNITS.get(match[2] or "", 1.0)
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container, as written."""
+
+    props: Mapping[str, Any]
+    path: str
+    """Where it is in the object, for messages."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(dig(self.props, "name") or "")
+
+    @property
+    def image(self) -> str:
+        """Its image, empty where none is given."""
+        return str(dig(self.props, "image") or "")
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """`command` and `args` in a row: what the kernel is asked to run."""
+        return tuple(str(word) for key in ("command", "args") for word in listed(dig(self.props, key)))
+
+    def env(self, name: str) -> str | None:
+        """A variable's literal value; the last one wins. None where it is unset or taken from elsewhere."""
+        found = None
+        for one in listed(dig(self.props, "env")):
+            if dig(one, "name") == name:
+                found = dig(one, "value")
+        return None if found is None else str(found)
+
+    @property
+    def env_names(self) -> tuple[str, ...]:
+        """Names of all variables."""
+        return tuple(str(dig(one, "name")) for one in listed(dig(self.props, "env")))
+
+    def requested(self, resource: str) -> float | None:
+        """What it requests: its request, or its limit where only that is given, as Kubernetes does."""
+        for part in ("requests", "limits"):
+            amount = quantity(dig(self.props, "resources", part, resource))
+            if amount is not None:
+                return amount
+        return None
+
+    @cached_property
+    def flags(self) -> vllm_flags.Flags | None:
+        """VLLM's options where this container starts a vLLM server, otherwise None."""
+        started = vllm_flags.server_arguments(self.words)
+        if started is None and not self.words_name_a_program and vllm_flags.is_server_image(self.image):
+            # The public image starts `vllm serve` by itself; `args` are its arguments.
+            started = vllm_flags.Started(entrypoint="serve", arguments=self.words)
+        return None if started is None else vllm_flags.parse(started)
+
+    @property
+    def words_name_a_program(self) -> bool:
+        """Whether `command` replaces what the image starts by itself."""
+        return bool(tuple(listed(dig(self.props, "command"))))
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod, or the template of pods."""
+
+    resource: Resource
+    template: Mapping[str, Any]
+    path: str
+    """Where the template is in the object, "" for a bare pod."""
+
+    @property
+    def spec_path(self) -> str:
+        """Where its spec is in the object, for messages."""
+        return f"{self.path}.spec" if self.path else "spec"
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Its spec."""
+        return mapped(dig(self.template, "spec"))
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Annotations of the pods."""
+        return mapped(dig(self.template, "metadata", "annotations"))
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """Labels of the pods."""
+        return mapped(dig(self.template, "metadata", "labels"))
+
+    def annotation(self, name: str) -> str | None:
+        """An annotation of the pods, or of the object that makes them."""
+        value = dig(self.annotations, name)
+        if value is None:
+            value = dig(self.resource.props, "metadata", "annotations", name)
+        return None if value is None else str(value)
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the object."""
+        return str(dig(self.resource.props, "metadata", "namespace") or "default")
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Its containers, without those that initialise."""
+        return self._containers("containers")
+
+    @cached_property
+    def init_containers(self) -> tuple[Container, ...]:
+        """Its initialising containers."""
+        return self._containers("initContainers")
+
+    def _containers(self, key: str) -> tuple[Container, ...]:
+        return tuple(
+            Container(mapped(one), f"{self.spec_path}.{key}[{index}]")
+            for index, one in enumerate(listed(dig(self.spec, key)))
+        )
+
+    @property
+    def replicas(self) -> int:
+        """How many of these pods there are; 1 where the object does not say."""
+        props, kind = self.resource.props, self.resource.kind
+        if kind == "Job":
+            count = dig(props, "spec", "parallelism")
+        elif kind in ("Pod", "PodTemplate", "CronJob", "DaemonSet"):
+            count = None
+        else:
+            count = dig(props, "spec", "replicas")
+        replicas = 1 if count is None else int(count)
+        if kind == "LeaderWorkerSet":
+            size = int(dig(props, "spec", "leaderWorkerTemplate", "size") or 1)
+            return replicas if self.path.endswith("leaderTemplate") else replicas * max(0, size - self._leaders)
+        return replicas
+
+    @property
+    def _leaders(self) -> int:
+        return 1 if has(dig(self.resource.props, "spec", "leaderWorkerTemplate"), "leaderTemplate") else 0
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of one pod."""
+        return int(sum(one.requested(GPU) or 0 for one in self.containers))
+
+    @property
+    def selectors(self) -> Mapping[str, Any]:
+        """Its node selector."""
+        return mapped(dig(self.spec, "nodeSelector"))
+
+    def selector(self, key: str) -> str | None:
+        """What a node's label must be: by the node selector, or by a required affinity that leaves one value."""
+        value = dig(self.selectors, key)
+        if value is not None:
+            return _text(value)
+        terms = dig(self.spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+        found = {
+            str(dig(one, "values", 0))
+            for term in listed(dig(terms, "nodeSelectorTerms"))
+            for one in listed(dig(term, "matchExpressions"))
+            if dig(one, "key") == key and dig(one, "operator") == "In" and len(dig(one, "values") or ()) == 1
+        }
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def is_on_b200(self) -> bool:
+        """Whether its selectors name the B200 or the machine that has it."""
+        machine = self.selector("node.kubernetes.io/instance-type") or ""
+        return self.selector(f"{GKE}/gke-accelerator") == B200 or machine.startswith("a4-highgpu")
+
+    @property
+    def gpu_nodes(self) -> int:
+        """Whole 8-GPU nodes that all its replicas take."""
+        return self.replicas * ceil(self.gpus / GPUS_PER_NODE)
+
+    @property
+    def compute_class(self) -> str | None:
+        """The ComputeClass that places it."""
+        return self.selector(f"{GKE}/compute-class")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A container that runs a vLLM server."""
+
+    pod: Pod
+    container: Container
+    flags: vllm_flags.Flags
+
+    @property
+    def label(self) -> str:
+        """How a message names it."""
+        return f"{self.pod.resource.label}, container {self.container.name or 0}"
+
+
+def pods(resource: Resource) -> tuple[Pod, ...]:
+    """The pods that a Kubernetes object makes, none for objects that make none."""
+    if "pods" not in resource.parsed:
+        resource.parsed["pods"] = tuple(_pods(resource))
+    found: tuple[Pod, ...] = resource.parsed["pods"]
+    return found
+
+
+def servers(resource: Resource) -> tuple[Server, ...]:
+    """The vLLM servers in a Kubernetes object."""
+    if "servers" not in resource.parsed:
+        resource.parsed["servers"] = tuple(
+            Server(pod, container, flags)
+            for pod in pods(resource)
+            for container in pod.containers
+            if (flags := container.flags) is not None
+        )
+    found: tuple[Server, ...] = resource.parsed["servers"]
+    return found
+
+
+def all_servers(resources: Sequence[Resource]) -> Iterator[Server]:
+    """The vLLM servers of a stack."""
+    for resource in resources:
+        yield from servers(resource)
+
+
+def on_purpose(resource: Resource) -> frozenset[str]:
+    """Names of the rules that a workload says it breaks to reproduce a published result; none without that result."""
+    for pod in pods(resource):
+        if pod.annotation(REPRODUCES) and (names := pod.annotation(ON_PURPOSE)):
+            return frozenset(name.strip() for name in names.split(","))
+    return frozenset()
+
+
+def _pods(resource: Resource) -> Iterator[Pod]:
+    if not resource.is_kubernetes:
+        return
+    for path in _TEMPLATES.get(resource.kind, ()):
+        template = dig(resource.props, *path)
+        if isinstance(template, Mapping):
+            yield Pod(resource, template, ".".join(path))
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""The rules by subject. Each module has its rules in `RULES`."""
