@@ -19,6 +19,7 @@ PropertyChangeKind = Literal["added", "removed", "changed", "may change"]
 """`may change`: one side is unknown until the engine runs, or is a secret that cannot be opened here."""
 
 Certainty = Literal[
+    "provider source",
     "provider documentation",
     "Kubernetes immutable field",
     "pulumi-kubernetes provider",
@@ -26,8 +27,8 @@ Certainty = Literal[
     "the engine",
     "guess",
 ]
-"""Who says that a change replaces a resource. `the program`: its own replace_on_changes. `the engine`: its rules on
-providers and on what depends on something replaced."""
+"""Who says that a change replaces a resource. `provider source`: the schema of the Terraform provider that pulumi-gcp is
+built on. `the program`: its own replace_on_changes. `the engine`: its rules on replaced providers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,10 @@ class ResourceChange:
     """Only of a replace, surest first."""
     delete_first: bool = False
     """A replace that removes the old resource before it makes the new one."""
+    retained: bool = False
+    """A delete or replace that only forgets the old resource: retain_on_delete keeps it in the cloud."""
+    protected: bool = False
+    """A delete or replace that `pulumi up` refuses, because the resource is protected in the state it starts from."""
 
     @property
     def moved(self) -> bool:
@@ -152,7 +157,9 @@ class BlastRadius:
     replicas_added: int = 0
     gpus_restarted: int = 0
     at_once: bool = False
-    """Whether the restarted replicas go down together rather than one by one."""
+    """Whether the restarted replicas go down together rather than a few at a time."""
+    maybe: bool = False
+    """Whether they restart only if a value that is unknown here turns out to differ."""
     minutes_of_reduced_capacity: float = 0.0
     """Minutes during which fewer replicas serve than before; by the assumption below."""
     assumption: str = ""
