@@ -7,9 +7,10 @@ STACK  ?= spot
 OUT    ?= out/$(STACK)
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
+CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test lint types benchmark schema picture inventories vllm-check clean
+.PHONY: help setup preview render doctor test lint types benchmark schema picture inventories workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -57,6 +58,15 @@ picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
+workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
+	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
+	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
+
+$(CHECKS)/.installed: scripts/workflow_checkers.sh scripts/workflow-requirements.txt
+	@echo "Installing actionlint and zizmor into $(CHECKS) (half a minute, once)"
+	@PYTHON=$(PYTHON) scripts/workflow_checkers.sh $(CHECKS)
+	@touch $@
+
 vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile
 	@$(VLLM)/bin/python -m scripts.check_vllm_parser
 
@@ -67,4 +77,4 @@ $(VLLM)/.installed: scripts/vllm-constraints.txt
 	@touch $@
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf out build $(VENV) $(VLLM) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Exchanges this job's GitHub identity for a short-lived token of Pulumi Cloud, for the steps that follow.
+# BACKEND, ORGANIZATION: from the action. ACTIONS_ID_TOKEN_REQUEST_*: GitHub's, in jobs with `id-token: write`.
+set -euo pipefail
+
+audience="urn:pulumi:org:$ORGANIZATION"
+identity=$(curl --silent --show-error --fail --get --data-urlencode "audience=$audience" \
+  --header @<(printf 'Authorization: bearer %s\n' "$ACTIONS_ID_TOKEN_REQUEST_TOKEN") \
+  "$ACTIONS_ID_TOKEN_REQUEST_URL" | jq --raw-output '.value')
+echo "::add-mask::$identity"
+
+# Tokens travel on standard input: arguments of a process can be read by others.
+token=$(IDENTITY=$identity jq --null-input --arg audience "$audience" '{
+    audience: $audience,
+    grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
+    subject_token_type: "urn:ietf:params:oauth:token-type:id_token",
+    requested_token_type: "urn:pulumi:token-type:access_token:organization",
+    expiration: 7200,
+    subject_token: env.IDENTITY
+  }' | curl --silent --show-error --fail --header 'Content-Type: application/json' --data @- \
+    "$BACKEND/api/oauth/token" | jq --raw-output '.access_token // empty')
+if test -z "$token"; then
+  echo "::error::$BACKEND gave no token: is GitHub registered as an issuer there, for this repository and environment?"
+  exit 1
+fi
+echo "::add-mask::$token"
+echo "PULUMI_ACCESS_TOKEN=$token" >>"$GITHUB_ENV"

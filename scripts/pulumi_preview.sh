@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Would `pulumi up` change this stack, refreshed first? Writes what it says to the file REPORT and to the run's summary,
+# and the answer as the step's output `result`: unchanged, changed or failed. Fails only for the last.
+#
+#   STACK_NAME=organization/vllm-fleet/dev [POLICY_CONFIG=FILE] scripts/pulumi_preview.sh REPORT
+set -euo pipefail
+
+report=$1
+mkdir -p "$(dirname "$report")"
+
+arguments=(--stack "$STACK_NAME" --refresh --expect-no-changes --diff --non-interactive --color never
+  --policy-pack policy)
+if test -n "${POLICY_CONFIG:-}"; then arguments+=(--policy-pack-config "$POLICY_CONFIG"); fi
+
+if pulumi preview "${arguments[@]}" >"$report" 2>&1; then
+  result=unchanged
+elif grep --quiet 'no changes were expected' "$report"; then
+  result=changed
+else
+  result=failed
+fi
+cat "$report"
+
+# GitHub drops a summary of more than 1 MiB as a whole; the counts and the error come last.
+{
+  printf '### %s: %s\n\n<details><summary>pulumi preview</summary>\n\n~~~~text\n' "$STACK_NAME" "$result"
+  tail -c 500000 "$report"
+  printf '\n~~~~\n\n</details>\n'
+} >>"$GITHUB_STEP_SUMMARY"
+echo "result=$result" >>"$GITHUB_OUTPUT"
+test "$result" != failed
