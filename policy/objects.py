@@ -1,0 +1,136 @@
+"""Kubernetes objects of a stack by their own names, and who selects whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pods import Pod, pods
+from rule import Resource, dig, has, listed, mapped
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace is "" for objects of the whole cluster."""
+
+
+def own_name(resource: Resource) -> str:
+    """The object's name in the cluster, or Pulumi's where it has none of its own."""
+    return str(dig(resource.props, "metadata", "name") or resource.name)
+
+
+def namespace_of(resource: Resource) -> str:
+    """The object's namespace."""
+    return str(dig(resource.props, "metadata", "namespace") or "default")
+
+
+def named(resource: Resource) -> str:
+    """How a message names an object: kind and its name in the cluster."""
+    return f"{resource.kind} {own_name(resource)}"
+
+
+def of_kind(resources: Sequence[Resource], kind: str, group: str = "") -> Iterator[Resource]:
+    """The Kubernetes objects of a kind, of one API group where kinds of that name are in several.
+
+    The group is the part of the type before the version: `networking.gke.io`, or `core` for the oldest kinds.
+    """
+    for one in resources:
+        if one.is_kubernetes and one.kind == kind and (not group or one.type.split(":")[1].startswith(f"{group}/")):
+            yield one
+
+
+def by_key(resources: Sequence[Resource], kind: str) -> dict[Key, Resource]:
+    """The namespaced objects of a kind by namespace and name."""
+    return {(namespace_of(one), own_name(one)): one for one in of_kind(resources, kind)}
+
+
+def cluster_wide(resources: Sequence[Resource], kind: str) -> dict[str, Resource]:
+    """The objects of a kind that belongs to the whole cluster, by name."""
+    return {own_name(one): one for one in of_kind(resources, kind)}
+
+
+def all_pods(resources: Sequence[Resource]) -> Iterator[Pod]:
+    """The pods that the stack's objects make."""
+    for one in resources:
+        yield from pods(one)
+
+
+def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
+    """Whether a LabelSelector, or a plain map of labels, selects an object with these labels. An empty one selects all."""
+    selector = mapped(selector)
+    wanted = selector if not has(selector, "matchLabels") and not has(selector, "matchExpressions") else None
+    exact = mapped(wanted if wanted is not None else dig(selector, "matchLabels"))
+    if any(dig(labels, key) != exact[key] for key in exact):
+        return False
+    return all(_holds(one, labels) for one in listed(dig(selector, "matchExpressions")))
+
+
+def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:
+    key, operator = dig(expression, "key"), dig(expression, "operator")
+    values = tuple(listed(dig(expression, "values")))
+    value = dig(labels, key)
+    match operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+@dataclass(frozen=True)
+class MountedClaim:
+    """A pod's volume that stands for a PersistentVolumeClaim, and where its containers see it."""
+
+    pod: Pod
+    volume: str
+    path: str
+    """Where the volume is in the object, for messages."""
+    claim: Key
+    read_only: bool
+    """Whether the claim is attached for reading alone; a mount's own `readOnly` leaves the disk attached for writing."""
+    mounts: tuple[Mount, ...]
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A container's view of a volume."""
+
+    path: str
+    """Where the mount is in the object, for messages."""
+    folder: str
+    read_only: bool
+
+
+def mounted_claims(pod: Pod) -> Iterator[MountedClaim]:
+    """The claims that a pod mounts by name."""
+    for index, volume in enumerate(listed(dig(pod.spec, "volumes"))):
+        source = dig(volume, "persistentVolumeClaim")
+        if isinstance(source, Mapping):
+            name = str(dig(volume, "name"))
+            yield MountedClaim(
+                pod=pod,
+                volume=name,
+                path=f"{pod.spec_path}.volumes[{index}]",
+                claim=(pod.namespace, str(dig(source, "claimName"))),
+                read_only=dig(source, "readOnly") is True,
+                mounts=tuple(_mounts(pod, name)),
+            )
+
+
+def _mounts(pod: Pod, volume: str) -> Iterator[Mount]:
+    for container in (*pod.init_containers, *pod.containers):
+        for index, mount in enumerate(listed(dig(container.props, "volumeMounts"))):
+            if dig(mount, "name") == volume:
+                yield Mount(
+                    path=f"{container.path}.volumeMounts[{index}]",
+                    folder=str(dig(mount, "mountPath") or ""),
+                    read_only=dig(mount, "readOnly") is True,
+                )
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it."""
+    return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))

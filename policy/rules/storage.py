@@ -1,0 +1,405 @@
+"""How weights lie on their volume, who writes them, who reads them, and what is left when somebody deletes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import hyperdisk
+import money
+from environment import ENVIRONMENTS, is_production, words_for
+from objects import (
+    MountedClaim,
+    all_pods,
+    by_key,
+    cluster_wide,
+    is_below,
+    mounted_claims,
+    named,
+    namespace_of,
+    own_name,
+)
+from pods import GKE, Pod, quantity, servers
+from rule import Finding, Resource, Setting, Settings, StackRule, dig, listed, mapped
+
+DISK = "gcp:compute/disk:Disk"
+CLUSTER = "gcp:container/cluster:Cluster"
+DRIVER = "pd.csi.storage.gke.io"
+IMAGES = "images"
+LOAD_SECONDS = 300
+"""Assumed: half of the ten minutes that a whole start took in the article; the rest is for compiling and capturing."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A PersistentVolumeClaim, with what the stack says of its class."""
+
+    resource: Resource
+    storage_class: Resource | None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Its access modes."""
+        return tuple(str(one) for one in listed(dig(self.resource.props, "spec", "accessModes")))
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it can be mounted for reading alone."""
+        return self.modes == ("ReadOnlyMany",)
+
+    @property
+    def class_name(self) -> str:
+        """Its class, "" where it leaves the choice to the cluster."""
+        return str(dig(self.resource.props, "spec", "storageClassName") or "")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Parameters of its class; none where another stack made the class."""
+        return mapped(dig(self.storage_class.props, "parameters")) if self.storage_class else {}
+
+    @property
+    def disk_type(self) -> str:
+        """Type of the disk behind it, "" where the stack does not tell."""
+        if self.storage_class is None:
+            return hyperdisk.DEFAULT_CLASSES.get(self.class_name, "")
+        if dig(self.storage_class.props, "provisioner") != DRIVER:
+            return ""
+        # Source: the driver's parameters; without one it makes pd-standard disks.
+        return str(dig(self.parameters, "type") or "pd-standard")
+
+    @property
+    def size_gib(self) -> float:
+        """Its size, 0 where it does not say."""
+        return (quantity(dig(self.resource.props, "spec", "resources", "requests", "storage")) or 0) / hyperdisk.GIB
+
+    @property
+    def throughput_mibps(self) -> float | None:
+        """What its disk is provisioned for, None where the class does not say."""
+        asked = quantity(dig(self.parameters, "provisioned-throughput-on-create"))
+        return None if asked is None else asked / hyperdisk.MIB
+
+
+def _claims(resources: Sequence[Resource]) -> dict[tuple[str, str], Claim]:
+    classes = cluster_wide(resources, "StorageClass")
+    found = by_key(resources, "PersistentVolumeClaim")
+    return {
+        key: Claim(one, classes.get(str(dig(one.props, "spec", "storageClassName") or "")))
+        for key, one in found.items()
+    }
+
+
+def _mounted(resources: Sequence[Resource]) -> Iterator[MountedClaim]:
+    for pod in all_pods(resources):
+        yield from mounted_claims(pod)
+
+
+def _holds_model(mounted: MountedClaim) -> bool:
+    """Whether a vLLM server loads its model from this volume."""
+    models = [one.flags.model or "" for one in servers(mounted.pod.resource) if one.pod is mounted.pod]
+    return any(is_below(model, mount.folder) for model in models for mount in mounted.mounts)
+
+
+def _reader_writable(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    claims = _claims(resources)
+    for mounted in _mounted(resources):
+        claim = claims.get(mounted.claim)
+        if not (_holds_model(mounted) or (claim is not None and claim.is_read_only)):
+            continue
+        pod = mounted.pod
+        label, stake = named(pod.resource), money.at_stake(pod.resource)
+        if not mounted.read_only:
+            yield Finding(
+                what=f"{label}: {mounted.path}.persistentVolumeClaim mounts {mounted.claim[1]} without readOnly: true",
+                urn=pod.resource.urn,
+                at_stake=stake,
+            )
+        for mount in mounted.mounts:
+            if not mount.read_only:
+                yield Finding(
+                    what=f"{label}: {mount.path} mounts the weights of {mounted.claim[1]} writable",
+                    urn=pod.resource.urn,
+                    at_stake=stake,
+                )
+
+
+def _writer_read_only(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    claims = _claims(resources)
+    for mounted in _mounted(resources):
+        claim = claims.get(mounted.claim)
+        if claim is None or claim.is_read_only or claim.disk_type != hyperdisk.TYPE or servers(mounted.pod.resource):
+            continue
+        where = named(mounted.pod.resource)
+        if mounted.read_only:
+            yield Finding(
+                what=f"{where}: {mounted.path}.persistentVolumeClaim.readOnly is true, and {mounted.claim[1]} "
+                f"({', '.join(claim.modes)}) is the volume it has to write",
+                urn=mounted.pod.resource.urn,
+            )
+        elif mounted.mounts and all(mount.read_only for mount in mounted.mounts):
+            yield Finding(
+                what=f"{where}: every mount of {mounted.claim[1]} ({', '.join(claim.modes)}) is readOnly",
+                why="the volume is attached for writing, and no container of the pod can write to it: the weights never arrive",
+                fix=f"remove readOnly from {mounted.mounts[0].path}",
+                urn=mounted.pod.resource.urn,
+            )
+
+
+def _readers(resources: Sequence[Resource], key: tuple[str, str]) -> int:
+    return sum(one.pod.replicas for one in _mounted(resources) if one.claim == key)
+
+
+def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for key, claim in _claims(resources).items():
+        if claim.disk_type != hyperdisk.TYPE:
+            continue
+        label, urn = named(claim.resource), claim.resource.urn
+        for broken in hyperdisk.limits_broken(claim.size_gib, claim.throughput_mibps, _readers(resources, key)):
+            yield Finding(what=f"{label}, StorageClass {claim.class_name}: {broken}", urn=urn)
+        if "ReadWriteMany" in claim.modes:
+            yield Finding(
+                what=f"{label}: spec.accessModes has ReadWriteMany, which Hyperdisk ML does not have", urn=urn
+            )
+        if dig(claim.parameters, "provisioned-iops-on-create") is not None:
+            yield Finding(
+                what=f"StorageClass {claim.class_name}: parameters has provisioned-iops-on-create",
+                why="IOPS follow from the throughput (16 for each MiB/s) and are refused as a setting of their own; "
+                "source: Google Cloud, About Hyperdisk for GKE",
+                fix="remove provisioned-iops-on-create",
+                urn=urn,
+            )
+    for disk in _disks(resources):
+        size, throughput = dig(disk.props, "size"), dig(disk.props, "provisionedThroughput")
+        if size is not None:
+            asked = None if throughput is None else float(throughput)
+            for broken in hyperdisk.limits_broken(float(size), asked, 0):
+                yield Finding(what=f"{disk.label}: {broken}", urn=disk.urn)
+
+
+def _disks(resources: Sequence[Resource]) -> Iterator[Resource]:
+    for one in resources:
+        if one.type == DISK and str(dig(one.props, "type") or "").rpartition("/")[2] == hyperdisk.TYPE:
+            yield one
+
+
+def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    budget = float(settings["loadSeconds"])
+    claims = _claims(resources)
+    for key in sorted(claims):
+        claim = claims[key]
+        pods = [one.pod for one in _mounted(resources) if one.claim == key and servers(one.pod.resource)]
+        readers, throughput = sum(pod.replicas for pod in pods), claim.throughput_mibps
+        if claim.disk_type != hyperdisk.TYPE or not readers or not throughput:
+            continue
+        seconds = readers * claim.size_gib * 1024 / throughput
+        if seconds > budget:
+            needed = readers * claim.size_gib * 1024 / budget
+            yield Finding(
+                what=f"{named(claim.resource)}: {readers} readers share {throughput:g} MiB/s, so a full volume of "
+                f"{claim.size_gib:g} GiB takes {seconds:,.0f} s to load; {budget:,.0f} s are allowed",
+                fix=f"provisioned-throughput-on-create: {-(-needed // 100) * 100:.0f}Mi in a new StorageClass",
+                urn=claim.resource.urn,
+                at_stake="; ".join(stake for pod in pods if (stake := money.at_stake(pod.resource)))
+                + f", of which nothing serves for {seconds:,.0f} s at each start",
+            )
+
+
+def _family(pod: Pod) -> str:
+    """Machine family that the pod's selectors leave, "" where they leave several."""
+    if pod.is_on_b200:
+        return "a4"
+    machine = pod.selector("node.kubernetes.io/instance-type")
+    return machine.partition("-")[0] if machine else pod.selector(f"{GKE}/machine-family") or ""
+
+
+def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    claims = _claims(resources)
+    autopilot = any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources)
+    for mounted in _mounted(resources):
+        claim, pod = claims.get(mounted.claim), mounted.pod
+        if claim is None or not claim.disk_type:
+            continue
+        family = _family(pod)
+        reason = hyperdisk.cannot_attach(claim.disk_type, family) if family else ""
+        if not family and autopilot and not pod.gpus and not pod.compute_class and claim.disk_type == hyperdisk.TYPE:
+            reason = (
+                "without compute-class and machine-family Autopilot chooses a general-purpose node, which attaches none"
+            )
+        if reason:
+            wanted = f"cloud.google.com/machine-family {family}" if family else "no machine"
+            yield Finding(
+                what=f"{named(pod.resource)} selects {wanted} and mounts {mounted.claim[1]}, a {claim.disk_type} disk",
+                why=f"{reason}: the pod waits for its volume for ever, with nothing but an event to say so",
+                urn=pod.resource.urn,
+                at_stake=money.at_stake(pod.resource),
+            )
+
+
+def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    if not is_production(resources, settings):
+        return
+    reason = f"{words_for(settings)}; "
+    stake = "; ".join(text for one in resources if any(servers(one)) and (text := money.at_stake(one)))
+    for claim in _claims(resources).values():
+        if claim.is_read_only and (why := _loses_weights(resources, claim)):
+            yield Finding(what=f"{named(claim.resource)}: {reason}{why}", urn=claim.resource.urn, at_stake=_idle(stake))
+    for disk in _disks(resources):
+        if not disk.options.protect and dig(disk.props, "deletionPolicy") not in ("PREVENT", "ABANDON"):
+            yield Finding(
+                what=f"{disk.label}: {reason}the disk is neither protected nor kept by its deletionPolicy",
+                fix="ResourceOptions(protect=True), or deletion_policy='PREVENT'",
+                urn=disk.urn,
+                at_stake=_idle(stake),
+            )
+
+
+def _idle(stake: str) -> str:
+    return f"{stake}, idle while the weights are downloaded again" if stake else ""
+
+
+def _loses_weights(resources: Sequence[Resource], claim: Claim) -> str:
+    """Why the weights would be gone with this claim; empty where something keeps them."""
+    if claim.resource.options.protect:
+        return ""
+    source = mapped(dig(claim.resource.props, "spec", "dataSource"))
+    if not source:
+        volume = cluster_wide(resources, "PersistentVolume").get(
+            str(dig(claim.resource.props, "spec", "volumeName") or "")
+        )
+        keeper = volume or claim.storage_class
+        if keeper is None:
+            return ""
+        policy = (
+            dig(volume.props, "spec", "persistentVolumeReclaimPolicy")
+            if volume is not None
+            else dig(keeper.props, "reclaimPolicy")
+        )
+        # Source: Kubernetes; a class makes volumes that are deleted, a volume written by hand is retained.
+        policy = policy or ("Retain" if volume is not None else "Delete")
+        return "" if policy == "Retain" else f"it is the only copy, and {named(keeper)} deletes it with the claim"
+    if dig(source, "kind") != "VolumeSnapshot":
+        return ""
+    key = (namespace_of(claim.resource), str(dig(source, "name") or ""))
+    snapshot = by_key(resources, "VolumeSnapshot").get(key)
+    if snapshot is None or snapshot.options.protect:
+        return ""
+    class_name = str(dig(snapshot.props, "spec", "volumeSnapshotClassName") or "")
+    snapshot_class = cluster_wide(resources, "VolumeSnapshotClass").get(class_name)
+    if snapshot_class is None or dig(snapshot_class.props, "deletionPolicy") == "Retain":
+        return ""
+    return (
+        f"VolumeSnapshotClass {class_name} has deletionPolicy {dig(snapshot_class.props, 'deletionPolicy')}, "
+        "so the image goes with the stack's objects"
+    )
+
+
+def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    claims = _claims(resources)
+    snapshots = by_key(resources, "VolumeSnapshot")
+    classes = cluster_wide(resources, "VolumeSnapshotClass")
+    for key in sorted(claims):
+        claim = claims[key]
+        source = mapped(dig(claim.resource.props, "spec", "dataSource"))
+        if claim.disk_type != hyperdisk.TYPE or dig(source, "kind") != "VolumeSnapshot":
+            continue
+        snapshot = snapshots.get((key[0], str(dig(source, "name") or "")))
+        made_by = None if snapshot is None else classes.get(str(dig(snapshot.props, "spec", "volumeSnapshotClassName")))
+        kind = None if made_by is None else dig(made_by.props, "parameters", "snapshot-type") or "snapshots"
+        if made_by is not None and kind != IMAGES:
+            yield Finding(
+                what=f"{named(claim.resource)} is restored from a disk snapshot: VolumeSnapshotClass {own_name(made_by)} "
+                f"has snapshot-type {kind}",
+                urn=claim.resource.urn,
+            )
+
+
+RULES = (
+    StackRule(
+        name="reader-mounts-writable",
+        subject="storage",
+        statement="Whoever serves weights mounts their volume read-only, claim and mount alike.",
+        evidence="attached for writing, a Hyperdisk ML disk goes to one node and the other replicas wait for it for ever; and a "
+        "writable mount lets one process change what every replica loads. Source: Google Cloud, About Hyperdisk ML. "
+        "Mandatory: it surfaces as pods that stay Pending on paid nodes",
+        fix="readOnly: true in the volume's persistentVolumeClaim and in the container's volumeMount",
+        level="mandatory",
+        severity="high",
+        judge=_reader_writable,
+    ),
+    StackRule(
+        name="writer-mounted-read-only",
+        subject="storage",
+        statement="Whoever writes weights never mounts their volume read-only.",
+        evidence="attaching a Hyperdisk ML disk with readOnly: true turns it into READ_ONLY_MANY, and there is no way back: it "
+        "stays as empty as it was. Source: persistent-disk CSI driver, controller.go. Mandatory: the volume is lost",
+        fix="remove readOnly from the writer's persistentVolumeClaim; give readers a claim of their own (ReadOnlyMany)",
+        level="mandatory",
+        severity="critical",
+        judge=_writer_read_only,
+    ),
+    StackRule(
+        name="hyperdisk-limit",
+        subject="storage",
+        statement="A Hyperdisk ML volume keeps to Google's limits of size, throughput and readers.",
+        evidence="Hyperdisk ML refuses the volume, or the readers beyond the limit never attach. Source: Google Cloud, About "
+        "Hyperdisk for GKE; Compute Engine release notes, 2026-03. Mandatory: the API says no after minutes of waiting",
+        fix="choose size and throughput inside the limit; a new StorageClass and claim, as neither changes in place",
+        level="mandatory",
+        severity="high",
+        judge=_hyperdisk_limit,
+    ),
+    StackRule(
+        name="throughput-below-readers",
+        subject="storage",
+        statement="A weights volume is provisioned for all its readers starting at once.",
+        evidence="the volume's throughput is shared: twelve readers of 29 GB at 4,800 MiB/s take about 70 s, at the lowest "
+        "throughput 14 minutes of paid GPUs. Advisory: slow, not broken",
+        fix="raise provisioned-throughput-on-create in a new StorageClass",
+        level="advisory",
+        severity="medium",
+        settings=(
+            Setting(
+                name="loadSeconds",
+                type="number",
+                default=LOAD_SECONDS,
+                unit="s",
+                why="How long all replicas may take to read the whole volume when they start together",
+            ),
+        ),
+        judge=_slow,
+    ),
+    StackRule(
+        name="machine-cannot-attach-disk",
+        subject="storage",
+        statement="A pod mounts only disks that the machine it selects can attach.",
+        evidence="A4, C4 and C4A attach Hyperdisk alone; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI "
+        "driver, table of machines, 2026-08; GKE cluster autoscaler. Mandatory: the pod never starts",
+        fix="for a writer: compute-class Performance and machine-family c4a; for scratch space: a hyperdisk-balanced class",
+        level="mandatory",
+        severity="high",
+        judge=_cannot_attach,
+    ),
+    StackRule(
+        name="weights-unprotected",
+        subject="storage",
+        statement="In production, something keeps the weights when a claim or a stack is deleted.",
+        evidence="weights that are gone have to be downloaded again, about ten minutes for 29 GB, while every replica that starts "
+        "waits on paid nodes. Mandatory in production alone: elsewhere a download is a fair price",
+        fix="deletionPolicy: Retain in the VolumeSnapshotClass (the image outlives the claims), or protect the claim",
+        level="mandatory",
+        severity="high",
+        settings=(ENVIRONMENTS,),
+        judge=_unprotected,
+    ),
+    StackRule(
+        name="weights-copied-by-snapshot",
+        subject="storage",
+        statement="Readers' volumes are made from a disk image, not from a snapshot.",
+        evidence="Compute Engine restores a snapshot about six times an hour; an image has no such cap. Source: Compute Engine "
+        "documentation, snapshots. Advisory: a single zone rarely restores more often",
+        fix="parameters: {snapshot-type: images} in the VolumeSnapshotClass",
+        level="advisory",
+        severity="low",
+        judge=_by_snapshot,
+    ),
+)
