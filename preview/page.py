@@ -70,6 +70,12 @@ class Page:
         """An empty line between sections."""
         self._lines.append(())
 
+    def rule(self) -> None:
+        """A line across the page, between the reports of two stacks."""
+        self.blank()
+        self.line(("─" * self.width, "dim"))
+        self.blank()
+
     def title(self, left: str, right: str = "", style: str = "bold") -> None:
         """A section's heading, with a remark at the right margin where there is room for it."""
         self.blank()

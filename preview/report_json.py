@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from preview.redact import Redactor
+from preview.several_stacks import Outcome, refusals_of, reports_of
 
 if TYPE_CHECKING:
     from planner.cost import LineItem
@@ -48,9 +49,21 @@ def as_document(report: Report) -> dict[str, Any]:
     return dict(Redactor(recording.secrets).value(document))
 
 
-def json_text(report: Report) -> str:
-    """The document, indented, in a fixed order, with a line break at its end."""
-    return json.dumps(as_document(report), indent=2, default=str) + "\n"
+def json_text(*outcomes: Outcome) -> str:
+    """The document, indented, in a fixed order, with a line break at its end.
+
+    Of several stacks it is `stacks`, a list of such documents, and `refused`, what could not be previewed.
+    """
+    reports, refusals = reports_of(outcomes), refusals_of(outcomes)
+    document = (
+        as_document(reports[0])
+        if len(outcomes) == 1 and reports
+        else {
+            "stacks": [as_document(report) for report in reports],
+            "refused": [{"stack": one.stack, "message": one.message} for one in refusals],
+        }
+    )
+    return json.dumps(document, indent=2, default=str) + "\n"
 
 
 def _plan(report: Report) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The report as a pull-request comment: the verdict first, everything long behind a fold."""
+"""The report as a pull-request comment: the verdict first, everything long behind a fold, below GitHub's limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from preview.figures_in_words import (
@@ -14,43 +14,98 @@ from preview.figures_in_words import (
     residual_in_words,
     usd,
 )
+from preview.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
+from preview.several_stacks import Refusal, stack_of
 
 if TYPE_CHECKING:
-    from preview.report_model import Finding, Node, Report
+    from preview.report_model import Finding, Node, Policies, Report
+    from preview.several_stacks import Outcome
+
+_VERDICT, _EVIDENCE, _DETAIL = 0, 1, 2
+"""Ranks of sections: what always stays, what goes when folds alone do not save enough, and folds."""
+_MOST_REFUSAL_LINES = 40
+_MOST_DANGERS = 10
+_MOST_VIOLATIONS = 25
+"""Rows of the table that is in sight; the rest of them is folded."""
 
 
-def markdown_text(report: Report) -> str:
-    """The whole report as GitHub-flavoured Markdown."""
-    sections = (
-        _headline(report),
-        _throughput(report),
-        _cost(report),
-        _findings(report),
-        _policies(report),
-        _resources(report),
-        _about(report),
-    )
-    texts = ("\n".join(section).strip("\n") for section in sections)
-    return "\n\n".join(text for text in texts if text) + "\n"
+def markdown_text(*outcomes: Outcome) -> str:
+    """The whole report as GitHub-flavoured Markdown; of several stacks with a table of them first."""
+    several = len(outcomes) > 1
+    sections: list[Section] = []
+    if several:
+        from preview.report_markdown_list import list_of_stacks
+
+        sections.append(Section(name="the table of stacks", text=_text(list_of_stacks(outcomes))))
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal):
+            sections.append(_refusal(outcome))
+        else:
+            sections += _sections(outcome, several=several)
+    if several:
+        sections.append(Section(name="about", text=_text([_nature(*outcomes)])))
+    stack = "STACK" if several else stack_of(outcomes[0])
+    return joined(sections, elsewhere=f"`fleet preview --stack {stack}` shows it; so do `--format html` and `json`.")
 
 
-def _headline(report: Report) -> Iterator[str]:
+def _sections(report: Report, *, several: bool) -> Iterator[Section]:
+    stack, changes = report.recording.stack, report.comparison
+
+    def section(name: str, lines: Iterable[str], rank: int) -> Section:
+        return Section(name=f"{name} of {stack}" if several else name, text=_text(lines), rank=rank)
+
+    if changes is None:
+        yield section("the headline", _headline(report, several=several), _VERDICT)
+        yield section("throughput", _throughput(report), _EVIDENCE)
+        yield section("the bill", _cost(report), _DETAIL)
+        yield section("findings", _findings(report), _EVIDENCE)
+        yield section("policies", _policies(report.policies), _EVIDENCE)
+        yield section("advisories", _advisories(report.policies), _DETAIL)
+        yield section("the resources", _resources(report), _DETAIL)
+    else:
+        from preview import report_markdown_changes as changed
+
+        yield section("the headline", changed.headline(report, changes, several=several), _VERDICT)
+        yield section("the numbers", changed.numbers(changes), _EVIDENCE)
+        yield section("policies", _policies(report.policies), _EVIDENCE)
+        yield section("what is replaced and deleted", changed.losses(report, changes), _EVIDENCE)
+        yield section("the differences", changed.differences(report, changes), _DETAIL)
+        yield section("advisories", _advisories(report.policies), _DETAIL)
+        if changes.pending:
+            yield section("findings", _findings(report), _DETAIL)
+            yield section("throughput", _throughput(report), _DETAIL)
+            yield section("the bill", _cost(report), _DETAIL)
+    yield section("remarks", _about(report, several=several), _DETAIL if several else _EVIDENCE)
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines).strip("\n")
+
+
+def _refusal(refusal: Refusal) -> Section:
+    lines = refusal.message.splitlines()
+    rest = [f"({plural(len(lines) - _MOST_REFUSAL_LINES, 'more line')})"] if len(lines) > _MOST_REFUSAL_LINES else []
+    body = fenced([line[:500] for line in lines[:_MOST_REFUSAL_LINES]] + rest, "text")
+    head = f"#### {code(refusal.stack)}: cannot be previewed"
+    return Section(name=f"why {refusal.stack} is refused", text="\n".join([head, "", *body]), rank=_VERDICT)
+
+
+def _headline(report: Report, *, several: bool) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
     size = "as many A4 nodes as others ask for" if fleet.nodes is None else plural(fleet.nodes, "A4 node")
     gpus = "" if fleet.gpus is None else f" ({fleet.gpus:,} B200)"
     rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
-    yield f"### Preview of `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
+    head = "####" if several else "### Preview of"
+    yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""
     yield (
-        f"{size}{gpus} on {fleet.capacity} in {', '.join(fleet.zones)} · {_code(fleet.model)} at "
-        f"{_code(fleet.revision[:12])} · vLLM {fleet.vllm} · profile {_code(fleet.profile)} · {rate}"
+        f"{size}{gpus} on {fleet.capacity} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
+        f"{code(fleet.revision[:12])} · vLLM {escape(fleet.vllm)} · profile {code(fleet.profile)} · {rate}"
     )
     if fleet.platform is not None:
-        yield f"On the cluster of {_code(fleet.platform)}."
-    for danger in report.dangers:
-        yield ""
-        yield "> [!CAUTION]"
-        yield f"> {_escape(danger)}"
+        yield f"On the cluster of {code(fleet.platform)}."
+    for danger in report.dangers[:_MOST_DANGERS]:
+        yield from alert("CAUTION", [prose(danger)])
 
 
 def _throughput(report: Report) -> Iterator[str]:
@@ -60,19 +115,19 @@ def _throughput(report: Report) -> Iterator[str]:
         return
     figure = match.figure
     if figures.proven:
-        yield f"**Throughput** ({figure.label}): {figure_in_words(figure)}. {_escape(figure.title)}: {match.reason}."
+        yield f"**Throughput** ({figure.label}): {figure_in_words(figure)}. {prose(figure.title)}: {match.reason}."
     else:
-        yield f"**Throughput**: no published figure for this shape. {_escape(match.reason)}."
+        yield f"**Throughput**: no published figure for this shape. {prose(match.reason)}."
         yield ""
-        yield f"Nearest: {_escape(figure.title)}, {figure_in_words(figure)} ({figure.label})."
+        yield f"Nearest: {prose(figure.title)}, {figure_in_words(figure)} ({figure.label})."
     if match.differences:
         rows = (
-            (_code(one.field), _code(one.published), _code(one.ours), one.argument or "**not argued**")
+            (code(one.field), code(one.published), code(one.ours), one.argument or "**not argued**")
             for one in match.differences
         )
-        yield from _fold(
+        yield from fold(
             plural(len(match.differences), "difference") + " from the published run",
-            _table(("setting", "published", "here", "why it does not matter"), rows),
+            table(("setting", "published", "here", "why it does not matter"), rows),
         )
 
 
@@ -94,11 +149,11 @@ def _cost(report: Report) -> Iterator[str]:
         for line in bill_lines(bill)
     )
     body = [
-        *_table(("item", "quantity", "USD an hour", "why unknown"), rows),
+        *table(("item", "quantity", "USD an hour", "why unknown"), rows),
         "",
         "Not on the bill: " + "; ".join(bill.excluded) + ".",
     ]
-    yield from _fold(plural(len(bill.items), "line") + " of the bill", body)
+    yield from fold(plural(len(bill.items), "line") + " of the bill", body)
 
 
 def _findings(report: Report) -> Iterator[str]:
@@ -109,52 +164,44 @@ def _findings(report: Report) -> Iterator[str]:
         yield ""
         yield from _list(unexpected)
     if on_purpose:
-        yield from _fold(
+        yield from fold(
             f"{plural(len(on_purpose), 'finding')} that profile {report.fleet.profile} repeats on purpose",
             list(_list(on_purpose)),
         )
     if report.notices:
-        yield from _fold(
+        yield from fold(
             f"{len(report.notices)} good to know",
-            [f"- {_code(one.path)} = {_code(one.value)}: {_escape(one.why)}" for one in report.notices],
+            [f"- {code(one.path)} = {code(one.value)}: {prose(one.why)}" for one in report.notices],
         )
     for diagnostic in report.diagnostics:
-        yield f"- {diagnostic.severity}: {_escape(diagnostic.message)}"
+        yield f"- {diagnostic.severity}: {prose(diagnostic.message)}"
 
 
 def _list(findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
         problem = finding.problem
-        yield f"- {_code(problem.path)} = {_code(problem.value)}: {_escape(problem.why)}"
-        yield f"  Write: {_code(problem.write)}"
+        yield f"- {code(problem.path)} = {code(problem.value)}: {prose(problem.why)}"
+        yield f"  Write: {code(problem.write)}"
 
 
-def _policies(report: Report) -> Iterator[str]:
-    policies = report.policies
-    if policies.state == "none":
-        yield "**Policies**: this project has no policy pack in `policy/`, so nothing was judged."
-    elif policies.state == "skipped":
-        yield "**Policies**: not asked."
-    elif not policies.violations:
-        yield "**Policies**: none violated (judged on values made up for what only the cloud decides)."
-    else:
-        yield (
-            f"**Policies**: {len(policies.mandatory)} mandatory violated, "
-            f"{len(policies.violations) - len(policies.mandatory)} advisory "
-            "(judged on values made up for what only the cloud decides)"
-        )
-        yield ""
-        rows = (
-            (one.level, _code(one.policy), _code(one.urn.rpartition("::")[2]), _escape(one.message))
-            for one in policies.violations
-        )
-        yield from _table(("level", "policy", "resource", "message"), rows)
+def _policies(policies: Policies) -> Iterator[str]:
+    """The verdict, and what is mandatory, in sight."""
+    from preview.report_markdown_policies import in_sight
+
+    yield from in_sight(policies, _MOST_VIOLATIONS)
+
+
+def _advisories(policies: Policies) -> Iterator[str]:
+    """What is not, folded."""
+    from preview.report_markdown_policies import folded
+
+    yield from folded(policies, _MOST_VIOLATIONS)
 
 
 def _resources(report: Report) -> Iterator[str]:
     counted = report.counted
     summary = f"{len(report.changes)} to create: {plural(counted['resource'], 'resource')} in "
-    yield from _fold(summary + plural(counted["component"], "component"), ["```diff", *_tree(report.tree, 0), "```"])
+    yield from fold(summary + plural(counted["component"], "component"), fenced(_tree(report.tree, 0)))
 
 
 def _tree(node: Node, depth: int) -> Iterator[str]:
@@ -164,41 +211,19 @@ def _tree(node: Node, depth: int) -> Iterator[str]:
         yield from _tree(child, depth + 1)
 
 
-def _about(report: Report) -> Iterator[str]:
-    known = "made up where the cloud would decide them" if report.mode == "known" else "left unknown"
-    for remark in report.remarks:
-        yield f"- {_escape(remark)}"
-    yield (
-        "- Offline preview: the program ran against a recorder, without credentials. No provider checked it, and nothing "
+def _about(report: Report, *, several: bool) -> Iterator[str]:
+    remarks = [f"- {prose(remark)}" for remark in report.remarks]
+    if several:
+        yield from fold(f"About the preview of {report.recording.stack}", remarks) if remarks else ()
+        return
+    yield from remarks
+    yield f"- {_nature(report)}"
+
+
+def _nature(*outcomes: Outcome) -> str:
+    modes = {outcome.mode for outcome in outcomes if not isinstance(outcome, Refusal)}
+    known = "made up where the cloud would decide them" if "known" in modes else "left unknown"
+    return (
+        "Offline preview: the program ran against a recorder, without credentials. No provider checked it, and nothing "
         f"was compared with what is live. Ids and addresses are {known}."
     )
-
-
-def _fold(summary: str, body: Sequence[str]) -> Iterator[str]:
-    """A folded section. GitHub renders Markdown in it only after an empty line."""
-    yield ""
-    yield f"<details><summary>{summary}</summary>"
-    yield ""
-    yield from body
-    yield ""
-    yield "</details>"
-
-
-def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> list[str]:
-    lines = [" | ".join(head), " | ".join("---" for _ in head)]
-    lines += [" | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
-    return [f"| {line} |" for line in lines]
-
-
-def _code(value: object) -> str:
-    text = (
-        {True: "true", False: "false", None: "not set"}.get(value, str(value))
-        if isinstance(value, bool | None)
-        else str(value)
-    )
-    return f"``{text}``" if "`" in text else f"`{text}`"
-
-
-def _escape(text: str) -> str:
-    """Text that Markdown shows as it is: no tag, no emphasis by accident."""
-    return text.replace("\\", "\\\\").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")

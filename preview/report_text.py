@@ -16,30 +16,77 @@ from preview.figures_in_words import (
     usd,
 )
 from preview.page import Page, Paper, Part
+from preview.report_text_policies import print_policies
+from preview.several_stacks import Refusal
 
 if TYPE_CHECKING:
     from planner.cost import Bill
-    from preview.policy import Violation
     from preview.report_model import Finding, Node, Report
+    from preview.several_stacks import Outcome
 
 
-def print_text(report: Report, paper: Paper) -> None:
-    """Write the whole report to `paper`, in one piece."""
+def print_text(paper: Paper, *outcomes: Outcome) -> None:
+    """Write the whole report to `paper`, in one piece; of several stacks one after the other, and a list of them last."""
     page = Page(paper)
-    _headline(page, report)
-    _tree(page, report)
-    _published(page, report)
-    _cost(page, report)
-    _findings(page, report)
-    _policies(page, report)
-    _closing(page, report)
+    for index, outcome in enumerate(outcomes):
+        if index:
+            page.rule()
+        if isinstance(outcome, Refusal):
+            page.line((outcome.stack, "bold"))
+            for line in outcome.message.splitlines():
+                page.prose(line.strip(), indent=len(line) - len(line.lstrip()), style="red")
+        else:
+            _print_report(page, outcome)
+    if len(outcomes) > 1:
+        page.rule()
+        _print_list(page, outcomes)
     page.print()
 
 
+def _print_report(page: Page, report: Report) -> None:
+    _headline(page, report)
+    if (changes := report.comparison) is not None:
+        # Imported here: a preview that compares nothing does not need it.
+        from preview.report_text_changes import print_changes, print_numbers
+
+        print_numbers(page, changes)
+        print_changes(page, report, changes)
+        print_policies(page, report.policies)
+    else:
+        _tree(page, report)
+    _published(page, report)
+    _cost(page, report)
+    _findings(page, report)
+    if changes is None:
+        print_policies(page, report.policies)
+    _closing(page, report)
+
+
+def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
+    """One entry for each stack, so that the last screen tells how all of them fare."""
+    from preview.stack_list import line_of
+
+    lines = [line_of(outcome) for outcome in outcomes]
+    width = max(len(line.stack) for line in lines)
+    verdicts = max(len(line.verdict) for line in lines)
+    for line in lines:
+        style = "bold red" if line.stops else "yellow" if line.warns else "green"
+        rest = " · ".join(part for part in (line.change, line.price, line.rate) if part)
+        page.line((line.stack.ljust(width), "bold"), "  ", (line.verdict.ljust(verdicts), style))
+        if rest:
+            page.prose(rest, indent=width + 2, style="dim")
+
+
 def _headline(page: Page, report: Report) -> None:
-    fleet, recording = report.fleet, report.recording
+    fleet, recording, changes = report.fleet, report.recording, report.comparison
     name = f"{recording.project} / {recording.stack}"
     page.line((name, "bold"), " " * max(2, page.width - len(name) - 15), ("offline preview", "dim"))
+    if changes is not None:
+        from preview.report_text_changes import print_consequences
+
+        page.blank()
+        print_consequences(page, changes)
+        page.blank()
     if fleet.nodes is None:
         size = "A4 nodes (8 B200 each) as many as others ask for"
     elif fleet.nodes == 0:
@@ -222,34 +269,6 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "(not set)" if value is None else str(value)
-
-
-def _policies(page: Page, report: Report) -> None:
-    policies = report.policies
-    if policies.state == "none":
-        page.title("Policies")
-        page.prose("this project has no policy pack in policy/, so nothing was judged")
-        return
-    if policies.state == "skipped":
-        page.title("Policies")
-        page.prose("not asked (--no-policy)")
-        return
-    mandatory, advisory = policies.mandatory, [one for one in policies.violations if one not in policies.mandatory]
-    verdict = (
-        f"{len(mandatory)} mandatory violated, {len(advisory)} advisory" if policies.violations else "none violated"
-    )
-    page.title("Policies", verdict)
-    page.prose("judged on values made up for what only the cloud decides", style="dim")
-    for violation in (*mandatory, *advisory):
-        _violation(page, violation)
-
-
-def _violation(page: Page, violation: Violation) -> None:
-    style = "yellow" if violation.level == "advisory" else "bold red"
-    name = violation.urn.rpartition("::")[2]
-    page.prose(f"{violation.policy}: {name}" if name else violation.policy, mark="✗ ", style=style, mark_style=style)
-    for line in violation.message.splitlines():
-        page.prose(line, indent=4)
 
 
 def _closing(page: Page, report: Report) -> None:

@@ -59,7 +59,7 @@ def _preview() -> list[str]:
 
     out = io.StringIO()
     report = preview_stack(ROOT, STACK, ask_policies=False)
-    print_text(report, Paper(stream=out, width=WIDTH, styled=True))
+    print_text(Paper(stream=out, width=WIDTH, styled=True), report)
     return out.getvalue().splitlines()
 
 

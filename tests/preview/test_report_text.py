@@ -16,7 +16,7 @@ from tests.preview.sample_report import TOKEN, sample_recording, sample_report
 
 def shown(report: Report, width: int = 100, *, styled: bool = False) -> str:
     out = io.StringIO()
-    print_text(report, Paper(stream=out, width=width, styled=styled))
+    print_text(Paper(stream=out, width=width, styled=styled), report)
     return out.getvalue()
 
 
@@ -131,7 +131,7 @@ def test_no_secret_is_printed() -> None:
 
 def test_a_stream_without_unicode_gets_look_alikes_of_the_same_width() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
-    print_text(sample_report(), Paper(stream=out, width=100, styled=False))
+    print_text(Paper(stream=out, width=100, styled=False), sample_report())
     out.seek(0)
     text = out.read()
     assert " + |- OwnPlatform platform" in text

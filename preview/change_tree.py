@@ -1,0 +1,128 @@
+"""The tree of what a change does: resources that differ, below what they belong to; the rest is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from preview.recording import STACK_REFERENCE_TYPE
+from preview.redact import Redactor
+from preview.resource_facts import cloud_name, facts_of, kind_of
+
+if TYPE_CHECKING:
+    from preview.changes import Changes, Operation, ResourceChange
+    from preview.recording import RecordedResource, Recording
+
+GROUP_FROM = 4
+"""Siblings of one kind, with the same to tell of each, that share a line from this many on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeNode:
+    """One line of the tree, and the lines below it."""
+
+    kind: str
+    name: str
+    operation: Operation
+    changes: tuple[ResourceChange, ...]
+    """What the line tells of: one resource, or a group that all changes alike."""
+    facts: tuple[str, ...]
+    component: bool
+    unchanged: int
+    """Resources right below that differ in nothing and have no line."""
+    children: tuple[ChangeNode, ...]
+
+
+def change_tree(changes: Changes, recording: Recording) -> ChangeNode | None:
+    """The stack with all that differs below it; None if nothing does."""
+    listed = [one for one in changes.resources if one.type != STACK_REFERENCE_TYPE]
+    if all(one.silent for one in listed):
+        return None
+    return _Planter(listed, recording).tree()
+
+
+class _Planter:
+    def __init__(self, changes: Sequence[ResourceChange], recording: Recording) -> None:
+        self._recorded: Mapping[str, RecordedResource] = recording.by_urn
+        self._redactor = Redactor(recording.secrets)
+        known = {one.urn for one in changes}
+        # What is deleted names the parent it had, which may live on under another URN.
+        moved = {one.old_urn: one.urn for one in changes if one.moved}
+        self._tops: list[ResourceChange] = []
+        self._below: dict[str, list[ResourceChange]] = {}
+        for one in changes:
+            parent = one.parent if one.parent in known else moved.get(one.parent, "")
+            if parent and parent != one.urn:
+                self._below.setdefault(parent, []).append(one)
+            else:
+                self._tops.append(one)
+        for siblings in self._below.values():
+            siblings.sort(key=self._place)
+
+    def tree(self) -> ChangeNode:
+        top = next((one for one in self._tops if one.operation != "delete"), self._tops[0])
+        strays = [one for one in self._tops if one is not top]
+        self._below.setdefault(top.urn, []).extend(strays)
+        return self._node(top)
+
+    def _place(self, change: ResourceChange) -> tuple[bool, str, int, str]:
+        """As the program makes them; what is deleted last."""
+        recorded = self._recorded.get(change.urn)
+        file, _, line = recorded.source_position.rpartition(":") if recorded else ("", "", "")
+        return recorded is None, file, int(line) if line.isdigit() else 0, change.urn
+
+    def _node(self, change: ResourceChange) -> ChangeNode:
+        below = self._below.get(change.urn, [])
+        telling = [one for one in below if not self._is_silent(one)]
+        return self._line(
+            [change], tuple(self._grouped(telling)), sum(map(self._size, below)) - sum(map(self._size, telling))
+        )
+
+    def _is_silent(self, change: ResourceChange) -> bool:
+        return change.silent and all(map(self._is_silent, self._below.get(change.urn, ())))
+
+    def _size(self, change: ResourceChange) -> int:
+        return 1 + sum(map(self._size, self._below.get(change.urn, ())))
+
+    def _grouped(self, siblings: Sequence[ResourceChange]) -> list[ChangeNode]:
+        alike: dict[str, list[ResourceChange]] = {}
+        for one in siblings:
+            alike.setdefault(self._likeness(one), []).append(one)
+        nodes = []
+        for one in siblings:
+            kin = alike[self._likeness(one)]
+            if len(kin) < GROUP_FROM:
+                nodes.append(self._node(one))
+            elif one is kin[0]:
+                nodes.append(self._line(kin, (), 0))
+        return nodes
+
+    def _likeness(self, change: ResourceChange) -> str:
+        """Equal for resources that are told of in the same words; a resource with others below it is like none."""
+        if change.urn in self._below or change.moved:
+            return change.urn
+        return repr((change.type, change.operation, change.properties, change.options, change.reasons))
+
+    def _line(self, changes: Sequence[ResourceChange], children: tuple[ChangeNode, ...], unchanged: int) -> ChangeNode:
+        first = changes[0]
+        recorded = [self._recorded.get(one.urn) for one in changes]
+        names = [
+            cloud_name(resource) if resource is not None else one.name
+            for one, resource in zip(changes, recorded, strict=True)
+        ]
+        facts: tuple[str, ...] = tuple(sorted(names))
+        name = f"× {len(changes)}"
+        if len(changes) == 1:
+            name = names[0]
+            facts = facts_of(recorded[0]) if recorded[0] is not None and first.operation == "create" else ()
+        return ChangeNode(
+            kind=kind_of(first.type),
+            name=self._redactor.text(name),
+            operation=first.operation,
+            changes=tuple(changes),
+            facts=tuple(self._redactor.text(fact) for fact in facts),
+            component=not first.custom,
+            unchanged=unchanged,
+            children=children,
+        )

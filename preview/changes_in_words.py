@@ -1,0 +1,156 @@
+"""Differences as the words and signs that every report prints."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from preview.figures_in_words import plural, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from preview.changes import Changes, Delta, Operation, PropertyChange, ReplaceReason, ResourceChange
+
+MARKS: Final[Mapping[Operation, str]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
+"""As `pulumi preview` has them."""
+PROPERTY_MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "may change": "?"}
+_TO_DO: Final[Mapping[Operation, str]] = {
+    "create": "to create",
+    "update": "to update",
+    "replace": "to replace",
+    "delete": "to delete",
+    "same": "unchanged",
+}
+_CONTEXT: Final = 24
+"""Characters shown on either side of where two long texts part."""
+_UNIT_OF_COUNT: Final = frozenset({"", "tok/s", "minutes", "min"})
+
+
+def summary_in_words(changes: Changes) -> str:
+    """`1 to create, 2 to replace, 58 unchanged`; only what there is."""
+    return ", ".join(f"{count:,} {_TO_DO[operation]}" for operation, count in changes.summary.items() if count)
+
+
+def fate_in_words(change: ResourceChange) -> str:
+    """What becomes of a resource, where its mark does not say it all."""
+    parts: list[str] = []
+    if change.operation == "replace":
+        order = "deleted, then made anew" if change.delete_first else "made anew, then the old one deleted"
+        parts.append(f"may be {order}" if change.maybe else order)
+        if change.guessed:
+            parts.append("a guess")
+    if change.moved:
+        parts.append(
+            f"was {change.old_urn.rpartition('::')[2]}, kept by its alias" if _renamed(change) else "kept by its alias"
+        )
+    return " · ".join(parts)
+
+
+def _renamed(change: ResourceChange) -> bool:
+    return change.old_urn.rpartition("::")[2] != change.urn.rpartition("::")[2]
+
+
+def reason_in_words(reason: ReplaceReason) -> str:
+    """What forces a replacement, and who says so."""
+    verb = "replaces it if it really differs" if reason.maybe else "replaces it"
+    what = f"{reason.path} {verb}" if reason.path else verb.capitalize()
+    return f"{what} ({reason.certainty}: {reason.source})"
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+def side_in_words(delta: Delta, value: float | None, *, at_least: bool) -> str:
+    """One side of a number, with what is not known of it."""
+    if value is None:
+        return "unknown"
+    return f"at least {_amount(delta.unit, value)}" if at_least else _amount(delta.unit, value)
+
+
+def before_in_words(delta: Delta) -> str:
+    """The number before the change."""
+    return side_in_words(delta, delta.before, at_least=delta.before_at_least)
+
+
+def after_in_words(delta: Delta) -> str:
+    """The number after it."""
+    return side_in_words(delta, delta.after, at_least=delta.after_at_least)
+
+
+def difference_in_words(delta: Delta) -> str:
+    """After minus before, with its sign and, where that says more, in per cent."""
+    if delta.difference is None:
+        return "" if delta.before is delta.after else "not comparable"
+    if not delta.difference:
+        return "same"
+    sign = "+" if delta.difference > 0 else "-"
+    text = sign + _amount(delta.unit, abs(delta.difference))
+    return f"{text} ({sign}{abs(delta.difference) / abs(delta.before):.0%})" if delta.before else text
+
+
+def _amount(unit: str, value: float) -> str:
+    if unit.startswith("$"):
+        return usd(value) if value >= 0 else f"-{usd(-value)}"
+    number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    return number if unit in _UNIT_OF_COUNT or not unit else f"{number} {unit}"
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+def value_in_words(value: Any) -> str:
+    """A value on one line: bare where that is clear, as JSON otherwise."""
+    if isinstance(value, str):
+        plain = bool(value) and value == value.strip() and "\n" not in value and '"' not in value
+        return value if plain else json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return "not set"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sides_in_words(change: PropertyChange, width: int) -> tuple[str, str]:
+    """Before and after on one line each, cut to `width` characters around where they part."""
+    before, after = value_in_words(change.before), value_in_words(change.after)
+    if change.kind == "added":
+        return "", _cut(after, 0, width)
+    if change.kind == "removed":
+        return _cut(before, 0, width), ""
+    start = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
+    return _cut(before, start, width), _cut(after, start, width)
+
+
+def _cut(text: str, parting: int, width: int) -> str:
+    if len(text) <= width:
+        return text
+    start = max(0, min(parting - _CONTEXT, len(text) - width + 2))
+    end = start + width - (2 if start else 1)
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+
+
+def is_text(change: PropertyChange) -> bool:
+    """Whether both sides are texts of several lines, such as a script, which are best shown line by line."""
+    sides = (change.before, change.after)
+    return all(isinstance(side, str) for side in sides) and any("\n" in side.strip() for side in sides)
+
+
+def lines_that_differ(change: PropertyChange, most: int) -> Iterator[tuple[str, str]]:
+    """Mark and text of the lines that differ between two texts, with a line around them; `most` of them."""
+    diff = difflib.unified_diff(str(change.before).splitlines(), str(change.after).splitlines(), n=1, lineterm="")
+    lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
+    for line in lines[:most]:
+        yield line[0], line[1:]
+    if len(lines) > most:
+        yield "…", plural(len(lines) - most, "more line")
+
+
+def properties_of(change: ResourceChange) -> Sequence[PropertyChange]:
+    """Everything that differs in a resource, its options last."""
+    return (*change.properties, *change.options)
+
+
+def forced_by(change: ResourceChange) -> Mapping[str, ReplaceReason]:
+    """The reasons for a replacement by property path."""
+    return {reason.path: reason for reason in change.reasons if reason.path}

@@ -1,0 +1,118 @@
+"""GitHub-flavoured Markdown from values nobody vouches for: a fork's stack file must not write a reviewer's comment."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LIMIT: Final = 65_000
+"""Characters of a whole text. Source: GitHub refuses a comment above 65,536; the rest is for a workflow's own marker."""
+_LONGEST_CELL: Final = 400
+"""Characters of one cell of a table. Assumed: enough for a reason with its figure."""
+_MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])")
+_BACKTICKS: Final = re.compile(r"`+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a text that is shown whole or not at all."""
+
+    name: str
+    """What is missing where it is left out, e.g. "the bill of spot"."""
+    text: str
+    rank: int = 0
+    """Sections of the highest rank are left out first, the last of them before the others. Rank 0 always stays."""
+
+
+def joined(sections: Iterable[Section], *, elsewhere: str, limit: int = LIMIT) -> str:
+    """The sections as one text below the limit, and a sentence about what had to be left out.
+
+    `elsewhere` says where that is found. Raises ValueError if what must stay does not fit by itself.
+    """
+    kept = [section for section in sections if section.text]
+    out: list[Section] = []
+    while True:
+        text = "\n\n".join([*(section.text for section in kept), *_left_out(out, elsewhere)]) + "\n"
+        if len(text) <= limit:
+            return text
+        rank = max(section.rank for section in kept)
+        if rank == 0:
+            raise ValueError(f"what must stay has {len(text):,} characters; the limit is {limit:,}")
+        last = max(index for index, section in enumerate(kept) if section.rank == rank)
+        out.insert(0, kept.pop(last))
+
+
+def _left_out(sections: Sequence[Section], elsewhere: str) -> Iterable[str]:
+    if not sections:
+        return
+    names = [escape(section.name) for section in sections[:12]]
+    if len(sections) > len(names):
+        names.append(f"and {len(sections) - len(names)} more")
+    yield f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
+
+
+def escape(text: str) -> str:
+    """Text that is shown as it is: one line, no tag, no link, no emphasis, and nobody is mentioned."""
+    line = _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
+    # A zero-width space: GitHub looks for names to notify after it has decoded entities.
+    return html.escape(line, quote=False).replace("@", "@\u200b")
+
+
+def prose(text: str) -> str:
+    """Text whose only markup is code in backticks, as this project's own sentences have it."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    shown = (code(piece) if index % 2 else _spaced(piece) for index, piece in enumerate(pieces))
+    return "".join(shown).strip()
+
+
+def _spaced(text: str) -> str:
+    lead, tail = " " * text[:1].isspace(), " " * text[-1:].isspace()
+    return f"{lead}{escape(text)}{tail}" if text.strip() else lead
+
+
+def code(value: object) -> str:
+    """A value as code on one line, in as many backticks as it takes."""
+    text = {True: "true", False: "false", None: "not set"}.get(value) if isinstance(value, bool | None) else str(value)
+    line = " ".join(str(text).split()) or " "
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(line)), default=0))
+    return f"{fence} {line} {fence}" if len(fence) > 1 else f"`{line}`"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table; cells are Markdown already, and long ones are not cut: see `cell`."""
+    lines = [" | ".join(head), " | ".join("---" for _ in head)]
+    lines += [" | ".join(_in_a_cell(one) for one in row) for row in rows]
+    return [f"| {line} |" for line in lines]
+
+
+def cell(text: str) -> str:
+    """Escaped text, cut to what a cell can hold."""
+    return escape(text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…")
+
+
+def _in_a_cell(markdown: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", markdown.replace("\n", " "))
+
+
+def fold(summary: str, body: Iterable[str]) -> list[str]:
+    """A folded section. The summary is shown as it is; GitHub renders Markdown in the body only after an empty line."""
+    return ["", f"<details><summary>{html.escape(summary, quote=False)}</summary>", "", *body, "", "</details>"]
+
+
+def fenced(lines: Iterable[str], language: str = "diff") -> list[str]:
+    """Lines as they are, behind a fence that none of them can close."""
+    body = [line.replace("\n", " ") for line in lines]
+    longest = max((len(run) for line in body for run in _BACKTICKS.findall(line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *body, fence]
+
+
+def alert(kind: str, lines: Iterable[str]) -> list[str]:
+    """GitHub's coloured note: `CAUTION`, `WARNING`, `NOTE`."""
+    return ["", f"> [!{kind}]", *(f"> {line}" for line in lines)]

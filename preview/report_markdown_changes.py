@@ -1,0 +1,143 @@
+"""What a change does, in a pull-request comment: consequences and numbers in sight, every difference behind a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from preview.change_tree import change_tree
+from preview.changes_in_words import (
+    MARKS,
+    after_in_words,
+    before_in_words,
+    difference_in_words,
+    fate_in_words,
+    is_text,
+    lines_that_differ,
+    properties_of,
+    reason_in_words,
+    sides_in_words,
+    summary_in_words,
+)
+from preview.figures_in_words import plural
+from preview.markdown import alert, cell, code, escape, fenced, fold, prose, table
+from preview.resource_facts import cloud_name, kind_of
+
+if TYPE_CHECKING:
+    from preview.change_tree import ChangeNode
+    from preview.changes import Changes, PropertyChange, ResourceChange
+    from preview.report_model import Report
+
+_MOST_DANGERS: Final = 10
+_MOST_HEADLINES: Final = 12
+_MOST_LOSSES: Final = 30
+_MOST_PROPERTIES: Final = 25
+_MOST_LINES: Final = 25
+_WIDTH: Final = 300
+"""Characters of one value in the fold."""
+_SIGNS: Final = {"create": "+", "update": "!", "replace": "!", "delete": "-", "same": " "}
+"""First character of a line, which colours it where GitHub shows a diff."""
+
+
+def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str]:
+    """The blast radius, dangers first."""
+    name = report.recording.stack
+    head = f"#### {code(name)}" if several else f"### Preview of {code(name)}"
+    yield f"{head}: {prose(changes.headline[0])}"
+    if changes.dangers:
+        yield from alert("CAUTION", [f"- {prose(one.message)}" for one in changes.dangers[:_MOST_DANGERS]])
+    for danger in () if several else report.dangers[:_MOST_DANGERS]:
+        yield from alert("WARNING", [prose(danger)])
+    if len(changes.headline) > 1:
+        yield ""
+        yield from (f"- {prose(line)}" for line in changes.headline[1:_MOST_HEADLINES])
+    yield ""
+    yield f"{summary_in_words(changes).capitalize()}, against {code(changes.against)}."
+
+
+def numbers(changes: Changes) -> Iterator[str]:
+    """Every number that changes, as a table; those that do not, as a line."""
+    moving = [one for one in changes.deltas if one.changed]
+    if moving:
+        yield from table(
+            ("", "before", "after", "difference"),
+            (
+                (escape(one.label), before_in_words(one), f"**{after_in_words(one)}**", difference_in_words(one))
+                for one in moving
+            ),
+        )
+    still = [f"{escape(one.label)} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after]
+    if still:
+        yield ""
+        yield f"Unchanged: {', '.join(still)}."
+
+
+def losses(report: Report, changes: Changes) -> Iterator[str]:
+    """What is replaced or deleted, and what forces it: nobody should have to open a fold for that."""
+    lost = [one for one in changes.resources if one.operation in ("replace", "delete") and one.custom]
+    if not lost:
+        return
+    rows = ((code(MARKS[one.operation]), _name(report, one), _why(one)) for one in lost[:_MOST_LOSSES])
+    yield from table(("", "resource", "why"), rows)
+    if len(lost) > _MOST_LOSSES:
+        yield ""
+        yield f"…and {len(lost) - _MOST_LOSSES} more."
+
+
+def _name(report: Report, change: ResourceChange) -> str:
+    recorded = report.recording.by_urn.get(change.urn)
+    return f"{escape(kind_of(change.type))} {code(cloud_name(recorded) if recorded else change.name)}"
+
+
+def _why(change: ResourceChange) -> str:
+    fate = fate_in_words(change)
+    reasons = [
+        f"{code(one.path)}: " * bool(one.path) + cell(f"{one.certainty}, {one.source}") for one in change.reasons
+    ]
+    return "<br>".join([*([escape(fate)] if fate else []), *reasons]) or "no longer in the program"
+
+
+def differences(report: Report, changes: Changes) -> Iterator[str]:
+    """The tree of every difference, as a diff."""
+    tree = change_tree(changes, report.recording)
+    lines = list(_tree(tree, 0)) if tree is not None else []
+    for output in changes.outputs:
+        lines += _property(output, "  output ")
+    if lines:
+        count = plural(len(changes.changed), "resource")
+        yield from fold(f"Every difference: {count}", fenced(lines))
+    for remark in changes.remarks:
+        yield ""
+        yield f"- {prose(remark)}"
+
+
+def _tree(node: ChangeNode, depth: int) -> Iterator[str]:
+    indent, first = "  " * depth, node.changes[0]
+    facts = [fate_in_words(first), ", ".join(node.facts), f"{node.unchanged} below unchanged" if node.unchanged else ""]
+    told = " · ".join(fact for fact in facts if fact)
+    yield f"{_SIGNS[node.operation]} {indent}{MARKS[node.operation]:>2} {node.kind} {node.name}  {told}".rstrip()
+    for reason in first.reasons:
+        yield f"! {indent}     {reason_in_words(reason)}"
+    differing = properties_of(first)
+    for one in differing[:_MOST_PROPERTIES]:
+        yield from _property(one, f"{indent}     ")
+    if len(differing) > _MOST_PROPERTIES:
+        yield f"  {indent}     … {len(differing) - _MOST_PROPERTIES} more"
+    for child in node.children:
+        yield from _tree(child, depth + 1)
+
+
+def _property(change: PropertyChange, indent: str) -> Iterator[str]:
+    if change.secret:
+        yield f"! {indent}{change.path}: a secret{', which may change' if change.kind == 'may change' else ''}"
+        return
+    if is_text(change):
+        yield f"! {indent}{change.path}:"
+        for sign, text in lines_that_differ(change, _MOST_LINES):
+            yield f"{sign if sign in '+-' else ' '} {indent}  {text}"
+        return
+    before, after = sides_in_words(change, _WIDTH)
+    if before:
+        yield f"{'!' if change.kind == 'may change' else '-'} {indent}{change.path}: {before}"
+    if after:
+        yield f"{'!' if change.kind == 'may change' else '+'} {indent}{change.path}: {after}"

@@ -1,0 +1,67 @@
+"""The head of a comment about several stacks: the worst in words, then a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from preview.figures_in_words import plural
+from preview.markdown import alert, cell, code, prose, table
+from preview.several_stacks import refusals_of, reports_of
+from preview.stack_list import line_of
+
+if TYPE_CHECKING:
+    from preview.several_stacks import Outcome
+
+_MOST_DANGERS = 10
+
+
+def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Verdict of all, dangers of each, and the table."""
+    reports, refusals = reports_of(outcomes), refusals_of(outcomes)
+    lines = [line_of(outcome) for outcome in outcomes]
+    broken = sum(bool(report.policies.mandatory) for report in reports)
+    worst = []
+    if refusals:
+        worst.append(f"{plural(len(refusals), 'stack')} cannot be previewed")
+    if broken:
+        worst.append(f"{plural(broken, 'stack')} {'breaks' if broken == 1 else 'break'} a mandatory policy")
+    compared = [report.comparison for report in reports if report.comparison is not None]
+    if compared and not worst:
+        changing = sum(one.pending for one in compared)
+        worst.append(
+            f"{plural(changing, 'stack')} {'changes' if changing == 1 else 'change'}"
+            if changing
+            else "no stack changes"
+        )
+    yield f"### Preview of {plural(len(outcomes), 'stack')}: {', '.join(worst) or 'nothing in the way'}"
+    dangers = [
+        f"{code(report.recording.stack)}: {prose(text)}"
+        for report in reports
+        for text in (
+            *(one.message for one in (report.comparison.dangers if report.comparison else ())),
+            *report.dangers,
+        )
+    ]
+    if dangers:
+        shown = [f"- {danger}" for danger in dangers[:_MOST_DANGERS]]
+        rest = len(dangers) - len(shown)
+        yield from alert("CAUTION", [*shown, *([f"- and {plural(rest, 'more danger')}"] if rest else [])])
+    yield ""
+    yield from table(
+        ("stack", "verdict", "what changes", "price", "throughput"),
+        (
+            (
+                code(line.stack),
+                _mark(line.stops, line.warns) + cell(line.verdict),
+                cell(line.change),
+                cell(line.price),
+                cell(line.rate),
+            )
+            for line in lines
+        ),
+    )
+
+
+def _mark(stops: bool, warns: bool) -> str:
+    return "🛑 " if stops else "⚠️ " if warns else "✅ "

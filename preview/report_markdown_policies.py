@@ -1,0 +1,90 @@
+"""The policy pack's verdicts in a pull-request comment: mandatory ones in sight, the others behind a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from preview.figures_in_words import plural
+from preview.markdown import cell, code, escape, fold, table
+from preview.verdicts import Verdict, shared, verdicts
+
+if TYPE_CHECKING:
+    from preview.report_model import Policies
+
+_MOST_PLACES = 5
+"""Resources named in one cell."""
+
+
+def in_sight(policies: Policies, most: int) -> Iterator[str]:
+    """The verdict in a line, and up to `most` mandatory violations."""
+    if policies.state == "none":
+        yield "**Policies**: this project has no policy pack in `policy/`, so nothing was judged."
+        return
+    if policies.state == "skipped":
+        yield "**Policies**: not asked."
+        return
+    judged = "(judged on values made up for what only the cloud decides)"
+    if not policies.violations:
+        yield f"**Policies**: none violated {judged}."
+        return
+    mandatory = len(policies.mandatory)
+    yield f"**Policies**: {mandatory} mandatory violated, {len(policies.violations) - mandatory} advisory {judged}"
+    stops = [one for one in verdicts(policies.violations) if one.stops]
+    if stops:
+        yield ""
+        yield from _table(stops[:most])
+    if len(stops) > most:
+        yield ""
+        yield f"…and {len(stops) - most} more mandatory policies."
+
+
+def folded(policies: Policies, most: int) -> Iterator[str]:
+    """Mandatory violations beyond those in sight, advisories, and what could not be judged before the first `up`."""
+    found = verdicts(policies.violations)
+    beyond = [one for one in found if one.stops][most:]
+    advisory = [one for one in found if not one.stops]
+    if beyond:
+        yield from fold(f"{len(beyond)} more mandatory", _table(beyond))
+    if advisory:
+        yield from fold(f"{plural(sum(len(one.places) for one in advisory), 'advisory finding')}", _table(advisory))
+    if policies.unreached:
+        yield from fold(
+            f"{len(policies.unreached)} policies that a first pulumi preview cannot judge yet",
+            [
+                "They read values that are unknown there; here they were judged on made-up ones.",
+                "",
+                *(f"- {code(one.policy)}: {_names(one.urns)}" for one in policies.unreached),
+            ],
+        )
+
+
+def _table(found: Sequence[Verdict]) -> list[str]:
+    rows = [
+        (one.level, code(one.policy), _names([place.urn for place in one.places]), "<br>".join(_message(one)))
+        for one in found
+    ]
+    return table(("level", "policy", "resource", "what, why and what to write"), rows)
+
+
+def _message(verdict: Verdict) -> Iterator[str]:
+    whats = list(dict.fromkeys(place.what for place in verdict.places))
+    if verdict.statement:
+        yield cell(verdict.statement)
+    for what in whats[:_MOST_PLACES]:
+        yield cell(what)
+    if len(whats) > _MOST_PLACES:
+        yield f"…and {len(whats) - _MOST_PLACES} more"
+    first = verdict.places[0]
+    if why := shared(verdict.places, "why") or first.why:
+        yield f"*Why*: {cell(why)}"
+    if fix := shared(verdict.places, "fix") or first.fix:
+        yield f"**Fix**: {cell(fix)}"
+    for stake in list(dict.fromkeys(place.at_stake for place in verdict.places if place.at_stake))[:_MOST_PLACES]:
+        yield f"At stake: {escape(stake)}"
+
+
+def _names(urns: Sequence[str]) -> str:
+    names = list(dict.fromkeys(urn.rpartition("::")[2] for urn in urns))
+    shown = ", ".join(code(name) for name in names[:_MOST_PLACES] if name)
+    return f"{shown} and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else shown

@@ -1,0 +1,188 @@
+"""The terminal's report of what a change does: what it means on top, then numbers, then every difference."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from preview.change_tree import change_tree
+from preview.changes_in_words import (
+    MARKS,
+    PROPERTY_MARKS,
+    after_in_words,
+    before_in_words,
+    difference_in_words,
+    fate_in_words,
+    forced_by,
+    is_text,
+    lines_that_differ,
+    properties_of,
+    reason_in_words,
+    sides_in_words,
+    summary_in_words,
+)
+from preview.figures_in_words import plural
+from preview.page import Page, Part
+
+if TYPE_CHECKING:
+    from preview.change_tree import ChangeNode
+    from preview.changes import Changes, PropertyChange, ResourceChange
+    from preview.report_model import Report
+
+_MOST_PROPERTIES: Final = 16
+"""Properties shown of one resource; the JSON document has them all."""
+_MOST_LINES: Final = 12
+"""Lines shown of a text that differs."""
+_STYLES: Final = {
+    "+": "green",
+    "~": "yellow",
+    "+-": "bold magenta",
+    "-": "bold red",
+    "?": "dim",
+    "": "dim",
+    " ": "dim",
+    "…": "dim",
+}
+
+
+def print_consequences(page: Page, changes: Changes) -> None:
+    """What a reader must know even if he reads no further: dangers, then the blast radius."""
+    for danger in changes.dangers:
+        page.prose(danger.message, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")
+    if changes.dangers:
+        page.blank()
+    for line in changes.headline:
+        page.prose(line, indent=0, style="bold")
+
+
+def print_numbers(page: Page, changes: Changes) -> None:
+    """Before, after and difference of every number that changes; the others in one line."""
+    if not changes.deltas:
+        return
+    moving = [one for one in changes.deltas if one.changed]
+    page.title("Numbers", "before → after" if moving else "none changes")
+    rows = [(one.label, before_in_words(one), after_in_words(one), difference_in_words(one)) for one in moving]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for label, before, after, difference in rows:
+        if sum(widths) + 11 <= page.width:
+            page.line(
+                "  ",
+                label.ljust(widths[0]),
+                "  ",
+                (before.rjust(widths[1]), "dim"),
+                (" → ", "dim"),
+                (after.ljust(widths[2]), "bold"),
+                "  ",
+                (difference.rjust(widths[3]), "cyan"),
+            )
+        else:
+            page.prose(f"{label}: {before} → {after}, {difference}".removesuffix(", "))
+    still = [
+        f"{one.label} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after is not None
+    ]
+    if still:
+        page.prose("unchanged: " + ", ".join(still), style="dim")
+
+
+def print_changes(page: Page, report: Report, changes: Changes) -> None:
+    """The tree of differences, the outputs that differ, the count, and how it was compared."""
+    page.title("Changes", f"against {changes.against}")
+    tree = change_tree(changes, report.recording)
+    if tree is None:
+        page.prose("no resource changes")
+    else:
+        for node, prefix, below in _rows(tree):
+            _print_node(page, node, prefix, below)
+    for output in changes.outputs:
+        _print_property(page, output, "   output ")
+    page.blank()
+    page.prose(summary_in_words(changes), indent=0, style="bold")
+    for remark in changes.remarks:
+        page.prose(remark, mark="· ", mark_style="dim")
+
+
+def _rows(node: ChangeNode, prefix: str = "", below: str = "") -> Iterator[tuple[ChangeNode, str, str]]:
+    yield node, prefix, below + ("│  " if node.children else "   ")
+    last = len(node.children) - 1
+    for index, child in enumerate(node.children):
+        branch, trunk = ("└─ ", "   ") if index == last else ("├─ ", "│  ")
+        yield from _rows(child, below + branch, below + trunk)
+
+
+def _print_node(page: Page, node: ChangeNode, prefix: str, below: str) -> None:
+    mark = MARKS[node.operation]
+    fate = fate_in_words(node.changes[0])
+    facts = [fate] if fate else []
+    if node.facts:
+        facts.append((", " if len(node.changes) > 1 else " · ").join(node.facts))
+    if node.unchanged:
+        facts.append(f"{node.unchanged:,} below unchanged")
+    parts: list[Part] = [
+        (f"{mark:>2} ", _STYLES[mark]),
+        (prefix, "dim"),
+        (node.kind, "dim" if node.component else "cyan"),
+    ]
+    parts += [" ", (node.name, "bold" if node.component else "")]
+    text = " · ".join(facts)
+    used = 3 + len(prefix) + len(node.kind) + 1 + len(node.name)
+    style = _STYLES[mark] if node.operation in ("replace", "delete") else "dim"
+    if text and used + 2 + len(text) <= page.width:
+        parts += ["  ", (text, style)]
+        text = ""
+    page.line(*parts)
+    margin = "   " + below
+    for line in textwrap.wrap(text, max(20, page.width - len(margin) - 2), break_long_words=False):
+        page.line((margin + "  ", "dim"), (line, style))
+    _print_details(page, node.changes[0], margin + "  ")
+
+
+def _print_details(page: Page, change: ResourceChange, margin: str) -> None:
+    reasons = forced_by(change)
+    told = sorted(properties_of(change), key=lambda one: one.path not in reasons)
+    for one in told[:_MOST_PROPERTIES]:
+        _print_property(page, one, margin)
+    if len(told) > _MOST_PROPERTIES:
+        rest = plural(len(told) - _MOST_PROPERTIES, "more property").replace("propertys", "properties")
+        page.line((margin, "dim"), (f"… {rest} (--format json lists all)", "dim"))
+    told_paths = {one.path for one in told[:_MOST_PROPERTIES]}
+    for reason in change.reasons:
+        indent = margin + ("  " if reason.path in told_paths else "")
+        text = reason_in_words(reason)
+        room = max(20, page.width - len(indent) - 2)
+        for index, line in enumerate(textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)):
+            page.line((indent, "dim"), ("! " if index == 0 else "  ", "bold magenta"), (line, "magenta"))
+
+
+def _print_property(page: Page, change: PropertyChange, margin: str) -> None:
+    mark = PROPERTY_MARKS[change.kind]
+    head: list[Part] = [(margin, "dim"), (mark, _STYLES[mark]), " ", (change.path, "")]
+    if change.secret:
+        hidden = "a secret, which may change" if change.kind == "may change" else f"a secret, {change.kind}"
+        page.line(*head, "  ", (hidden, "dim"))
+        return
+    if is_text(change):
+        page.line(*head)
+        for sign, text in lines_that_differ(change, _MOST_LINES):
+            room = max(20, page.width - len(margin) - 6)
+            page.line((margin, "dim"), "    ", (f"{sign} {text[:room]}", _STYLES.get(sign, "")))
+        return
+    used = len(margin) + 2 + len(change.path)
+    before, after = sides_in_words(change, 4 * page.width)
+    arrow = " → " if before and after else ""
+    if used + 2 + len(before) + len(arrow) + len(after) <= page.width:
+        page.line(*head, "  ", (before, _before_style(change)), (arrow, "dim"), (after, _after_style(change)))
+        return
+    before, after = sides_in_words(change, max(20, page.width - len(margin) - 6))
+    page.line(*head)
+    for sign, text, style in (("- ", before, _before_style(change)), ("+ ", after, _after_style(change))):
+        if text:
+            page.line((margin, "dim"), "    ", (sign, style), (text, style))
+
+
+def _before_style(change: PropertyChange) -> str:
+    return "red" if change.kind in ("removed", "changed") else "dim"
+
+
+def _after_style(change: PropertyChange) -> str:
+    return "green" if change.kind in ("added", "changed") else "dim"

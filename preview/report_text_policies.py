@@ -1,0 +1,72 @@
+"""The terminal's report of the policy pack: what is violated, why, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preview.figures_in_words import plural
+from preview.page import Page
+
+if TYPE_CHECKING:
+    from preview.report_model import Policies
+    from preview.verdicts import Place, Verdict
+
+
+def print_policies(page: Page, policies: Policies) -> None:
+    """The verdicts, what stops first; or why there are none."""
+    if policies.state == "none":
+        page.title("Policies")
+        page.prose("this project has no policy pack in policy/, so nothing was judged")
+        return
+    if policies.state == "skipped":
+        page.title("Policies")
+        page.prose("not asked (--no-policy)")
+        return
+    from preview.verdicts import verdicts
+
+    mandatory = len(policies.mandatory)
+    verdict = f"{mandatory} mandatory violated, {len(policies.violations) - mandatory} advisory"
+    page.title("Policies", verdict if policies.violations else "none violated")
+    page.prose("judged on values made up for what only the cloud decides", style="dim")
+    for one in verdicts(policies.violations):
+        _print_verdict(page, one)
+    if policies.unreached:
+        several = (f"{one.policy} ({plural(len(one.urns), 'resource')})" for one in policies.unreached)
+        page.prose(
+            f"a first `pulumi preview` cannot judge these yet, for values unknown there: {', '.join(several)}",
+            mark="· ",
+            style="dim",
+            mark_style="dim",
+        )
+
+
+def _print_verdict(page: Page, verdict: Verdict) -> None:
+    from preview.verdicts import shared
+
+    style = "bold red" if verdict.stops else "yellow"
+    places = verdict.places
+    where = places[0].name if len(places) == 1 else plural(len(places), "resource")
+    level = f" ({', '.join(part for part in (verdict.level, verdict.severity) if part)})"
+    page.prose(f"{verdict.policy}{f': {where}' if where else ''}{level}", mark="✗ ", style=style, mark_style=style)
+    if verdict.statement:
+        page.prose(verdict.statement, indent=4, style="dim")
+    why, fix = shared(places, "why"), shared(places, "fix")
+    for place in places:
+        if len(places) > 1:
+            page.prose(place.name or "the stack", indent=4, mark="· ", style="bold", mark_style="dim")
+        _print_place(page, place, 4 if len(places) == 1 else 6, why=not why, fix=not fix)
+    if why:
+        page.prose(f"why: {why}", indent=4)
+    if fix:
+        page.prose(fix, indent=4, mark="→ ", style="bold", mark_style="dim")
+
+
+def _print_place(page: Page, place: Place, indent: int, *, why: bool, fix: bool) -> None:
+    for line in place.what.splitlines():
+        page.prose(line, indent=indent)
+    if why and place.why:
+        page.prose(f"why: {place.why}", indent=indent)
+    if fix and place.fix:
+        page.prose(place.fix, indent=indent, mark="→ ", style="bold", mark_style="dim")
+    if place.at_stake:
+        page.prose(f"at stake: {place.at_stake}", indent=indent, style="yellow")

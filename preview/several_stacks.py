@@ -1,0 +1,56 @@
+"""Several stacks in one report: each previewed in turn, and what keeps one from its preview does not keep the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from preview.report_model import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A stack that could not be previewed, and why, in words for a person."""
+
+    stack: str
+    message: str
+
+
+Outcome: TypeAlias = "Report | Refusal"
+
+
+def stack_of(outcome: Outcome) -> str:
+    """The name of the stack that an outcome is about."""
+    return outcome.stack if isinstance(outcome, Refusal) else outcome.recording.stack
+
+
+def reports_of(outcomes: Sequence[Outcome]) -> list[Report]:
+    """The previews that came off, in their order."""
+    return [one for one in outcomes if not isinstance(one, Refusal)]
+
+
+def refusals_of(outcomes: Sequence[Outcome]) -> list[Refusal]:
+    """The stacks that have none."""
+    return [one for one in outcomes if isinstance(one, Refusal)]
+
+
+def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tuple[Outcome, ...]:
+    """Preview the stacks one after the other: an SDK and its runtime serve one program at a time.
+
+    What a person has to mend (a refused setting, a program that fails, a pack that does not start) becomes a `Refusal`;
+    anything else is a defect and raised.
+    """
+    from preview.policy import PolicyError
+    from preview.recording import ProgramError
+    from preview.render import RenderError
+    from settings.problems import SettingsError
+
+    outcomes: list[Outcome] = []
+    for stack in stacks:
+        try:
+            outcomes.append(preview(stack))
+        except (SettingsError, ProgramError, PolicyError, RenderError) as error:
+            outcomes.append(Refusal(stack=stack, message=str(error)))
+    return tuple(outcomes)

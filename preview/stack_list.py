@@ -1,0 +1,79 @@
+"""One line for each of several stacks: how it fares, what changes, what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from preview.changes_in_words import after_in_words, before_in_words
+from preview.figures_in_words import plural
+from preview.several_stacks import Refusal
+
+if TYPE_CHECKING:
+    from preview.changes import Changes
+    from preview.report_model import Policies
+    from preview.several_stacks import Outcome
+
+USD_PER_HOUR = "usd-per-hour"
+TOKENS_PER_SECOND = "tokens-per-second"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackLine:
+    """How one stack fares."""
+
+    stack: str
+    verdict: str
+    change: str
+    price: str
+    rate: str
+    stops: bool
+    """A refused stack, or a mandatory policy violated."""
+    warns: bool
+    """A danger, or an advisory."""
+
+
+def line_of(outcome: Outcome) -> StackLine:
+    """The stack's line."""
+    if isinstance(outcome, Refusal):
+        return StackLine(
+            stack=outcome.stack,
+            verdict="cannot be previewed",
+            change=outcome.message.partition("\n")[0],
+            price="",
+            rate="",
+            stops=True,
+            warns=False,
+        )
+    changes, figures = outcome.comparison, outcome.figures
+    rate = f"{figures.total_tokens_per_s:,} tok/s" if figures.total_tokens_per_s else "no published figure"
+    return StackLine(
+        stack=outcome.recording.stack,
+        verdict=verdict_in_words(outcome.policies, changes),
+        change=plural(len(outcome.changes), "resource") + " to create" if changes is None else changes.headline[0],
+        price=_moving(changes, USD_PER_HOUR) or figures.bill.total_in_words(),
+        rate=_moving(changes, TOKENS_PER_SECOND) or rate,
+        stops=bool(outcome.policies.mandatory),
+        warns=bool(outcome.policies.violations or (changes and changes.dangers) or outcome.dangers),
+    )
+
+
+def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
+    """Policies and dangers in a few words."""
+    mandatory = len(policies.mandatory)
+    advisory = len(policies.violations) - mandatory
+    parts = [f"{mandatory} mandatory violated"] if mandatory else []
+    if changes is not None and changes.dangers:
+        parts.append(plural(len(changes.dangers), "danger"))
+    if advisory:
+        parts.append(f"{advisory} advisory")
+    if not parts:
+        parts.append("policies kept" if policies.state == "judged" else "no policy asked")
+    return ", ".join(parts)
+
+
+def _moving(changes: Changes | None, id_: str) -> str:
+    for one in changes.deltas if changes is not None else ():
+        if one.id == id_ and one.changed:
+            return f"{before_in_words(one)} → {after_in_words(one)} {one.unit}".rstrip()
+    return ""

@@ -1,0 +1,88 @@
+"""A policy pack's violations as reports show them: one entry for each policy, with reason, fix and what is at stake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from preview.policy import Level, Violation
+
+_LABELS: Final = {"Why": "why", "Fix": "fix", "At stake": "at_stake"}
+"""How the lines of a message begin that say more than what is wrong. A pack that writes otherwise is shown as it writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One resource that a policy was violated at."""
+
+    urn: str
+    what: str
+    why: str = ""
+    fix: str = ""
+    at_stake: str = ""
+    """Money, in words."""
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program; empty where the policy named none."""
+        return self.urn.rpartition("::")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One violated policy, and everywhere it is."""
+
+    policy: str
+    level: Level
+    severity: str
+    statement: str
+    """What the policy asks for; empty where the pack does not say."""
+    places: tuple[Place, ...]
+
+    @property
+    def stops(self) -> bool:
+        """Whether the engine would not go on."""
+        return self.level != "advisory"
+
+
+def verdicts(violations: Iterable[Violation]) -> list[Verdict]:
+    """The violations by policy: what stops first, then as they come."""
+    by_policy: dict[tuple[str, Level], list[Violation]] = {}
+    for one in violations:
+        by_policy.setdefault((one.policy, one.level), []).append(one)
+    found = [
+        Verdict(
+            policy=policy,
+            level=level,
+            severity=several[0].severity,
+            statement=several[0].description,
+            places=tuple(_place(one) for one in several),
+        )
+        for (policy, level), several in by_policy.items()
+    ]
+    return sorted(found, key=lambda one: not one.stops)
+
+
+def shared(places: Iterable[Place], part: str) -> str:
+    """The reason or the fix that all places have in common; empty if they differ."""
+    texts = {str(getattr(place, part)) for place in places}
+    return texts.pop() if len(texts) == 1 else ""
+
+
+def _place(violation: Violation) -> Place:
+    said = violation.message.removeprefix(violation.description).lstrip("\n") if violation.description else ""
+    parts: dict[str, list[str]] = {"what": []}
+    current = parts["what"]
+    for name, line in _labelled((said or violation.message).splitlines()):
+        if name:
+            current = parts.setdefault(name, [])
+        current.append(line)
+    return Place(urn=violation.urn, **{name: "\n".join(lines).strip() for name, lines in parts.items()})
+
+
+def _labelled(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        label, colon, rest = line.partition(": ")
+        yield (_LABELS[label], rest) if colon and label in _LABELS else ("", line)
