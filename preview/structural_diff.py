@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from preview.changes import PropertyChangeKind
@@ -238,11 +239,15 @@ def _keys(elements: Sequence[Value], path: Path) -> list[str] | None:
 def _rules(path: Path) -> Iterator[Callable[[Sequence[Value]], list[str | None]]]:
     name = path[-1] if path and isinstance(path[-1], str) else ""
     for key in (*_NAMED_LISTS.get(name, ()), *_USUAL):
-        yield lambda elements, key=key: [key(one) if isinstance(one, Mapping) else None for one in elements]
+        yield partial(_of_maps, key)
     if name == "args":
         yield _flags
     elif name != "command":
         yield _themselves
+
+
+def _of_maps(key: _Key, elements: Sequence[Value]) -> list[str | None]:
+    return [key(one) if isinstance(one, Mapping) else None for one in elements]
 
 
 def _unique(rule: Callable[[Sequence[Value]], list[str | None]], elements: Sequence[Value]) -> list[str] | None:

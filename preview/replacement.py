@@ -1,0 +1,158 @@
+"""Whether a change updates a resource or replaces it, and who says so.
+
+The knowledge is data: preview/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
+(what the installed packages say of themselves). A type that neither knows gets guesses, and they are marked as such.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from preview.changes import Certainty, ReplaceReason
+from preview.structural_diff import Difference, path_text, touches
+from preview.values import Secret, Value
+
+DATA: Final = Path(__file__).parent / "data"
+KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
+_KUBERNETES: Final = "kubernetes:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One property whose change replaces."""
+
+    pattern: str
+    certainty: Certainty
+    source: str
+    unless_wider: bool = False
+    """Not if the new value is an address range that holds the old one."""
+
+
+def reasons(
+    type_: str, found: Sequence[Difference], replace_on_changes: Iterable[str] = ()
+) -> tuple[ReplaceReason, ...]:
+    """Why these differences replace a resource of the type, surest first; nothing if they do not."""
+    given: dict[str, ReplaceReason] = {}
+    rules = (*rules_of(type_), *(_Rule(pattern, "the program", "replace_on_changes") for pattern in replace_on_changes))
+    for rule in rules:
+        for one in found:
+            if touches(one, rule.pattern) and not (rule.unless_wider and _is_wider(one.before, one.after)):
+                path = path_text(one.path)
+                given.setdefault(
+                    path,
+                    ReplaceReason(
+                        path=path,
+                        certainty=rule.certainty,
+                        source=rule.source,
+                        maybe=one.kind == "may change" or _may_be_the_same_cluster(type_, path, found),
+                    ),
+                )
+    return tuple(sorted(given.values(), key=lambda one: (one.maybe, one.certainty == "guess", one.path)))
+
+
+def is_known(type_: str) -> bool:
+    """Whether the data covers the type, so that a property it does not list is known to update in place."""
+    return type_ in _load().types
+
+
+def rules_of(type_: str) -> tuple[_Rule, ...]:
+    """What replaces a resource of the type."""
+    loaded = _load()
+    if type_ in loaded.types:
+        return loaded.types[type_]
+    # An object of a kind that is not listed: its identity is sure, the rest of it the API server decides.
+    return loaded.every_object if type_.startswith(_KUBERNETES) else loaded.guesses
+
+
+def _may_be_the_same_cluster(type_: str, path: str, found: Sequence[Difference]) -> bool:
+    """A kubeconfig may change (a token, a certificate) and still name the same cluster; an identifier may not."""
+    if type_ != KUBERNETES_PROVIDER:
+        return False
+    return path != "clusterIdentifier" and all(path_text(one.path) != "clusterIdentifier" for one in found)
+
+
+def _is_wider(before: Value, after: Value) -> bool:
+    try:
+        old, new = ipaddress.ip_network(str(before)), ipaddress.ip_network(str(after))
+    except ValueError:
+        return False
+    return old.version == new.version and old.subnet_of(new)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    types: Mapping[str, tuple[_Rule, ...]]
+    every_object: tuple[_Rule, ...]
+    guesses: tuple[_Rule, ...]
+
+
+@functools.cache
+def _load() -> _Loaded:
+    written, documented = _read("replacement.yaml"), _read("replacement_documented.yaml")
+    types: dict[str, list[_Rule]] = {}
+    google = written["google"]
+    for type_, properties in documented["types"].items():
+        _add(types, type_, properties, "provider documentation", documented["source"])
+    for type_, known in google["types"].items():
+        source = f"{google['source']}, {known['file']}"
+        _add(types, type_, known["properties"], "provider source", source)
+        _add(types, type_, known.get("unless_wider", ()), "provider source", source, unless_wider=True)
+    ours, server = written["pulumi_kubernetes"], written["kubernetes"]
+    for type_, properties in ours["types"].items():
+        _add(types, type_, properties, "pulumi-kubernetes provider", ours["source"])
+    for type_, properties in server["types"].items():
+        _add(types, type_, properties, "Kubernetes immutable field", server["source"])
+    every_object: list[_Rule] = []
+    for pattern in ours["every_object"]:
+        every_object.append(_Rule(pattern, "pulumi-kubernetes provider", ours["source"]))
+    for type_, rules in types.items():
+        if type_.startswith(_KUBERNETES):
+            rules.extend(every_object)
+    guesses = tuple(
+        _Rule(name, "guess", f"nothing is known of this type; {name} is hardly ever changed in place")
+        for name in written["guesses"]
+    )
+    return _Loaded({type_: tuple(rules) for type_, rules in types.items()}, tuple(every_object), guesses)
+
+
+def _add(
+    types: dict[str, list[_Rule]],
+    type_: str,
+    properties: Iterable[str],
+    certainty: Certainty,
+    source: str,
+    *,
+    unless_wider: bool = False,
+) -> None:
+    rules = types.setdefault(type_, [])
+    rules.extend(_Rule(pattern, certainty, source, unless_wider) for pattern in properties)
+
+
+def _read(name: str) -> dict[str, Any]:
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return dict(yaml.load((DATA / name).read_text(encoding="utf-8"), Loader=loader))  # noqa: S506 - the safe one
+
+
+def deletes_first(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], asked: bool | None) -> bool:
+    """Whether a replace removes the old resource first: the program says so, or both would have one name."""
+    if asked is not None:
+        return asked
+    if type_.startswith(_KUBERNETES):
+        return _name_of(old) is not None and _name_of(old) == _name_of(new)
+    return type_.startswith("gcp:") and isinstance(old.get("name"), str) and old.get("name") == new.get("name")
+
+
+def _name_of(inputs: Mapping[str, Any]) -> tuple[str, str] | None:
+    metadata = inputs.get("metadata")
+    metadata = metadata.value if isinstance(metadata, Secret) else metadata
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+        return None
+    namespace = metadata.get("namespace", "default")
+    return str(metadata["name"]), namespace if isinstance(namespace, str) else ""
