@@ -10,16 +10,18 @@ identity=$(curl --silent --show-error --fail --get --data-urlencode "audience=$a
 echo "::add-mask::$identity"
 
 # Tokens travel on standard input: arguments of a process can be read by others.
-token=$(IDENTITY=$identity jq --null-input --arg audience "$audience" '{
+request() {
+  IDENTITY=$identity jq --null-input --arg audience "$audience" '{
     audience: $audience,
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     subject_token_type: "urn:ietf:params:oauth:token-type:id_token",
     requested_token_type: "urn:pulumi:token-type:access_token:organization",
     expiration: 7200,
     subject_token: env.IDENTITY
-  }' | curl --silent --show-error --fail --header 'Content-Type: application/json' --data @- \
-    "$BACKEND/api/oauth/token" | jq --raw-output '.access_token // empty')
-if test -z "$token"; then
+  }'
+}
+if ! token=$(request | curl --silent --show-error --fail --header 'Content-Type: application/json' --data @- \
+  "$BACKEND/api/oauth/token" | jq --raw-output '.access_token // empty') || test -z "$token"; then
   echo "::error::$BACKEND gave no token: is GitHub registered as an issuer there, for this repository and environment?"
   exit 1
 fi

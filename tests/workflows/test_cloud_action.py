@@ -1,0 +1,90 @@
+"""The action that gives a job its credentials: order of steps, names, and the exchange with Pulumi Cloud."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflows.steps import ACTION, needs_jq, outputs, read, run, stand_in
+
+EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
+CURL = """
+printf '%s\\n' "$*" >>calls
+if [[ "$*" == *idtoken* ]]; then echo '{"value": "identity-of-the-job"}'; else cat >request; cat answer; test -s answer || exit 22; fi
+"""
+
+
+def steps() -> list[dict[str, object]]:
+    found = read(ACTION)["runs"]["steps"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_packages_are_installed_before_there_are_credentials() -> None:
+    titles = [str(one.get("name") or one.get("uses")).split("@")[0] for one in steps()]
+    assert titles.index("Packages of the program and of the policy pack") < titles.index("google-github-actions/auth")
+
+
+def names(folder: Path) -> dict[str, str]:
+    script = str(steps()[0]["run"])
+    environment = {"STACK": "dev", "ORGANIZATION": "acme", "GITHUB_OUTPUT": "output"}
+    assert run(script, cwd=folder, environment=environment).returncode == 0
+    return outputs(folder / "output")
+
+
+def test_a_stack_has_its_full_name(tmp_path: Path) -> None:
+    assert names(tmp_path) == {"stack-name": "acme/vllm-fleet/dev"}
+
+
+def test_a_stacks_policy_config_is_found(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.dev.policy.json").write_text("{}")
+    assert names(tmp_path)["policy-config"] == "Pulumi.dev.policy.json"
+
+
+def exchange(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
+    stand_in(folder / "bin", "curl", CURL)
+    (folder / "answer").write_text(answer)
+    environment = {
+        "BACKEND": "https://api.pulumi.com",
+        "ORGANIZATION": "acme",
+        "ACTIONS_ID_TOKEN_REQUEST_URL": "https://github/idtoken?version=2",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "token-of-the-runner",
+        "GITHUB_ENV": "env",
+    }
+    return run(str(EXCHANGE), cwd=folder, environment=environment, path=folder / "bin")
+
+
+@needs_jq
+def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization(tmp_path: Path) -> None:
+    done = exchange(tmp_path, '{"access_token": "pul-123"}')
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "env").read_text() == "PULUMI_ACCESS_TOKEN=pul-123\n"
+    request = json.loads((tmp_path / "request").read_text())
+    assert request["audience"] == "urn:pulumi:org:acme"
+    assert request["subject_token"] == "identity-of-the-job"
+    assert request["requested_token_type"] == "urn:pulumi:token-type:access_token:organization"
+    identity, token = (tmp_path / "calls").read_text().splitlines()
+    assert identity.endswith("https://github/idtoken?version=2")
+    assert "--data-urlencode audience=urn:pulumi:org:acme" in identity
+    assert token.endswith("https://api.pulumi.com/api/oauth/token")
+
+
+@needs_jq
+def test_no_token_is_printed_but_to_be_masked_or_handed_to_another_process(tmp_path: Path) -> None:
+    done = exchange(tmp_path, '{"access_token": "pul-123"}')
+    assert done.stdout.splitlines() == ["::add-mask::identity-of-the-job", "::add-mask::pul-123"]
+    calls = (tmp_path / "calls").read_text()
+    for secret in ("identity-of-the-job", "pul-123", "token-of-the-runner"):
+        assert secret not in calls
+
+
+@needs_jq
+@pytest.mark.parametrize("answer", ["{}", '{"access_token": ""}', ""])
+def test_a_refusal_says_where_to_look(tmp_path: Path, answer: str) -> None:
+    done = exchange(tmp_path, answer)
+    assert done.returncode == 1
+    assert "is GitHub registered as an issuer there" in done.stdout
+    assert not (tmp_path / "env").exists()

@@ -1,0 +1,182 @@
+"""What holds for every workflow, beside what actionlint and zizmor check (`make workflows`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from settings.stack_file import stack_names
+from tests.workflows.steps import ACTION, ROOT, WORKFLOWS, read, workflow, workflows
+
+FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]
+SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
+ALL = workflows()
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, one in ALL.items():
+        for job, body in one["jobs"].items():
+            yield f"{name}.{job}", body
+
+
+def uses(job: dict[str, Any]) -> list[str]:
+    return [step["uses"] for step in job.get("steps", []) if "uses" in step]
+
+
+def test_every_action_is_pinned_by_its_commit_and_says_its_version() -> None:
+    lines = [
+        line for file in FILES for line in file.read_text().splitlines() if re.match(r"\s*(- )?uses: (?!\./)", line)
+    ]
+    assert len(lines) > 10
+    for line in lines:
+        assert re.fullmatch(r"\s*(- )?uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_an_action_has_one_version_everywhere() -> None:
+    pins: dict[str, set[str]] = {}
+    for file in FILES:
+        for action, pin in re.findall(r"uses: ([\w-]+/[\w-]+)@(\S+ # \S+)", file.read_text()):
+            pins.setdefault(action, set()).add(pin)
+    assert {action: len(versions) for action, versions in pins.items()} == dict.fromkeys(pins, 1)
+
+
+def test_no_workflow_reads_a_secret_or_runs_a_strangers_code_with_rights() -> None:
+    for file in FILES:
+        text = file.read_text()
+        assert "secrets." not in text, file
+        assert "secrets:" not in text, file
+    for name, one in ALL.items():
+        assert {"pull_request_target", "workflow_run"}.isdisjoint(one["on"]), name
+
+
+def test_rights_are_given_job_by_job() -> None:
+    for name, one in ALL.items():
+        assert one["permissions"] == {}, name
+    for name, job in jobs():
+        assert set(job["permissions"].values()) <= {"read", "write"}, name
+
+
+def test_only_named_jobs_may_write_and_each_one_thing() -> None:
+    writing = {name: {k for k, v in job["permissions"].items() if v == "write"} for name, job in jobs()}
+    assert {name: rights for name, rights in writing.items() if rights} == {
+        "preview.comment": {"pull-requests"},
+        "cloud-preview.preview": {"id-token"},
+        "drift.check": {"id-token"},
+        "drift.report": {"issues"},
+        "up.stack": {"id-token"},
+        "up-stack.preview": {"id-token"},
+        "up-stack.up": {"id-token"},
+    }
+
+
+@pytest.mark.parametrize("name", ["preview.comment", "drift.report"])
+def test_a_job_whose_token_writes_runs_no_code_of_the_repository(name: str) -> None:
+    job = dict(jobs())[name]
+    assert [one.split("@")[0] for one in uses(job)] == ["actions/download-artifact"]
+    for step in job["steps"]:
+        assert not re.search(r"(scripts|\.github|\.venv|make)\b", step.get("run", ""))
+
+
+def test_no_expression_reaches_a_shell() -> None:
+    """A branch name or title in `${{ }}` of a script would be run as shell."""
+    for name, job in jobs():
+        for step in job.get("steps", []):
+            assert "${{" not in step.get("run", ""), name
+    for step in read(ACTION)["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+def test_no_checkout_leaves_its_token_behind() -> None:
+    for name, job in jobs():
+        for step in job.get("steps", []):
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False, name
+
+
+def test_every_job_ends_by_itself() -> None:
+    for name, job in jobs():
+        if "uses" not in job:
+            assert 0 < job["timeout-minutes"] <= 120, name
+
+
+def test_the_offline_preview_needs_nothing_that_a_fork_lacks() -> None:
+    job = workflow("preview")["jobs"]["offline"]
+    assert job["permissions"] == {"contents": "read"}
+    assert "if" not in job
+    assert "environment" not in job
+    assert "vars." not in yaml.safe_dump(job)
+    assert workflow("preview")["on"] == {"pull_request": None}
+
+
+def test_forks_get_neither_comment_nor_cloud() -> None:
+    for name, job in (("preview", "comment"), ("cloud-preview", "preview")):
+        condition = " ".join(workflow(name)["jobs"][job]["if"].split())
+        assert SAME_REPOSITORY in condition
+        assert "||" not in condition
+
+
+def test_cloud_credentials_come_with_an_environment_only() -> None:
+    for name, job in jobs():
+        if "./.github/actions/cloud" in uses(job):
+            environment = job["environment"]
+            environment = environment if isinstance(environment, str) else environment["name"]
+            expected = {"cloud-preview.preview": "preview", "up-stack.up": "${{ inputs.stack }}"}.get(name, "read")
+            assert environment == expected, name
+
+
+def test_an_update_comes_from_main_alone_and_is_never_cancelled() -> None:
+    up = workflow("up")
+    assert up["on"]["push"]["branches"] == ["main"]
+    assert "github.ref == 'refs/heads/main'" in up["jobs"]["stack"]["if"]
+    assert list(workflow("up-stack")["on"]) == ["workflow_call"]
+    assert workflow("up-stack")["jobs"]["up"]["concurrency"] == {
+        "group": "up-${{ inputs.stack }}",
+        "cancel-in-progress": False,
+    }
+
+
+def test_nothing_but_an_approved_job_runs_pulumi_up() -> None:
+    commands = {
+        name: [step["with"]["command"] for step in job.get("steps", []) if "command" in step.get("with", {})]
+        for name, job in jobs()
+    }
+    assert {name for name, all_of_it in commands.items() if "up" in all_of_it} == {"up-stack.up"}
+    assert not any("pulumi up" in step.get("run", "") for _, job in jobs() for step in job.get("steps", []))
+
+
+def test_every_real_preview_and_update_asks_the_policy_pack() -> None:
+    for name, job in jobs():
+        for step in job.get("steps", []):
+            if "command" in step.get("with", {}):
+                assert step["with"]["policyPacks"] == "policy", name
+                assert step["with"]["policyPackConfigs"] == "${{ steps.cloud.outputs.policy-config }}", name
+
+
+def test_up_can_be_asked_for_every_stack_that_has_a_file() -> None:
+    options = workflow("up")["on"]["workflow_dispatch"]["inputs"]["stack"]["options"]
+    assert sorted(options) == list(stack_names(ROOT))
+
+
+def test_the_cli_is_the_version_of_the_sdk_in_program_and_pack() -> None:
+    version = (ROOT / ".pulumi.version").read_text().strip()
+    assert f"pulumi=={version}" in (ROOT / "requirements.txt").read_text().splitlines()
+    assert f"pulumi=={version}" in (ROOT / "policy" / "requirements.txt").read_text().splitlines()
+
+
+@pytest.mark.skipif(
+    not os.environ.get("CI") and shutil.which("shellcheck") is None, reason="shellcheck is not installed"
+)
+@pytest.mark.parametrize(
+    "script", sorted([*ROOT.glob("scripts/*.sh"), *ACTION.parent.glob("*.sh")]), ids=lambda p: p.name
+)
+def test_shellcheck_finds_nothing_in_a_script(script: Path) -> None:
+    done = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
