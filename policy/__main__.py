@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pulumi_policy import EnforcementLevel, PolicyPack
+from pulumi_policy import policy as sdk
 
+import read_once
 from analyzer import policies
 from rule import all_rules
+
+read_once.install(sdk)
 
 # Serves until it is ended.
 PolicyPack(name="llm-fleet", enforcement_level=EnforcementLevel.ADVISORY, policies=policies(all_rules()))

@@ -49,7 +49,7 @@ def _resource_policy(rule: Rule, excused: _Excused) -> Policy:
         resource = _resource(args)
         for finding in rule.judge(resource, with_defaults(rule, args.get_config())):
             text = message(rule, finding, at_stake=money.at_stake(resource))
-            if rule.excusable and rule.name in pods.on_purpose(resource):
+            if rule.lesson and rule.lesson in pods.on_purpose(resource):
                 if excused.urn != resource.urn:
                     excused.urn, excused.messages = resource.urn, []
                 excused.messages.append(f"{rule.name}: {rule.statement}\n{text}")

@@ -116,8 +116,9 @@ class _Described:
     level: Level
     severity: Severity
     settings: tuple[Setting, ...] = ()
-    excusable: bool = False
-    """Whether a workload that reproduces a published result may break it on purpose: see `ON_PURPOSE`."""
+    lesson: str = ""
+    """Name under which a workload that reproduces a published result may break it on purpose: see `ON_PURPOSE`. Empty:
+    nothing excuses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -262,3 +262,15 @@ def _options() -> tuple[Mapping[str, str], Mapping[str, str]]:
             kinds[name] = kind
             short |= dict.fromkeys(forms, name)
     return kinds, short
+
+
+def mistakes(flags: Flags) -> tuple[str, ...]:
+    """What vLLM 0.18.1's parser would exit on: options it does not have, switches with a value."""
+    found = []
+    for name, value in flags.options.items():
+        kind = _known().get(name)
+        if kind is None:
+            found.append(f"vLLM has no option --{name}")
+        elif kind == "switch" and not isinstance(value, bool):
+            found.append(f"--{name} is a switch and takes no value")
+    return tuple(found)

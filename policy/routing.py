@@ -1,0 +1,281 @@
+"""How requests come to model servers: gateways, routes, pools with their endpoint pickers, Services, and GKE's policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from objects import all_pods, by_key, namespace_of, of_kind, own_name, selects
+from pods import Pod, Server, quantity, servers
+from rule import Resource, dig, listed, mapped
+
+GATEWAY_API: Final = "gateway.networking.k8s.io"
+GKE_API: Final = "networking.gke.io"
+RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+CHART: Final = "inferencepool"
+CHART_EPP_CPU: Final = 4.0
+"""CPU of the picker where the values set none. Source: chart inferencepool v1.4.0, values.yaml; releases before v1.4.0
+asked for less: 500m is what crashed in the article (v1.0.1)."""
+POOL_KINDS: Final = ("InferencePool",)
+
+
+@dataclass(frozen=True)
+class Picker:
+    """The endpoint picker of a pool."""
+
+    resource: Resource
+    path: str
+    """Where its resources are, for messages."""
+    cpu: float | None
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What a route sends requests to."""
+
+    kind: str
+    """`InferencePool` or `Service`."""
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of model servers: an InferencePool object, or the chart that makes one."""
+
+    resource: Resource
+    backend: Backend
+    selector: Mapping[str, Any]
+    picker: Picker | None
+    brings_policies: bool
+    """Whether the chart writes GKE's policies for the pool by itself."""
+
+
+@dataclass(frozen=True)
+class GatewayObject:
+    """A Gateway, or what a route's parent says of one."""
+
+    resource: Resource
+
+    @property
+    def class_name(self) -> str:
+        """Its GatewayClass."""
+        return str(dig(self.resource.props, "spec", "gatewayClassName") or "")
+
+    @property
+    def is_gke(self) -> bool:
+        """Whether GKE makes a Google Cloud load balancer of it."""
+        return self.class_name.startswith("gke-l7-")
+
+    @property
+    def is_regional(self) -> bool:
+        """Whether its proxies live in a regional proxy-only subnet."""
+        return (
+            self.is_gke
+            and ("regional" in self.class_name or self.class_name.startswith("gke-l7-rilb"))
+            and ("cross-regional" not in self.class_name)
+        )
+
+    @property
+    def is_public(self) -> bool:
+        """Whether its address is on the internet."""
+        return self.is_gke and ("external" in self.class_name or self.class_name.startswith("gke-l7-gxlb"))
+
+    @property
+    def listeners(self) -> tuple[Any, ...]:
+        """Its listeners."""
+        return tuple(listed(dig(self.resource.props, "spec", "listeners")))
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route, and the gateways of this stack that it hangs on."""
+
+    resource: Resource
+    gateways: tuple[GatewayObject, ...]
+    rules: tuple[Any, ...]
+    backends: tuple[Backend, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Path prefixes that it lets through; "/" where a rule names none."""
+        found = []
+        for rule in self.rules:
+            matches = tuple(listed(dig(rule, "matches")))
+            found += [str(dig(match, "path", "value") or "/") for match in matches] or ["/"]
+        return tuple(found) or ("/",)
+
+
+def gateways(resources: Sequence[Resource]) -> tuple[GatewayObject, ...]:
+    """The Gateways of the stack."""
+    return tuple(GatewayObject(one) for one in of_kind(resources, "Gateway", GATEWAY_API))
+
+
+def routes(resources: Sequence[Resource]) -> Iterator[Route]:
+    """The HTTP and gRPC routes of the stack, those that the pool's chart writes included."""
+    known = {(namespace_of(one.resource), own_name(one.resource)): one for one in gateways(resources)}
+    for one in resources:
+        if one.kind in ("HTTPRoute", "GRPCRoute") and one.is_kubernetes:
+            space = namespace_of(one)
+            rules = tuple(listed(dig(one.props, "spec", "rules")))
+            yield Route(
+                resource=one,
+                gateways=tuple(
+                    known[key]
+                    for parent in listed(dig(one.props, "spec", "parentRefs"))
+                    if (key := (str(dig(parent, "namespace") or space), str(dig(parent, "name")))) in known
+                ),
+                rules=rules,
+                backends=tuple(
+                    Backend(
+                        kind=str(dig(reference, "kind") or "Service"),
+                        namespace=str(dig(reference, "namespace") or space),
+                        name=str(dig(reference, "name")),
+                    )
+                    for rule in rules
+                    for reference in listed(dig(rule, "backendRefs"))
+                ),
+            )
+    for pool in pools(resources):
+        values = dig(pool.resource.props, "values")
+        if pool.resource.type == RELEASE and dig(values, "experimentalHttpRoute", "enabled") is True:
+            name = str(dig(values, "experimentalHttpRoute", "inferenceGatewayName") or "inference-gateway")
+            hung = known.get((pool.backend.namespace, name))
+            yield Route(pool.resource, (hung,) if hung else (), (), (pool.backend,))
+
+
+def pools(resources: Sequence[Resource]) -> tuple[Pool, ...]:
+    """The pools of the stack."""
+    return (*_chart_pools(resources), *_plain_pools(resources))
+
+
+def _chart_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
+    for one in resources:
+        if one.type != RELEASE or str(dig(one.props, "chart") or "").rpartition("/")[2] != CHART:
+            continue
+        values = mapped(dig(one.props, "values"))
+        epp = mapped(dig(values, "inferenceExtension"))
+        cpu = quantity(dig(epp, "resources", "requests", "cpu")) or quantity(dig(epp, "resources", "limits", "cpu"))
+        yield Pool(
+            resource=one,
+            backend=Backend("InferencePool", str(dig(one.props, "namespace") or "default"), _release_name(one)),
+            selector=mapped(dig(values, "inferencePool", "modelServers", "matchLabels")),
+            picker=Picker(
+                one,
+                "values.inferenceExtension",
+                CHART_EPP_CPU if cpu is None else cpu,
+                int(dig(epp, "replicas") or 1),
+            ),
+            brings_policies=dig(values, "provider", "name") == "gke",
+        )
+
+
+def _release_name(release: Resource) -> str:
+    return str(dig(release.props, "name") or release.name)
+
+
+def _plain_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
+    for one in of_kind(resources, "InferencePool"):
+        name = own_name(one)
+        yield Pool(
+            resource=one,
+            backend=Backend("InferencePool", namespace_of(one), name),
+            selector=mapped(dig(one.props, "spec", "selector")),
+            picker=next(_pickers(resources, namespace_of(one), name), None),
+            brings_policies=False,
+        )
+
+
+def _pickers(resources: Sequence[Resource], namespace: str, pool: str) -> Iterator[Picker]:
+    for pod in all_pods(resources):
+        for container in pod.containers:
+            words = [word.lstrip("-") for word in container.words]
+            follows = "pool-name" in words and pool in words[words.index("pool-name") + 1 :][:1]
+            if pod.namespace == namespace and (follows or f"pool-name={pool}" in words):
+                yield Picker(pod.resource, f"{container.path}.resources", container.requested("cpu"), pod.replicas)
+
+
+def pods_behind(resources: Sequence[Resource], namespace: str, selector: Mapping[str, Any]) -> Iterator[Pod]:
+    """The pods of this stack that a pool or a Service selects."""
+    for pod in all_pods(resources):
+        if selector and pod.namespace == namespace and selects(selector, pod.labels):
+            yield pod
+
+
+def servers_behind(resources: Sequence[Resource], backend: Backend) -> tuple[Server, ...]:
+    """The vLLM servers of this stack that a backend leads to; none where another stack has them."""
+    selector: Any = None
+    if backend.kind == "Service":
+        service = by_key(resources, "Service").get((backend.namespace, backend.name))
+        selector = dig(service.props, "spec", "selector") if service is not None else None
+    else:
+        selector = next((one.selector for one in pools(resources) if one.backend == backend), None)
+    found = pods_behind(resources, backend.namespace, mapped(selector))
+    return tuple(server for pod in found for server in servers(pod.resource) if server.pod is pod)
+
+
+def gke_policies(resources: Sequence[Resource], kind: str, target: Backend) -> tuple[Resource, ...]:
+    """GKE's policies of a kind (HealthCheckPolicy, GCPBackendPolicy, ...) that target a backend."""
+    return tuple(
+        one
+        for one in of_kind(resources, kind, GKE_API)
+        if namespace_of(one) == target.namespace
+        and dig(one.props, "spec", "targetRef", "kind") == target.kind
+        and dig(one.props, "spec", "targetRef", "name") == target.name
+    )
+
+
+def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
+    """What routes of GKE gateways in this stack lead to and is known to be model servers, with those routes.
+
+    A Service counts where vLLM pods of this stack are behind it, a pool always. Gateways of other implementations, and
+    gateways of other stacks, whose class nobody sees from here, do not count.
+    """
+    found: dict[Backend, list[Route]] = {}
+    for route in routes(resources):
+        if not any(one.is_gke for one in route.gateways):
+            continue
+        for backend in dict.fromkeys(route.backends):
+            if backend.kind in POOL_KINDS or servers_behind(resources, backend):
+                found.setdefault(backend, []).append(route)
+    return found
+
+
+def has_key(server: Server) -> bool:
+    """Whether a vLLM server asks its callers for a key: by option, by variable, or by a wrapper that sets the variable."""
+    name = "VLLM_API_KEY"
+    return "api-key" in server.flags or name in server.container.env_names or name in server.container.words
+
+
+def is_internal(service: Resource) -> bool:
+    """Whether a LoadBalancer Service has an address inside the VPC alone."""
+    annotations = mapped(dig(service.props, "metadata", "annotations"))
+    keys = ("networking.gke.io/load-balancer-type", "cloud.google.com/load-balancer-type")
+    return any(str(dig(annotations, key) or "").lower() == "internal" for key in keys)
+
+
+def public_services(resources: Sequence[Resource]) -> Iterator[Resource]:
+    """Services with a load balancer on the internet."""
+    for one in of_kind(resources, "Service", "core"):
+        if dig(one.props, "spec", "type") == "LoadBalancer" and not is_internal(one):
+            yield one
+
+
+def public_ingresses(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Backend]]:
+    """Ingresses on the internet, each with the Services behind it."""
+    for one in of_kind(resources, "Ingress"):
+        annotations = mapped(dig(one.props, "metadata", "annotations"))
+        chosen = dig(annotations, "kubernetes.io/ingress.class") or dig(one.props, "spec", "ingressClassName") or "gce"
+        if chosen != "gce":
+            continue
+        backends = [dig(one.props, "spec", "defaultBackend")]
+        for rule in listed(dig(one.props, "spec", "rules")):
+            backends += [dig(path, "backend") for path in listed(dig(rule, "http", "paths"))]
+        names = dict.fromkeys(str(name) for backend in backends if (name := dig(backend, "service", "name")))
+        for name in names:
+            yield one, Backend("Service", namespace_of(one), name)
