@@ -1,0 +1,127 @@
+"""Every rule catches what it is for, in real stacks and in the pack's own process, and nothing else is held against them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.policy.mutant import DEPLOYMENT, Mutant, drop, of_program, of_resource, put
+from tests.policy.mutants import MUTANTS
+from tests.policy.mutation import (
+    STACKS,
+    Outcome,
+    Pack,
+    judge_mutants,
+    judge_stack,
+    kill_rate,
+    mutated,
+    table,
+    unchanged,
+)
+
+HARMLESS = of_resource(MUTANTS[0].rule, "another label", put(DEPLOYMENT, "metadata.labels.team", value="inference"))
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Pack]:
+    with Pack() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def outcomes(pack: Pack) -> dict[str, Outcome]:
+    return {one.mutant.label: one for one in judge_mutants(pack, MUTANTS)}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_unchanged_stack_breaks_no_mandatory_rule(pack: Pack, stack: str) -> None:
+    assert [one for one in judge_stack(pack, stack) if one.level == "mandatory"] == []
+
+
+def test_every_rule_has_a_mutant_of_the_program_and_one_of_a_resource(pack: Pack) -> None:
+    there_are = {(one.rule, one.through) for one in MUTANTS}
+    missing = [f"{rule}: {way}" for rule in pack.rules for way in ("program", "resource") if (rule, way) not in there_are]
+    assert missing == []
+
+
+def test_every_mutant_is_about_a_rule_of_the_pack(pack: Pack) -> None:
+    assert {one.rule for one in MUTANTS} <= pack.rules.keys()
+
+
+def test_no_two_mutants_are_the_same() -> None:
+    assert [label for label, times in Counter(one.label for one in MUTANTS).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.label)
+def test_its_rule_catches_the_mutant(outcomes: dict[str, Outcome], mutant: Mutant) -> None:
+    outcome = outcomes[mutant.label]
+    assert outcome.killed, outcome.explanation
+
+
+def test_every_verdict_says_why_and_what_to_write(outcomes: dict[str, Outcome]) -> None:
+    for outcome in outcomes.values():
+        for one in outcome.by_its_rule:
+            assert "\nWhy: " in one.message, one
+            assert "\nFix: " in one.message, one
+
+
+def test_no_verdict_repeats_a_secret(outcomes: dict[str, Outcome]) -> None:
+    with_secrets = [one for one in outcomes.values() if one.mutant.unspeakable]
+    assert with_secrets
+    for outcome in with_secrets:
+        assert outcome.killed, outcome.explanation
+        for one in outcome.verdicts:
+            assert outcome.mutant.unspeakable not in one.message, one.policy
+
+
+def test_the_kill_rate_is_whole(outcomes: dict[str, Outcome], record_property: pytest.RecordProperty) -> None:
+    line = kill_rate(list(outcomes.values()))
+    record_property("closing line", line)
+    assert f"{len(MUTANTS)} of {len(MUTANTS)} killed (100%)" in line
+
+
+def test_a_mutant_that_no_rule_catches_is_reported_alive(pack: Pack) -> None:
+    (outcome,) = judge_mutants(pack, [HARMLESS])
+    assert not outcome.killed
+    assert "no rule did" in outcome.explanation
+    assert "ALIVE" in table([outcome])
+    assert "0 of 1 killed (0%)" in kill_rate([outcome])
+
+
+def test_a_mutant_that_another_rule_catches_is_alive(outcomes: dict[str, Outcome]) -> None:
+    caught = next(one for one in outcomes.values() if one.killed)
+    renamed = replace(caught, mutant=replace(caught.mutant, rule="another-rule"))
+    assert not renamed.killed
+    assert caught.mutant.rule in renamed.explanation
+
+
+def test_a_verdict_at_another_level_does_not_count(outcomes: dict[str, Outcome]) -> None:
+    caught = next(one for one in outcomes.values() if one.level == "mandatory" and one.killed)
+    softened = tuple(replace(one, level="advisory") for one in caught.verdicts)
+    assert not replace(caught, verdicts=softened).killed
+
+
+def test_an_edit_that_changes_nothing_is_no_mutant(pack: Pack) -> None:
+    replicas = unchanged("dev").by_urn[_urn(DEPLOYMENT)].inputs["spec"]["replicas"]
+    same = of_resource(MUTANTS[0].rule, "as it was", put(DEPLOYMENT, "spec.replicas", value=replicas))
+    gone = of_resource(MUTANTS[0].rule, "not there", drop(DEPLOYMENT, "spec.notThere"))
+    nothing = of_program(MUTANTS[0].rule, "the stack file as it is")
+    found = judge_mutants(pack, [same, gone, nothing])
+    assert [one.killed for one in found] == [False, False, False]
+    assert "changes nothing" in found[0].problem
+    assert "notThere" in found[1].problem
+    assert "the stack is as it was" in found[2].problem
+
+
+def test_an_edit_leaves_the_stack_itself_alone() -> None:
+    before = unchanged("dev").by_urn[_urn(DEPLOYMENT)]
+    other = mutated(HARMLESS).by_urn[before.urn]
+    assert other.inputs["metadata"]["labels"]["team"] == other.outputs["metadata"]["labels"]["team"] == "inference"
+    assert "team" not in before.inputs["metadata"]["labels"]
+
+
+def _urn(name: str) -> str:
+    return next(one.urn for one in unchanged("dev").resources if one.name == name)
