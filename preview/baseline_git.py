@@ -1,0 +1,231 @@
+"""The program of a git reference, recorded by a process of its own from a folder of its own.
+
+Two versions of one code cannot be imported into one process, and the user's checkout is not to be touched: git writes the
+reference's files into a temporary folder, by way of an index that is temporary too. The recorder is this version's; the
+program, its settings and its stack files are the reference's; the installed packages are those of this interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from preview import children
+from preview.baseline import Baseline, BaselineError
+from preview.recording import Recording
+from preview.recording_json import from_json
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_SECONDS: Final = 120.0
+"""Assumed: a recording takes seconds; after this long something waits for what will not come."""
+_SHORT: Final = 8
+"""Digits of a commit's name that a reader sees."""
+_START: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from preview.baseline_process import main; main(sys.argv[2])"
+)
+_OURS: Final = Path(__file__).resolve().parents[1]
+_KEPT_STDERR_LINES: Final = 12
+
+
+class GitBaseline:
+    """One reference on its way to being recorded."""
+
+    def __init__(self, reference: str, root: Path, stack: str) -> None:
+        self._reference, self._root, self._stack = reference, root, stack
+        self._cleanup = contextlib.ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._remarks: list[str] = []
+        try:
+            self._begin()
+        except BaseException:
+            self._cleanup.close()
+            raise
+
+    def __enter__(self) -> GitBaseline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def _begin(self) -> None:
+        commit = _resolve(self._reference, self._root)
+        named = self._reference == commit
+        self._label = commit[:_SHORT] if named else f"{self._reference} ({commit[:_SHORT]})"
+        # Its own name, so that a folder left behind by a killed process tells what it is.
+        self._folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-")))
+        self._checkout = self._folder / "checkout"
+        _check_out(commit, self._root, self._folder, self._checkout)
+        self._project, configs = _stack_files(self._checkout)
+        if self._stack not in configs:
+            self._remarks.append(f"{self._label} has no Pulumi.{self._stack}.yaml: everything is new.")
+            return
+        if isinstance(refused := configs[self._stack], str):
+            raise BaselineError(f"Pulumi.{self._stack}.yaml of {self._label} cannot be read:\n{refused}")
+        self._remarks += _differing_pins(self._checkout, self._root, self._label)
+        self._remarks += _sealed_anew(self._checkout, self._root, self._stack, self._label)
+        job = {"root": str(self._checkout), "project": self._project, "stack": self._stack, "configs": configs}
+        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        self._process = children.spawn(
+            (sys.executable, "-c", _START, str(_OURS), str(self._folder)), cwd=self._checkout, env=_environment()
+        )
+        self._cleanup.callback(children.end, self._process)
+
+    def wait(self) -> Baseline:
+        """The recording of the reference's program, in preview mode."""
+        if self._process is None:
+            nothing = Recording(
+                project=self._project, stack=self._stack, mode="preview", resources=(), outputs={}, diagnostics=()
+            )
+            return Baseline(resources=nothing, label=self._label, remarks=tuple(self._remarks))
+        try:
+            _, said = self._process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BaselineError(f"the program of {self._label} was not recorded within {_SECONDS:.0f} s") from None
+        result = self._folder / "result.json"
+        if not result.is_file():
+            tail = "\n".join(said.decode(errors="replace").splitlines()[-_KEPT_STDERR_LINES:])
+            raise BaselineError(
+                f"the process that records {self._label} ended with {self._process.returncode}"
+                + (f":\n{tail}" if tail else "")
+            )
+        text = result.read_text(encoding="utf-8")
+        failed, _, rest = text.partition("\n")
+        if failed:
+            raise BaselineError(f"the program of {self._label} could not be recorded: {json.loads(failed)}")
+        return Baseline(resources=from_json(rest), label=self._label, remarks=tuple(self._remarks))
+
+
+def _resolve(reference: str, root: Path) -> str:
+    try:
+        inside = _git("rev-parse", "--is-inside-work-tree", root=root)
+    except FileNotFoundError:
+        raise BaselineError("--against a reference needs git, which is not installed") from None
+    if inside.returncode:
+        raise BaselineError(
+            f"{root} is not in a git repository, so there is no {reference} to compare with; a state is a file: "
+            "pulumi stack export --file state.json"
+        )
+    found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}", root=root)
+    if found.returncode:
+        shallow = _git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
+        hint = (
+            "this clone is shallow; get it first: git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
+            if shallow
+            else "git branch --all and git tag list what there is; a state is a file: pulumi stack export"
+        )
+        raise BaselineError(f"git knows no commit {reference!r}; {hint}")
+    return found.stdout.decode().strip()
+
+
+def _check_out(commit: str, root: Path, folder: Path, checkout: Path) -> None:
+    """Write the project's folder as it is in `commit`; nothing of the repository but its objects is used."""
+    prefix = _git("rev-parse", "--show-prefix", root=root).stdout.decode().strip()
+    index = {"GIT_INDEX_FILE": str(folder / "index")}
+    checkout.mkdir()
+    tree = _git("rev-parse", "--verify", "--quiet", f"{commit}:{prefix.rstrip('/')}", root=root)
+    if tree.returncode:
+        return  # the project's folder was not there yet
+    top = Path(_git("rev-parse", "--show-toplevel", root=root).stdout.decode().removesuffix("\n"))
+    for arguments in (
+        ("read-tree", tree.stdout.decode().strip()),
+        ("checkout-index", "--all", "--quiet", f"--prefix={checkout}/"),
+    ):
+        # From the top: checkout-index takes the folder it runs in for part of the path.
+        done = _git(*arguments, root=top, **index)
+        if done.returncode:
+            raise BaselineError(f"git could not write out {commit[:_SHORT]}: {done.stderr.decode().strip()}")
+
+
+def _git(*arguments: str, root: Path, **extra: str) -> subprocess.CompletedProcess[bytes]:
+    # Set by git for its hooks; they would point every call at something else than `root`.
+    env = {key: value for key, value in os.environ.items() if key not in _GIT_STATE}
+    # Large files are no part of a program; fetching them would need a network.
+    env |= {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_OPTIONAL_LOCKS": "0", **extra}
+    return subprocess.run(("git", *arguments), cwd=root, env=env, capture_output=True, check=False)
+
+
+_GIT_STATE: Final = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"))
+
+
+def _environment() -> dict[str, str]:
+    # The folder is gone in a moment, and so would be what Python kept there.
+    return os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
+    """The project's name; per stack file its configuration and secret keys, or why it cannot be read."""
+    from settings.problems import SettingsError
+    from settings.stack_file import read, stack_names
+
+    configs: dict[str, Any] = {}
+    project = ""
+    for name in stack_names(checkout):
+        try:
+            file = read(checkout, name)
+        except SettingsError as error:
+            configs[name] = str(error)
+            continue
+        project = file.project
+        configs[name] = {"config": stood_in(file.config), "secret_keys": sorted(file.secret_keys)}
+    return project, configs
+
+
+def stood_in(config: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with the placeholder project stood in for, as the other side has it."""
+    from preview.offline import STAND_IN_PROJECT
+    from settings.settings import PLACEHOLDER_PROJECT
+
+    return {
+        key: STAND_IN_PROJECT if key == "gcp:project" and value == PLACEHOLDER_PROJECT else value
+        for key, value in config.items()
+    }
+
+
+def _differing_pins(checkout: Path, root: Path, label: str) -> Iterator[str]:
+    theirs, ours = (_pins(folder / "requirements.txt") for folder in (checkout, root))
+    differing = [f"{name} {theirs[name]}" for name in sorted(theirs.keys() & ours.keys()) if theirs[name] != ours[name]]
+    if differing:
+        yield f"{label} pins {', '.join(differing)}; its program was recorded with the packages installed here."
+
+
+def _pins(file: Path) -> dict[str, str]:
+    if not file.is_file():
+        return {}
+    lines = (line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return {
+        name.strip(): version.strip() for line in lines for name, equals, version in (line.partition("=="),) if equals
+    }
+
+
+def _sealed_anew(checkout: Path, root: Path, stack: str, label: str) -> Iterator[str]:
+    theirs, ours = (_sealed(folder / f"Pulumi.{stack}.yaml") for folder in (checkout, root))
+    anew = sorted(key for key in theirs.keys() & ours.keys() if theirs[key] != ours[key])
+    if anew:
+        yield (
+            f"Encrypted anew since {label}: {', '.join(anew)}. Nobody can tell here whether the value changed; what uses "
+            "it is shown as unchanged."
+        )
+
+
+def _sealed(file: Path) -> dict[str, str]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document = yaml.load(file.read_text(encoding="utf-8"), Loader=loader) if file.is_file() else None  # noqa: S506
+    config = (document.get("config") or {}) if isinstance(document, dict) else {}
+    return {
+        str(key): str(value["secure"])
+        for key, value in (config.items() if isinstance(config, dict) else ())
+        if isinstance(value, dict) and set(value) == {"secure"}
+    }

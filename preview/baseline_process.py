@@ -1,0 +1,65 @@
+"""The process that records another version of the program. Started by preview.baseline_git, and by nothing else.
+
+This version's recorder is imported first; then everything of this version leaves the import path, so that `settings`,
+`infra` and the rest can only be the other version's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from preview import sdk_imports
+
+if TYPE_CHECKING:
+    from preview.recording import Recording
+    from preview.stack_references import StackReferences
+
+
+def main(folder: str) -> None:
+    """Record what `folder`/job.json says into `folder`/result.json: a line with the error or nothing, the recording."""
+    sdk_imports.install()
+    from preview.recording import ProgramError
+
+    job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
+    _forget(Path(__file__).resolve().parents[1])
+    try:
+        from preview.recording_json import to_json
+
+        text = "\n" + to_json(_record(job, str(job["stack"]), None))
+    except ProgramError as error:
+        text = json.dumps(error.message) + "\n"
+    (Path(folder) / "result.json").write_text(text, encoding="utf-8")
+    sdk_imports.exit_fast(0)
+
+
+def _forget(own: Path) -> None:
+    """Take this version off the import path. Its package `preview` stays: it has been imported from there."""
+    sys.path[:] = [entry for entry in sys.path if entry and Path(entry).resolve() != own]
+
+
+def _record(job: Any, stack: str, references: StackReferences | None) -> Recording:
+    from preview.recorder import record
+    from preview.recording import ProgramError
+    from preview.stack_references import StackReferences
+
+    def record_other(name: str, its_references: StackReferences) -> Recording:
+        return _record(job, name, its_references)
+
+    found = job["configs"][stack]
+    if isinstance(found, str):
+        raise ProgramError(found)
+    root = Path(job["root"])
+    return record(
+        root,
+        project=job["project"],
+        stack=stack,
+        config=found["config"],
+        secret_keys=found["secret_keys"],
+        # What another stack outputs is what it would output if it were up.
+        mode="preview" if references is None else "known",
+        stack_outputs=references
+        or StackReferences(root, project=job["project"], stack=stack, record_stack=record_other),
+    )

@@ -1,0 +1,159 @@
+"""What is live, from the file that `pulumi stack export` writes.
+
+The engine keeps more in a state than a program says: defaults that providers filled in, markers of its own, resources on
+their way out, default providers. What no program could have said is left out here, so that it does not show as a change.
+Encrypted secrets stay closed: whether such a value changes nobody can tell, and that is what the comparison says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from preview.baseline import BaselineError
+from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
+from preview.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
+from preview.values import UNKNOWN, Secret, Value
+
+_DEFAULTS: Final = "__defaults"
+"""Where the Google provider lists the properties of a map that it filled in itself."""
+_OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
+_HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateBaseline:
+    """A stack as its state has it."""
+
+    project: str
+    stack: str
+    resources: tuple[RecordedResource, ...]
+    outputs: Mapping[str, Any]
+    label: str
+    """Where it comes from, in words."""
+
+
+def read_state(path: Path) -> StateBaseline:
+    """The state in an export. Raises BaselineError when it is none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BaselineError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BaselineError(
+            f"{path} is not JSON ({error}); write it with: pulumi stack export --file {path}"
+        ) from error
+    deployment = document.get("deployment") if isinstance(document, dict) else None
+    if not isinstance(deployment, dict):
+        raise BaselineError(f"{path} holds no `deployment`; write it with: pulumi stack export --file {path}")
+    entries = [one for one in deployment.get("resources") or () if isinstance(one, dict) and _belongs(one)]
+    stack = next((one for one in entries if one.get("type") == STACK_TYPE), None)
+    if entries and stack is None:
+        raise BaselineError(f"{path} has resources but no stack among them; it is not a whole export")
+    parts = str(stack["urn"]).split("::") if stack else ["urn:pulumi:", ""]
+    when = str((deployment.get("manifest") or {}).get("time", ""))[:10]
+    return StateBaseline(
+        project=parts[1],
+        stack=parts[0].removeprefix("urn:pulumi:"),
+        resources=tuple(_resource(one) for one in entries),
+        outputs=dict(_opened(stack.get("outputs") or {})) if stack else {},
+        label=f"the state in {path.name}" + (f" of {when}" if when else ""),
+    )
+
+
+def _belongs(entry: Mapping[str, Any]) -> bool:
+    """Whether a program made it: not read, not about to be deleted, not a default provider of the engine's."""
+    if entry.get("delete") or entry.get("external") or entry.get("type") == STACK_REFERENCE_TYPE:
+        return False
+    return not _is_default_provider(str(entry.get("urn", "")))
+
+
+def _is_default_provider(urn: str) -> bool:
+    return "::pulumi:providers:" in urn and urn.rpartition("::")[2].startswith("default")
+
+
+def _resource(entry: Mapping[str, Any]) -> RecordedResource:
+    urn, provider = str(entry["urn"]), str(entry.get("provider") or "")
+    inputs = _opened(entry.get("inputs") or {})
+    type_ = str(entry["type"])
+    return RecordedResource(
+        urn=urn,
+        type=type_,
+        name=urn.split("::", 3)[3],
+        parent=str(entry.get("parent") or ""),
+        provider="" if _is_default_provider(provider.rpartition("::")[0]) else provider,
+        dependencies=tuple(sorted(entry.get("dependencies") or ())),
+        property_dependencies={
+            key: tuple(sorted(urns)) for key, urns in (entry.get("propertyDependencies") or {}).items() if urns
+        },
+        custom=bool(entry.get("custom")),
+        protect=bool(entry.get("protect")),
+        retain_on_delete=bool(entry.get("retainOnDelete")),
+        deleted_with=str(entry.get("deletedWith") or ""),
+        inputs=dict(_without_additions(inputs, type_)),
+        outputs=dict(_opened(entry.get("outputs") or {})),
+    )
+
+
+def as_the_program_says(old: Mapping[str, Any], new: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    """Recorded inputs of a live resource without what its provider adds when the program says nothing."""
+    if type_ == _HELM_RELEASE:  # every option of helm, the names of all objects, a checksum
+        return {key: value for key, value in old.items() if key in new}
+    if not type_.startswith("kubernetes:"):
+        return old
+    said, metadata = _metadata(new), _metadata(old)
+    if "namespace" not in said and metadata.get("namespace") == "default":
+        metadata = {key: value for key, value in metadata.items() if key != "namespace"}
+    if "labels" not in said and metadata.get("labels") == {"app.kubernetes.io/managed-by": "pulumi"}:
+        metadata = {key: value for key, value in metadata.items() if key != "labels"}
+    return {**old, "metadata": metadata} if "metadata" in old else old
+
+
+def _metadata(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = inputs.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _opened(value: Any) -> Value:
+    """A value of a state: plaintext secrets open, encrypted ones unknown, references as the recorder has them."""
+    if value == UNKNOWN_TEXT:
+        return UNKNOWN
+    if isinstance(value, list):
+        return [_opened(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    signature = value.get(SIGNATURE)
+    if signature == SECRET:
+        return Secret(_plaintext(value))
+    if signature == REFERENCE:
+        return {key: value[key] for key in ("urn", "id") if key in value}
+    return {key: _opened(item) for key, item in value.items()}
+
+
+def _plaintext(value: Mapping[str, Any]) -> Value:
+    if "plaintext" not in value:
+        return UNKNOWN
+    try:
+        return _opened(json.loads(str(value["plaintext"])))
+    except ValueError:
+        return UNKNOWN
+
+
+def _without_additions(value: Value, type_: str) -> Value:
+    if isinstance(value, Mapping):
+        additions = {*_texts(value.get(_DEFAULTS)), _DEFAULTS}
+        if type_.startswith("kubernetes:"):
+            additions.update(_OWN_ANNOTATIONS)
+        kept = {key: _without_additions(item, type_) for key, item in value.items() if key not in additions}
+        # A map of nothing but additions was not there either.
+        return {key: item for key, item in kept.items() if item or item == value[key]}
+    if isinstance(value, list):
+        return [_without_additions(item, type_) for item in value]
+    return value
+
+
+def _texts(value: Value) -> Iterator[str]:
+    return (item for item in value if isinstance(item, str)) if isinstance(value, list) else iter(())
