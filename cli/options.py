@@ -32,6 +32,19 @@ Stack = Annotated[
         show_default=False,
     ),
 ]
+Stacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stack",
+        "-s",
+        metavar="NAME",
+        envvar="PULUMI_STACK",
+        show_envvar=True,
+        autocompletion=_complete_stack,
+        help="Name of the stack: reads Pulumi.NAME.yaml. Repeatable.",
+        show_default=False,
+    ),
+]
 Root = Annotated[
     Path | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""`fleet preview`: the whole stack without a cloud."""
+"""`fleet preview`: one stack, or several, without a cloud."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, flush
-from cli.options import Root, Stack
+from cli.exits import CLEAN, FINDINGS, UNUSABLE, flush
+from cli.options import Root, Stacks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from preview.report_model import Report
+    from preview.several_stacks import Outcome
 
 
-_Format = Literal["text", "markdown", "json"]
+_Format = Literal["text", "markdown", "json", "html", "sarif"]
 
 
 def preview(
-    stack: Stack = None,
+    stack: Stacks = None,
+    all_stacks: Annotated[
+        bool, typer.Option("--all-stacks", help="Every stack that has a file, in one report.")
+    ] = False,
     format_: Annotated[
-        _Format, typer.Option("--format", "-f", help="For a terminal, a pull request or a machine.")
+        _Format,
+        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine, a browser or a code scanner."),
     ] = "text",
     out: Annotated[
         Path | None,
@@ -30,7 +37,7 @@ def preview(
             "-o",
             metavar="DIR",
             file_okay=False,
-            help="Also write every manifest to this folder.",
+            help="Also write every manifest to this folder; of several stacks, to a folder of each in it.",
             show_default=False,
         ),
     ] = None,
@@ -39,34 +46,65 @@ def preview(
 ) -> int:
     """Show what a stack would create, what it costs, what was published for it and what is wrong with it.
 
-    Needs no credentials and no Pulumi CLI. Exits with 1 when a mandatory policy is violated.
+    Needs no credentials and no Pulumi CLI. Exits with 1 when a mandatory policy is violated. Repeat --stack, or pass
+    --all-stacks, for one report of several.
     """
-    from cli.project import find_root, require_stack
+    from cli.project import find_root, require_stacks
 
     folder = find_root(root)
-    name = require_stack(folder, stack)
+    names = require_stacks(folder, stack or (), every=all_stacks)
     from preview import sdk_imports
 
     sdk_imports.install()
     from preview.stack_preview import preview_stack
 
-    report = preview_stack(folder, name, out=out, ask_policies=not no_policy, for_machines=format_ == "json")
-    _print(report, format_)
-    # What is left are class objects; taking them down one by one takes longer than the preview's own work.
-    sdk_imports.exit_fast(flush(FINDINGS if report.policies.mandatory else CLEAN))
+    def preview_one(name: str) -> Report:
+        return preview_stack(
+            folder,
+            name,
+            out=out / name if out is not None and len(names) > 1 else out,
+            ask_policies=not no_policy,
+            for_machines=format_ == "json",
+        )
 
-
-def _print(report: Report, format_: _Format) -> None:
-    if format_ == "json":
-        from preview.report_json import json_text
-
-        sys.stdout.write(json_text(report))
-    elif format_ == "markdown":
-        from preview.report_markdown import markdown_text
-
-        sys.stdout.write(markdown_text(report))
+    outcomes: tuple[Outcome, ...]
+    if len(names) == 1:
+        outcomes = (preview_one(names[0]),)
     else:
+        from preview.several_stacks import preview_each
+
+        outcomes = preview_each(names, preview_one)
+    _print(outcomes, format_, folder)
+    # What is left are class objects; taking them down one by one takes longer than the preview's own work.
+    sdk_imports.exit_fast(flush(max(map(_exit_code, outcomes))))
+
+
+def _exit_code(outcome: Outcome) -> int:
+    policies = getattr(outcome, "policies", None)
+    if policies is None:  # no preview: its stack was refused
+        return UNUSABLE
+    return FINDINGS if policies.mandatory else CLEAN
+
+
+def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:
+    if format_ == "text":
         from cli.terminal import stdout_paper
         from preview.report_text import print_text
 
-        print_text(report, stdout_paper())
+        print_text(stdout_paper(), *outcomes)
+    elif format_ == "json":
+        from preview.report_json import json_text
+
+        sys.stdout.write(json_text(*outcomes))
+    elif format_ == "markdown":
+        from preview.report_markdown import markdown_text
+
+        sys.stdout.write(markdown_text(*outcomes))
+    elif format_ == "html":
+        from preview.report_html import html_text
+
+        sys.stdout.write(html_text(*outcomes))
+    else:
+        from preview.report_sarif import sarif_text
+
+        sys.stdout.write(sarif_text(root, *outcomes))

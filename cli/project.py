@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cli.exits import CommandError
@@ -35,3 +36,12 @@ def require_stack(root: Path, given: str | None) -> str:
         return given
     known = ", ".join(stack_names(root)) or f"none yet: there is no Pulumi.NAME.yaml in {root}"
     raise CommandError(f"which stack? Pass --stack NAME; this project has {known}")
+
+
+def require_stacks(root: Path, given: Sequence[str], *, every: bool) -> tuple[str, ...]:
+    """The stacks that were named, each once, in the order given, and after them all others if `every`.
+
+    Raises CommandError where that is none.
+    """
+    names = dict.fromkeys((*given, *stack_names(root))) if every else dict.fromkeys(given)
+    return tuple(names) or (require_stack(root, None),)

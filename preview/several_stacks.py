@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from preview.report_model import Report
+    from settings.problems import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,8 @@ class Refusal:
 
     stack: str
     message: str
+    problems: tuple[Problem, ...] = ()
+    """The settings that are refused, where that is the reason."""
 
 
 Outcome: TypeAlias = "Report | Refusal"
@@ -52,5 +55,6 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
         try:
             outcomes.append(preview(stack))
         except (SettingsError, ProgramError, PolicyError, RenderError) as error:
-            outcomes.append(Refusal(stack=stack, message=str(error)))
+            problems = error.problems if isinstance(error, SettingsError) else ()
+            outcomes.append(Refusal(stack=stack, message=str(error), problems=problems))
     return tuple(outcomes)
