@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from pods import Pod, pods
@@ -26,6 +27,21 @@ def namespace_of(resource: Resource) -> str:
 def named(resource: Resource) -> str:
     """How a message names an object: kind and its name in the cluster."""
     return f"{resource.kind} {own_name(resource)}"
+
+
+def number(value: Any) -> float | None:
+    """A finite number as written in a manifest; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if isfinite(value) else None
+
+
+def shown(value: Any) -> str:
+    """A value for a message: whole numbers without the decimals that Pulumi's protocol gives them."""
+    plain = number(value)
+    if plain is not None and plain == int(plain):
+        return str(int(plain))
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def of_kind(resources: Sequence[Resource], kind: str, group: str = "") -> Iterator[Resource]:

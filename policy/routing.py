@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from objects import all_pods, by_key, namespace_of, of_kind, own_name, selects
+from objects import all_pods, by_key, namespace_of, number, of_kind, own_name, selects
 from pods import Pod, Server, quantity, servers
 from rule import Resource, dig, listed, mapped
 
@@ -169,7 +169,7 @@ def _chart_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
                 one,
                 "values.inferenceExtension",
                 CHART_EPP_CPU if cpu is None else cpu,
-                int(dig(epp, "replicas") or 1),
+                int(number(dig(epp, "replicas")) or 1),
             ),
             brings_policies=dig(values, "provider", "name") == "gke",
         )

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 
 import figures
 import money
-from objects import named, namespace_of, of_kind, own_name
+from objects import named, namespace_of, number, of_kind, own_name, shown
 from pods import Server
 from routing import (
     GKE_API,
@@ -117,13 +117,21 @@ def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Find
             )
         for subnet in right:
             cidr = str(dig(subnet.props, "ipCidrRange") or "")
-            if cidr and IPv4Network(cidr, strict=False).prefixlen > SMALLEST_PREFIX:
+            if _prefix_length(cidr) > SMALLEST_PREFIX:
                 yield Finding(
                     what=f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
                     why="Google Cloud refuses a smaller proxy-only subnet, and each proxy takes addresses of it",
                     fix="a /23, or a /26 at least",
                     urn=subnet.urn,
                 )
+
+
+def _prefix_length(cidr: str) -> int:
+    """Bits of a range's prefix; 0 for what is no range, which Google Cloud refuses by itself."""
+    try:
+        return IPv4Network(cidr, strict=False).prefixlen
+    except ValueError:
+        return 0
 
 
 def _global_gateway(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
@@ -169,7 +177,7 @@ def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.kind != "HealthCheckPolicy" or not resource.type.startswith(f"kubernetes:{GKE_API}/"):
         return
     spec = dig(resource.props, "spec", "default")
-    interval, timeout = dig(spec, "checkIntervalSec"), dig(spec, "timeoutSec")
+    interval, timeout = number(dig(spec, "checkIntervalSec")), number(dig(spec, "timeoutSec"))
     if interval is not None and timeout is not None and timeout > interval:
         yield Finding(
             what=f"spec.default.timeoutSec is {timeout:g}, longer than checkIntervalSec {interval:g}",
@@ -181,7 +189,7 @@ def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
         port, meant = dig(check, "port"), dig(check, "portSpecification")
         if port is not None and meant != "USE_FIXED_PORT":
             yield Finding(
-                what=f"spec.default.config.{kind} has port {port:g} and portSpecification {meant or 'left out'}"
+                what=f"spec.default.config.{kind} has port {shown(port)} and portSpecification {meant or 'left out'}"
             )
 
 
@@ -191,8 +199,7 @@ def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource
     for backend, through in model_backends(resources).items():
         policies = gke_policies(resources, "GCPBackendPolicy", backend)
         for policy in policies:
-            timeout = dig(policy.props, "spec", "default", "timeoutSec")
-            yield backend, policy, None if timeout is None else float(timeout)
+            yield backend, policy, number(dig(policy.props, "spec", "default", "timeoutSec"))
         if not policies and backend not in brought:
             yield backend, through[0].resource, None
 
@@ -360,7 +367,7 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
             if gateway.is_public and plain:
                 yield Finding(
                     what=f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "
-                    f"{dig(plain[0], 'port'):g}, and {named(route.resource)} hangs on it",
+                    f"{shown(dig(plain[0], 'port'))}, and {named(route.resource)} hangs on it",
                     urn=gateway.resource.urn,
                 )
     for service in public_services(resources):

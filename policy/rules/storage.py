@@ -18,6 +18,7 @@ from objects import (
     mounted_claims,
     named,
     namespace_of,
+    number,
     own_name,
 )
 from pods import GKE, Pod, quantity, servers
@@ -169,10 +170,9 @@ def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
                 urn=urn,
             )
     for disk in _disks(resources):
-        size, throughput = dig(disk.props, "size"), dig(disk.props, "provisionedThroughput")
+        size, throughput = number(dig(disk.props, "size")), number(dig(disk.props, "provisionedThroughput"))
         if size is not None:
-            asked = None if throughput is None else float(throughput)
-            for broken in hyperdisk.limits_broken(float(size), asked, 0):
+            for broken in hyperdisk.limits_broken(size, throughput, 0):
                 yield Finding(what=f"{disk.label}: {broken}", urn=disk.urn)
 
 
