@@ -26,51 +26,75 @@ from rule import AnyRule, Options, Resource, Rule, StackRule, message, with_defa
 REPEATED_ON_PURPOSE: Final = "repeated-on-purpose"
 
 
-class _Excused(threading.local):
-    """What the rules found on the resource at hand and its annotation excuses, for the policy that reports it.
+class _Asked(threading.local):
+    """What a thread is asked about at the moment.
 
-    The SDK asks all policies about one resource in one thread, in their order; this pack's last one reports and empties it.
+    The SDK asks all policies about one resource in one thread, in their order: they share one view of it, and what an
+    annotation excuses waits here for the pack's last policy, which reports it.
     """
 
     def __init__(self) -> None:
-        self.urn = ""
-        self.messages: list[str] = []
+        self._resource = Resource(type="", props={})
+        self._stack: list[Resource] = []
+        self.excused: list[str] = []
+
+    def resource(self, args: ResourceValidationArgs) -> Resource:
+        """The resource, the same object for every policy that is asked about it."""
+        if self._resource.props is not args.props:
+            self._resource, self.excused = _resource(args), []
+        return self._resource
+
+    def stack(self, args: StackValidationArgs) -> list[Resource]:
+        """The resources, the same objects for every policy that is asked about them."""
+        known = [one.props for one in self._stack]
+        if len(known) != len(args.resources) or any(
+            mine is not theirs.props for mine, theirs in zip(known, args.resources, strict=True)
+        ):
+            self._stack = [_stack_resource(one) for one in args.resources]
+        return self._stack
 
 
 def policies(rules: tuple[AnyRule, ...]) -> list[Policy]:
     """One policy for each rule, and last the one that reports what is broken on purpose."""
-    excused = _Excused()
-    made = [_resource_policy(rule, excused) if isinstance(rule, Rule) else _stack_policy(rule) for rule in rules]
-    return [*made, _repeated_on_purpose(excused)]
+    asked = _Asked()
+    made = [_resource_policy(rule, asked) if isinstance(rule, Rule) else _stack_policy(rule, asked) for rule in rules]
+    return [*made, _repeated_on_purpose(asked)]
 
 
-def _resource_policy(rule: Rule, excused: _Excused) -> Policy:
+def _resource_policy(rule: Rule, asked: _Asked) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        resource = _resource(args)
+        resource = asked.resource(args)
         for finding in rule.judge(resource, with_defaults(rule, args.get_config())):
             text = message(rule, finding, at_stake=money.at_stake(resource))
-            if rule.lesson and rule.lesson in pods.on_purpose(resource):
-                if excused.urn != resource.urn:
-                    excused.urn, excused.messages = resource.urn, []
-                excused.messages.append(f"{rule.name}: {rule.statement}\n{text}")
+            if is_excused(rule, resource):
+                asked.excused.append(f"{rule.name}: {rule.statement}\n{text}")
             else:
                 report(text, None)
 
     return ResourceValidationPolicy(validate=validate, **_description(rule))
 
 
-def _stack_policy(rule: StackRule) -> Policy:
+def is_excused(rule: Rule, resource: Resource) -> bool:
+    """Whether the resource says that it breaks this rule to reproduce a published result."""
+    return bool(rule.lesson) and rule.lesson in pods.on_purpose(resource)
+
+
+def _stack_policy(rule: StackRule, asked: _Asked) -> Policy:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        resources = [_stack_resource(one) for one in args.resources]
+        resources = asked.stack(args)
         for finding in rule.judge(resources, with_defaults(rule, args.get_config())):
-            report(message(rule, finding), finding.urn or None)
+            concerned = next((one for one in resources if one.urn == finding.urn), None)
+            stake = "" if concerned is None else money.at_stake(concerned)
+            report(message(rule, finding, at_stake=stake), finding.urn or None)
 
     return StackValidationPolicy(validate=validate, **_description(rule))
 
 
-def _repeated_on_purpose(excused: _Excused) -> Policy:
+def _repeated_on_purpose(asked: _Asked) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        messages, excused.messages = (excused.messages if excused.urn == args.urn else []), []
+        # Forgets what was excused on another resource.
+        asked.resource(args)
+        messages, asked.excused = asked.excused, []
         for text in messages:
             report(text, None)
 

@@ -215,9 +215,11 @@ class Pod:
 
     @property
     def is_on_b200(self) -> bool:
-        """Whether its selectors name the B200 or the machine that has it."""
+        """Whether its selectors name the B200, the machine that has it, or a ComputeClass called after it."""
         machine = self.selector("node.kubernetes.io/instance-type") or ""
-        return self.selector(f"{GKE}/gke-accelerator") == B200 or machine.startswith("a4-highgpu")
+        named = self.selector(f"{GKE}/gke-accelerator") == B200 or machine.startswith("a4-highgpu")
+        # All that a pod shows of a class is its name.
+        return named or "b200" in (self.compute_class or "")
 
     @property
     def gpu_nodes(self) -> int:

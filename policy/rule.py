@@ -116,9 +116,6 @@ class _Described:
     level: Level
     severity: Severity
     settings: tuple[Setting, ...] = ()
-    lesson: str = ""
-    """Name under which a workload that reproduces a published result may break it on purpose: see `ON_PURPOSE`. Empty:
-    nothing excuses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +123,9 @@ class Rule(_Described):
     """A rule that one resource can break by itself."""
 
     judge: Callable[[Resource, Settings], Iterator[Finding]]
+    lesson: str = ""
+    """Name under which a workload that reproduces a published result may break it on purpose: see `ON_PURPOSE`. Empty:
+    nothing excuses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

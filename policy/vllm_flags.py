@@ -255,7 +255,8 @@ def _known() -> Mapping[str, str]:
 @lru_cache(maxsize=1)
 def _options() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Kinds by long name, and long names by short form."""
-    kinds, short = {}, {}
+    kinds: dict[str, str] = {}
+    short: dict[str, str] = {}
     for line in _OPTIONS_FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name, kind, *forms = line.split()

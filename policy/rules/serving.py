@@ -68,7 +68,9 @@ def _crowded_memory(engine: Engine, _: Settings) -> Iterator[Finding]:
     if share < _CRASH or not engine.flags.speculative_tokens:
         return
     if engine.has_bf16_cache:
-        yield engine.found(f"--gpu-memory-utilization is {share:g} with speculation and a {engine.kv_cache_dtype} cache")
+        yield engine.found(
+            f"--gpu-memory-utilization is {share:g} with speculation and a {engine.kv_cache_dtype} cache"
+        )
     elif not engine.estimates_cudagraphs:
         yield engine.found(
             f"--gpu-memory-utilization is {share:g} with speculation and CUDA graphs that nobody counts",

@@ -32,7 +32,9 @@ def _flags_missing(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 def _flags_without_caching(engine: Engine, _: Settings) -> Iterator[Finding]:
     if engine.is_hybrid and not engine.prefix_caching and "mamba-block-size" in engine.flags:
-        yield engine.found(f"--mamba-block-size={engine.flags.text('mamba-block-size')} without --enable-prefix-caching")
+        yield engine.found(
+            f"--mamba-block-size={engine.flags.text('mamba-block-size')} without --enable-prefix-caching"
+        )
 
 
 def _never_hits(engine: Engine, _: Settings) -> Iterator[Finding]:

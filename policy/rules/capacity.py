@@ -1,0 +1,318 @@
+"""How GPU nodes are asked for: whole, in one of the ways there are, and in one way at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from figures import constant
+from money import is_spot
+from pods import B200, GKE, GPUS_PER_NODE, Pod, pods, quantity
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
+
+_SHORTEST: Final[int] = constant("settings.capacity.FLEX_START_MIN_SECONDS")
+_LONGEST: Final[int] = constant("settings.capacity.FLEX_START_MAX_SECONDS")
+_SPOT_GRACE: Final[int] = constant("settings.capacity.SPOT_GRACE_SECONDS")
+_SPOT: Final = f"{GKE}/gke-spot"
+_FLEX: Final = f"{GKE}/gke-flex-start"
+_PROVISIONING: Final = f"{GKE}/gke-provisioning"
+_DURATION: Final = f"{GKE}/gke-max-run-duration-seconds"
+_RESERVATION: Final = f"{GKE}/reservation-name"
+_AFFINITY: Final = f"{GKE}/reservation-affinity"
+_CLASS: Final = f"{GKE}/compute-class"
+_ACCELERATOR: Final = f"{GKE}/gke-accelerator"
+_PARTS_OF_A_CLASS: Final = (_SPOT, _FLEX, _PROVISIONING, _DURATION, _RESERVATION, _AFFINITY, _ACCELERATOR)
+# Source: GKE documentation and cluster autoscaler: classes that are not custom ones.
+_BUILT_IN_CLASSES: Final = frozenset(
+    {
+        "Performance",
+        "Accelerator",
+        "Balanced",
+        "Scale-Out",
+        "autopilot",
+        "autopilot-spot",
+        "autopilot-arm",
+        "autopilot-arm-spot",
+    }
+)
+# Source: Kubernetes API, terminationGracePeriodSeconds.
+_DEFAULT_GRACE_SECONDS: Final = 30
+
+
+def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        if pod.is_on_b200 and pod.gpus and pod.gpus != GPUS_PER_NODE:
+            yield Finding(what=f"{pod.spec_path} asks for {pod.gpus} B200")
+
+
+def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        if not pod.is_on_b200 or not pod.gpus or _custom_class(pod):
+            continue
+        if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
+            yield Finding(what=f"{pod.spec_path} selects B200 nodes and says in no way how to get them")
+
+
+def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        flex, spot, reservation = _is_flex(pod), is_spot(pod), pod.selector(_RESERVATION)
+        affinity, provisioning = pod.selector(_AFFINITY), pod.selector(_PROVISIONING)
+        where = f"{pod.spec_path}.nodeSelector"
+        if flex and (reservation or affinity not in (None, "none")):
+            yield Finding(what=f"{where} asks for flex-start and for the reservation {reservation or affinity}")
+        if flex and spot:
+            yield Finding(what=f"{where} asks for flex-start and for Spot")
+        if spot and reservation:
+            yield Finding(what=f"{where} asks for Spot and for the reservation {reservation}")
+        if (value := pod.selector(_FLEX)) not in (None, "true"):
+            yield Finding(what=f"{where} has {_FLEX}: {value}; only true is known")
+        if pod.selector(_FLEX) == "true" and provisioning not in (None, "flex-start"):
+            yield Finding(what=f"{where} has {_FLEX}: true and {_PROVISIONING}: {provisioning}")
+        if (name := _custom_class(pod)) and (beside := [key for key in _PARTS_OF_A_CLASS if pod.selector(key)]):
+            yield Finding(
+                what=f"{where} names the ComputeClass {name} and {', '.join(beside)} beside it",
+                fix="put these into the class and select the class alone",
+            )
+        if not flex and not pod.compute_class and any(dig(one, "key") == _FLEX for one in _tolerations(pod)):
+            yield Finding(what=f"{pod.spec_path}.tolerations has {_FLEX} and no selector asks for it")
+
+
+def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type in ("gcp:compute/reservation:Reservation", "gcp:compute/futureReservation:FutureReservation"):
+        if dig(resource.props, "specificReservationRequired") is not True:
+            yield Finding(
+                what=f"{resource.label} has no specificReservationRequired: true",
+                fix="specificReservationRequired: true; a change replaces the reservation",
+            )
+        return
+    for pod in pods(resource):
+        if not pod.gpus:
+            continue
+        name, affinity = pod.selector(_RESERVATION), pod.selector(_AFFINITY)
+        where = f"{pod.spec_path}.nodeSelector"
+        if name and affinity != "specific":
+            yield Finding(what=f"{where} names the reservation {name} with the affinity {affinity or 'left out'}")
+        elif affinity == "specific" and not name:
+            yield Finding(what=f"{where} asks for a specific reservation and names none", fix=f"add {_RESERVATION}")
+        elif affinity in ("any", "any-reservation-then-fail"):
+            yield Finding(what=f"{where} asks for the affinity {affinity}")
+
+
+def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        duration = pod.selector(_DURATION)
+        if duration is not None and _is_flex(pod) and not _within(duration):
+            yield Finding(what=f"{pod.spec_path}.nodeSelector has {_DURATION}: {duration}")
+    for path, rung in _rungs(resource):
+        duration = dig(rung, "maxRunDurationSeconds")
+        if dig(rung, "flexStart", "enabled") is True and duration is not None and not _within(duration):
+            yield Finding(what=f"{path}.maxRunDurationSeconds is {duration:g}")
+
+
+def _spot_grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    most = settings["mostSeconds"]
+    for pod in pods(resource):
+        if pod.gpus and is_spot(pod) and (grace := _grace(pod)) > most:
+            yield _too_long(pod, grace, most)
+
+
+def _too_long(pod: Pod, grace: float, most: float) -> Finding:
+    given = "" if has(pod.spec, "terminationGracePeriodSeconds") else " (the default)"
+    return Finding(
+        what=f"{pod.spec_path}.terminationGracePeriodSeconds is {grace:g}{given} on Spot nodes, above {most:g}",
+        urn=pod.resource.urn,
+    )
+
+
+def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not _is_class(resource):
+        return
+    name = str(dig(resource.props, "metadata", "name") or "")
+    if name.startswith(("gke", "autopilot")):
+        yield Finding(what=f"metadata.name is {name}", fix="a name that begins with neither gke nor autopilot")
+    for path, rung in _rungs(resource):
+        count = dig(rung, "gpu", "count")
+        if dig(rung, "gpu", "type") == B200 and count is not None and int(count) != GPUS_PER_NODE:
+            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {GPUS_PER_NODE}")
+        if dig(rung, "reservations", "affinity") == "Specific":
+            if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
+                yield Finding(
+                    what=f"{path} has a specific reservation and location.zones",
+                    fix="put the zones into reservations.specific[].zones",
+                )
+            if not tuple(listed(dig(rung, "reservations", "specific"))):
+                yield Finding(what=f"{path} has a specific reservation and names none", fix="add reservations.specific")
+        if dig(rung, "flexStart", "enabled") is True and (dig(rung, "spot") is True or has(rung, "reservations")):
+            yield Finding(what=f"{path} is flex-start and something else", fix="one rung for each way")
+    gpus = any(dig(rung, "gpu") is not None for _path, rung in _rungs(resource))
+    if gpus and dig(resource.props, "spec", "whenUnsatisfiable") != "DoNotScaleUp":
+        yield Finding(
+            what=f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'left out'}",
+            fix="whenUnsatisfiable: DoNotScaleUp",
+        )
+
+
+def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    classes = {str(dig(one.props, "metadata", "name")): one for one in resources if _is_class(one)}
+    if not classes:
+        return
+    for resource in resources:
+        for pod in pods(resource):
+            chosen = classes.get(_custom_class(pod) or "")
+            if chosen is None or not pod.gpus:
+                continue
+            rungs = [rung for _path, rung in _rungs(chosen)]
+            counts = {int(count) for rung in rungs if (count := dig(rung, "gpu", "count")) is not None}
+            if counts and pod.gpus not in counts:
+                yield Finding(
+                    what=f"{resource.label} asks for {pod.gpus} GPUs; its ComputeClass {pod.compute_class} makes nodes with "
+                    + " or ".join(str(count) for count in sorted(counts)),
+                    fix=f"ask for {max(counts)} GPUs",
+                    urn=resource.urn,
+                )
+            most = settings["mostSpotSeconds"]
+            if any(dig(rung, "spot") is True for rung in rungs) and (grace := _grace(pod)) > most:
+                yield _too_long(pod, grace, most)
+
+
+def _grace(pod: Pod) -> float:
+    grace = quantity(dig(pod.spec, "terminationGracePeriodSeconds"))
+    return _DEFAULT_GRACE_SECONDS if grace is None else grace
+
+
+def _is_flex(pod: Pod) -> bool:
+    return pod.selector(_FLEX) == "true" or pod.selector(_PROVISIONING) == "flex-start"
+
+
+def _custom_class(pod: Pod) -> str | None:
+    name = pod.selector(_CLASS)
+    return None if name in _BUILT_IN_CLASSES else name
+
+
+def _tolerations(pod: Pod) -> tuple[Any, ...]:
+    return tuple(listed(dig(pod.spec, "tolerations")))
+
+
+def _within(duration: Any) -> bool:
+    seconds = quantity(duration)
+    return seconds is not None and seconds.is_integer() and _SHORTEST <= seconds <= _LONGEST
+
+
+def _is_class(resource: Resource) -> bool:
+    return resource.is_kubernetes and resource.kind == "ComputeClass"
+
+
+def _rungs(resource: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The priorities of a ComputeClass, with their paths."""
+    if _is_class(resource):
+        for index, rung in enumerate(listed(dig(resource.props, "spec", "priorities"))):
+            yield f"spec.priorities[{index}]", mapped(rung)
+
+
+RULES: Final = (
+    Rule(
+        name="partial-node",
+        subject="capacity",
+        statement="A pod on B200 takes all eight GPUs of its node.",
+        evidence="the only machine with B200 that Autopilot makes has eight, and it refuses any other number of GPUs in a pod "
+        '("incorrect count"; GKE cluster autoscaler). Mandatory: the pod stays Pending for ever',
+        fix="nvidia.com/gpu: 8 in requests and limits; more engines in the pod instead of more pods on the node",
+        level="mandatory",
+        severity="high",
+        judge=_partial_node,
+    ),
+    Rule(
+        name="no-capacity-selector",
+        subject="capacity",
+        statement="A pod on B200 says how its node is to be had: Spot, flex-start, a reservation or a ComputeClass.",
+        evidence="A4 machines cannot be had on demand (the article, a note on GPU provisioning). "
+        "Mandatory: without a way the pod stays Pending for ever",
+        fix=f'one of {_SPOT}: "true"; {_FLEX}: "true"; {_RESERVATION} with {_AFFINITY}: specific; {_CLASS}',
+        level="mandatory",
+        severity="high",
+        judge=_no_selector,
+    ),
+    Rule(
+        name="contradictory-selectors",
+        subject="capacity",
+        statement="A pod asks for its node in one way.",
+        evidence="GKE's autoscaler answers flex-start beside Spot or a reservation with an error and makes no node; selectors that "
+        "contradict a ComputeClass make the pod incompatible with it (GKE cluster autoscaler, injection rules; GKE documentation, "
+        "custom ComputeClasses). Mandatory: the pod stays Pending for ever",
+        fix="keep one way; several in turn are rungs of a ComputeClass",
+        level="mandatory",
+        severity="high",
+        judge=_contradictions,
+    ),
+    Rule(
+        name="reservation-not-specific",
+        subject="capacity",
+        statement="A reservation is named, and nothing but what names it may use it.",
+        evidence="Autopilot consumes specific reservations only: a name without the affinity `specific` is an error, and so is the "
+        "affinity without a name (GKE cluster autoscaler; GKE documentation, consuming reserved resources). "
+        "Mandatory: paid nodes stand beside Pending pods",
+        fix=f"{_RESERVATION}: <name> with {_AFFINITY}: specific",
+        level="mandatory",
+        severity="high",
+        judge=_unspecific,
+    ),
+    Rule(
+        name="flex-start-limits",
+        subject="capacity",
+        statement="A flex-start node is asked for between ten minutes and seven days.",
+        evidence=f"GKE takes whole seconds from {_SHORTEST} to {_LONGEST} (GKE documentation, flex-start). "
+        "Mandatory: anything else is refused and makes no node",
+        fix=f'{_DURATION}: "{_SHORTEST}" to "{_LONGEST}"',
+        level="mandatory",
+        severity="high",
+        judge=_flex_limits,
+    ),
+    Rule(
+        name="spot-grace-above-budget",
+        subject="capacity",
+        statement="A pod on Spot ends within what a Spot notice leaves.",
+        evidence=f"of the 30 s of a notice the kubelet leaves {_SPOT_GRACE} s to such pods, and nothing can use more than 25 s (GKE "
+        "documentation, Spot VMs). Mandatory: a drain planned for longer is cut off, and its requests with it",
+        fix=f"terminationGracePeriodSeconds: {_SPOT_GRACE}",
+        level="mandatory",
+        severity="medium",
+        settings=(
+            Setting(
+                name="mostSeconds",
+                type="number",
+                unit="s",
+                default=25,
+                why="longest grace; clusters that set the kubelet's shutdown grace period leave more",
+            ),
+        ),
+        judge=_spot_grace,
+    ),
+    Rule(
+        name="compute-class-unsound",
+        subject="capacity",
+        statement="A ComputeClass for GPUs has rungs that GKE can climb, and no other way out.",
+        evidence="a specific reservation beside location.zones, a reserved name or a partial B200 node is refused; ScaleUpAnyway hands "
+        "out E2 machines that no GPU pod can use (GKE documentation, ComputeClass; GKE cluster autoscaler). "
+        "Mandatory: the pods stay Pending",
+        fix="see the finding",
+        level="mandatory",
+        severity="high",
+        judge=_unsound_class,
+    ),
+    StackRule(
+        name="compute-class-mismatch",
+        subject="capacity",
+        statement="Pods fit the nodes that their ComputeClass makes.",
+        evidence="the class alone decides the machine: another number of GPUs never fits, and a Spot rung leaves 15 s whatever the "
+        "pod plans (GKE documentation, ComputeClass and Spot VMs). Mandatory: Pending pods or cut requests",
+        fix=f"terminationGracePeriodSeconds: {_SPOT_GRACE} where a rung is Spot",
+        level="mandatory",
+        severity="medium",
+        settings=(
+            Setting(
+                name="mostSpotSeconds", type="number", unit="s", default=25, why="longest grace where a rung is Spot"
+            ),
+        ),
+        judge=_class_and_pods,
+    ),
+)
