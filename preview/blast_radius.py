@@ -1,0 +1,134 @@
+"""What a change does to a fleet that runs: counted for machines, and in words for the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from preview.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
+from preview.dangers import ENDS, VOLUMES, dangers
+from preview.gpu_pods import GpuPods, gpu_pods
+from preview.recording import RecordedResource
+from preview.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
+from preview.words import count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The blast radius in its three forms."""
+
+    radius: BlastRadius
+    headline: tuple[str, ...]
+    dangers: tuple[Danger, ...]
+
+
+def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Measured:
+    """What the changes of `changes.resources` do to what `old` runs."""
+    before = {one.urn: one for one in gpu_pods(old)}
+    after = {one.urn: one for one in gpu_pods(new)}
+    fates = {one.urn: one for one in changes.resources if one.operation != "delete"}
+    gone = [one for one in changes.resources if one.operation in ENDS and one.custom]
+    restarts = [
+        restart
+        for urn, pods in after.items()
+        if (was := before.get(fates[urn].old_urn)) is not None
+        and (restart := restart_of(was, pods, fates[urn], gone, old)) is not None
+    ]
+    kept = {fates[urn].old_urn for urn in after}
+    removed = sum(one.counted for urn, one in before.items() if urn not in kept)
+    added = 0
+    for urn, pods in after.items():
+        was = before.get(fates[urn].old_urn)
+        difference = pods.counted - (was.counted if was else 0)
+        added, removed = added + max(difference, 0), removed + max(-difference, 0)
+    radius = _radius(restarts, gone, added, removed)
+    return Measured(
+        radius=radius,
+        headline=tuple(_headline(changes, radius, restarts, before, gone)),
+        dangers=tuple(dangers(changes, restarts, before, after, fates, old, new)),
+    )
+
+
+def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: int, removed: int) -> BlastRadius:
+    minutes = max((one.minutes for one in restarts), default=0)
+    per_replica = [f"{MINUTES_TO_LOAD} minutes to load the model"]
+    if any(one.new_nodes for one in restarts):
+        per_replica.append(f"{MINUTES_TO_PROVISION} to provision a node, if there is capacity")
+    return BlastRadius(
+        replicas_restarted=sum(one.replicas for one in restarts),
+        replicas_removed=removed,
+        replicas_added=added,
+        gpus_restarted=sum(one.gpus for one in restarts),
+        at_once=any(one.at_once for one in restarts),
+        maybe=bool(restarts) and all(one.maybe for one in restarts),
+        minutes_of_reduced_capacity=minutes,
+        assumption=f"a replica takes {' and '.join(per_replica)}, as the article measured" if minutes else "",
+        volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
+        clusters_replaced=sum(1 for one in gone if one.type == CLUSTER and not one.retained),
+    )
+
+
+def _headline(
+    changes: Changes,
+    radius: BlastRadius,
+    restarts: Sequence[Restart],
+    before: Mapping[str, GpuPods],
+    gone: Sequence[ResourceChange],
+) -> Iterator[str]:
+    if not changes.pending:
+        yield "No changes"
+        return
+    if not any(one.old_urn for one in changes.resources):
+        yield f"Everything is new: {count(len(changes.resources), 'resource')} to create"
+    for one in restarts:
+        yield _restart_in_words(one, radius.assumption)
+    for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
+        for verb in ENDS:
+            number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
+            if number:
+                yield f"{count(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
+    if before:
+        yield from _replicas_in_words(radius, before)
+    money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
+    if money is not None and money.changed:
+        yield money_in_words(money)
+    if before and not restarts and not radius.replicas_removed:
+        yield "Nothing that serves restarts"
+
+
+def _restart_in_words(one: Restart, assumption: str) -> str:
+    verb = "may restart" if one.maybe else "restart"
+    if one.replicas == 1:
+        verb += "" if one.maybe else "s"
+        how = f"the only replica of {one.name} {verb}: nothing is served for about {one.minutes:.0f} minutes"
+    elif one.at_once:
+        how = f"all {one.replicas} replicas of {one.name} {verb} at once: nothing is served for about {one.minutes:.0f} minutes"
+    elif not one.at_a_time:
+        how = f"{one.replicas} replicas of {one.name} {verb}, each after its successor serves"
+    else:
+        pace = "one by one" if one.at_a_time == 1 else f"{one.at_a_time} at a time"
+        left = one.replicas - one.at_a_time
+        how = (
+            f"{one.replicas} replicas of {one.name} {verb} {pace}: about {one.minutes:.0f} minutes with {left} of "
+            f"{one.replicas} serving"
+        )
+    return f"{one.gpus} GPUs, {how} ({assumption})" if one.minutes else f"{one.gpus} GPUs, {how}"
+
+
+def _replicas_in_words(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:
+    gpus = max((one.gpus_per_replica for one in before.values()), default=0)
+    for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
+        if number:
+            yield f"{count(number, 'replica')} {word} ({number * gpus} GPUs)"
+
+
+def money_in_words(money: Delta) -> str:
+    """Dollars an hour before and after."""
+    before, after = (
+        "unknown" if value is None else f"{'at least ' if least else ''}${value:,.2f}"
+        for value, least in ((money.before, money.before_at_least), (money.after, money.after_at_least))
+    )
+    if money.difference is None:
+        return f"{before} an hour becomes {after}"
+    sign = "-" if money.difference < 0 else "+"
+    return f"{before} an hour becomes {after} ({sign}${abs(money.difference):,.2f})"

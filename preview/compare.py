@@ -1,0 +1,221 @@
+"""Compares two states of one stack: per resource what the engine would do, and what that does to a running fleet.
+
+The order is the engine's. Resources are found by URN and alias; their inputs are compared; what a provider cannot change
+in place is a replacement; and what depends on something replaced is looked at once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from preview.baseline_state import StateBaseline, as_the_program_says
+from preview.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
+from preview.deltas import deltas
+from preview.identity import match
+from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from preview.redact import KUBERNETES_SECRET, Redactor
+from preview.replacement import deletes_first, reasons
+from preview.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
+from preview.values import UNKNOWN, Secret, Value, reveal, transform
+
+_SECRET_PARTS: Final = ("data", "stringData")
+_OPTIONS: Final = ("protect", "retain_on_delete", "deleted_with")
+"""Options whose change is worth a reader's time; by the names of RecordedResource."""
+
+
+def compare(
+    old: Recording | StateBaseline, new: Recording, *, against: str = "", remarks: Iterable[str] = ()
+) -> Changes:
+    """What `pulumi up` of `new` would do to a stack that is as `old` says. `new` is recorded in preview mode."""
+    comparison = _Comparison(old, new)
+    resources = comparison.run()
+    return with_blast_radius(
+        Changes(
+            against=against,
+            resources=resources,
+            outputs=comparison.outputs(),
+            deltas=deltas(comparison.old_resources, old.outputs, comparison.new_resources, new.outputs),
+            dangers=tuple(
+                Danger(id="alias-conflict", message=f"{text}; the engine refuses this.")
+                for text in comparison.matches.conflicts
+            ),
+            remarks=tuple(remarks),
+        ),
+        comparison.old_resources,
+        comparison.new_resources,
+    )
+
+
+def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
+    """The changes with what they do to what runs."""
+    from preview.blast_radius import measure
+
+    found = measure(changes, old, new)
+    return replace(
+        changes,
+        blast_radius=found.radius,
+        headline=found.headline,
+        dangers=(*changes.dangers, *found.dangers),
+    )
+
+
+class _Comparison:
+    """One comparison on its way; the fate of a resource is known before that of what depends on it."""
+
+    def __init__(self, old: Recording | StateBaseline, new: Recording) -> None:
+        self.live = isinstance(old, StateBaseline)
+        self._old, self._new = old, new
+        self.old_resources = tuple(one for one in old.resources if one.type != STACK_REFERENCE_TYPE)
+        self.new_resources = tuple(one for one in new.resources if one.type != STACK_REFERENCE_TYPE)
+        self._old_by_urn = {one.urn: one for one in self.old_resources}
+        self.matches = match(self.new_resources, self._old_by_urn, stack=new.stack, project=new.project)
+        self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
+        self._fates: dict[str, ResourceChange] = {}
+        secrets = new.secrets | (old.secrets if isinstance(old, Recording) else frozenset())
+        self._redactor = Redactor(secrets)
+        # A stand-in for a secret says nothing about the secret that is live.
+        self._stand_ins = new.secrets if self.live else frozenset()
+
+    def run(self) -> tuple[ResourceChange, ...]:
+        """The fate of every resource: the new ones in their order, then what goes, dependents first."""
+        for one in self.new_resources:
+            self._fates[one.urn] = self._fate(one)
+        kept = set(self.matches.old_by_new.values())
+        gone = (self._deleted(one) for one in reversed(self.old_resources) if one.urn not in kept)
+        return (*self._fates.values(), *gone)
+
+    def outputs(self) -> tuple[PropertyChange, ...]:
+        """Exports that differ. Of a live stack they are known and here they may not be: that alone says nothing."""
+        found = differences(dict(self._old.outputs), dict(self._new.outputs))
+        return tuple(self._printed(one, "") for one in found if not (self.live and one.kind == "may change"))
+
+    def _fate(self, one: RecordedResource) -> ResourceChange:
+        old = self._old_by_urn.get(self.matches.old_by_new.get(one.urn, ""))
+        if old is None:
+            return self._change(one, "", "create")
+        options = tuple(self._options(old, one))
+        if not one.custom:
+            return self._change(one, old.urn, "same", options=options)
+        found = self._differences(old, one)
+        why = list(reasons(one.type, found, one.replace_on_changes))
+        for provider_reason in self._provider(old, one):
+            why.append(provider_reason)
+        operation: Operation = "replace" if why else "update" if found else "same"
+        return self._change(
+            one,
+            old.urn,
+            operation,
+            properties=tuple(self._printed(difference, one.type) for difference in found),
+            options=options,
+            reasons=tuple(sorted(why, key=lambda reason: (reason.maybe, reason.certainty == "guess"))),
+            delete_first=bool(why) and deletes_first(one.type, old.inputs, one.inputs, one.delete_before_replace),
+            retained=bool(why) and old.retain_on_delete,
+            protected=bool(why) and old.protect,
+        )
+
+    def _change(self, one: RecordedResource, old_urn: str, operation: Operation, **fields: Any) -> ResourceChange:
+        return ResourceChange(
+            urn=one.urn,
+            old_urn=old_urn,
+            type=one.type,
+            name=self._redactor.text(one.name),
+            parent=one.parent,
+            custom=one.custom,
+            operation=operation,
+            **fields,
+        )
+
+    def _deleted(self, one: RecordedResource) -> ResourceChange:
+        return self._change(one, one.urn, "delete", retained=one.retain_on_delete, protected=one.protect)
+
+    def _differences(self, old: RecordedResource, new: RecordedResource) -> list[Difference]:
+        """How the inputs differ for the engine: what comes from other resources is judged by what becomes of these."""
+        before: Mapping[str, Any] = old.inputs
+        after: Mapping[str, Any] = new.inputs
+        if self.live:
+            after = {key: self._without_stand_ins(value) for key, value in after.items()}
+            before = as_the_program_says(before, after, new.type)
+        found: list[Difference] = []
+        for key in sorted(before.keys() | after.keys()):
+            mine = {key: before.get(key)}, {key: after.get(key)}
+            unsettled = self._unsettled(key, old, new)
+            for one in differences(*mine):
+                if one.kind == "may change" and unsettled is False:
+                    continue  # it comes from what stays as it is
+                found.append(one)
+            if unsettled:
+                found += _may_change(before.get(key), after.get(key), (key,), found)
+        ignored = new.ignore_changes
+        return [one for one in found if not any(touches(one, pattern) for pattern in ignored)]
+
+    def _unsettled(self, key: str, old: RecordedResource, new: RecordedResource) -> bool | None:
+        """Whether what the property is made from changes; None if it is made from nothing that is registered."""
+        now = {urn for urn in new.property_dependencies.get(key, ()) if urn in self._fates}
+        if not now:
+            return None
+        before = {self._new_by_old.get(urn, urn) for urn in old.property_dependencies.get(key, ())}
+        before = {urn for urn in before if urn in self._fates or urn in self._old_by_urn}
+        return now != before or any(self._fates[urn].operation in ("create", "replace") for urn in now)
+
+    def _without_stand_ins(self, value: Value) -> Value:
+        def plain(one: Value) -> Value:
+            return UNKNOWN if isinstance(one, str) and any(text in one for text in self._stand_ins) else one
+
+        def leaf(one: Value) -> Value:
+            return Secret(transform(reveal(one), plain)) if isinstance(one, Secret) else one
+
+        return transform(value, leaf) if self._stand_ins else value
+
+    def _provider(self, old: RecordedResource, new: RecordedResource) -> Iterator[ReplaceReason]:
+        """A resource whose provider is made anew is made anew too: it may live somewhere else now."""
+        before, after = (one.provider.rpartition("::")[0] for one in (old, new))
+        if after and (fate := self._fates.get(after)) is not None and fate.operation == "replace":
+            yield ReplaceReason(
+                path="",
+                certainty="the engine",
+                source=f"its provider {fate.name} is replaced",
+                maybe=fate.maybe,
+            )
+        elif self._new_by_old.get(before, before) != after:
+            yield ReplaceReason(
+                path="",
+                certainty="the engine",
+                source="its provider is another one, which may lead elsewhere",
+                maybe=True,
+            )
+
+    def _options(self, old: RecordedResource, new: RecordedResource) -> Iterator[PropertyChange]:
+        before = {name: getattr(old, name) for name in _OPTIONS}
+        after = {name: getattr(new, name) for name in _OPTIONS}
+        before["deleted_with"] = self._new_by_old.get(old.deleted_with, old.deleted_with)
+        names = {"retain_on_delete": "retainOnDelete", "deleted_with": "deletedWith"}
+        for name in _OPTIONS:
+            if before[name] != after[name]:
+                yield PropertyChange(path=names.get(name, name), kind="changed", before=before[name], after=after[name])
+
+    def _printed(self, one: Difference, type_: str) -> PropertyChange:
+        redacted = self._redactor.value
+        # Whoever reads a Secret's inputs bare has its contents.
+        bare = type_ == KUBERNETES_SECRET and bool(one.path) and one.path[0] in _SECRET_PARTS
+        before, after = (
+            redacted(Secret(value)) if bare and value is not None else redacted(value)
+            for value in (one.before, one.after)
+        )
+        return PropertyChange(
+            path=self._redactor.text(path_text(one.path)),
+            kind=one.kind,
+            before=before,
+            after=after,
+            secret=one.hidden or bare,
+        )
+
+
+def _may_change(before: Value, after: Value, path: Path, found: Sequence[Difference]) -> Iterator[Difference]:
+    """What is unknown on both sides, so that no difference showed, although what it comes from changes."""
+    told = {one.path for one in found}
+    was = dict(unknown_paths(before, path))
+    for where, value in unknown_paths(after, path):
+        if where not in told and where in was:
+            yield Difference(path=where, kind="may change", before=was[where], after=value)

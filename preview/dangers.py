@@ -1,0 +1,147 @@
+"""What to stop for before a change is merged: what is lost, goes dark, is paid for good, or loses its protection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from preview.changes import Changes, Danger, ResourceChange
+from preview.gpu_pods import GpuPods
+from preview.recording import RecordedResource
+from preview.restarts import CLUSTER, NAMESPACE, Restart
+from preview.values import reveal
+from preview.words import count
+
+VOLUMES: Final = (
+    "gcp:compute/disk:Disk",
+    "kubernetes:core/v1:PersistentVolume",
+    "kubernetes:core/v1:PersistentVolumeClaim",
+)
+ENDS: Final = ("replace", "delete")
+"""Operations after which the resource that was there is not there any more."""
+_FUTURE_RESERVATION: Final = "gcp:compute/futureReservation:FutureReservation"
+_BUCKET: Final = "gcp:storage/bucket:Bucket"
+
+
+def dangers(
+    changes: Changes,
+    restarts: Sequence[Restart],
+    before: Mapping[str, GpuPods],
+    after: Mapping[str, GpuPods],
+    fates: Mapping[str, ResourceChange],
+    old: Sequence[RecordedResource],
+    new: Sequence[RecordedResource],
+) -> Iterator[Danger]:
+    """Every danger of the changes, the gravest kinds first."""
+    for one in changes.resources:
+        if one.operation in ENDS and one.custom:
+            yield from _ending(one)
+    for restart in restarts:
+        if restart.at_once and restart.replicas > 1:
+            yield Danger(
+                id="all-replicas-at-once",
+                message=f"All {restart.replicas} replicas of {restart.name} {'may go' if restart.maybe else 'go'} down "
+                "together: nothing is served until the first is back.",
+                urns=tuple(urn for urn, pods in after.items() if pods.name == restart.name),
+            )
+    for urn, now in after.items():
+        was = before.get(fates[urn].old_urn)
+        if was is not None and was.capacity != now.capacity:
+            yield Danger(
+                id="capacity-changed",
+                message=f"{now.name} moves from {was.capacity} to {now.capacity}: other nodes, another price, and no "
+                "capacity is held meanwhile.",
+                urns=(urn,),
+            )
+    kept = {fate.old_urn for fate in fates.values()}
+    for urn, was in before.items():
+        if urn not in kept and was.counted:
+            yield Danger(
+                id="server-deleted",
+                message=f"{was.name} is deleted: {count(was.counted, 'replica')} with {was.gpus} GPUs stop serving.",
+                urns=(urn,),
+            )
+    yield from _submitted(old, new, fates)
+    yield from _unprotected(changes)
+
+
+def _ending(one: ResourceChange) -> Iterator[Danger]:
+    """A resource that goes, for good or to be made anew."""
+    verb = "may be replaced" if one.maybe else f"is {one.operation}d"
+    if one.protected:
+        yield Danger(
+            id="protected",
+            message=f"{one.name} {verb}, but it is protected: `pulumi up` stops there until the protection is lifted.",
+            urns=(one.urn,),
+        )
+    if one.retained:
+        return
+    because = f", because of {', '.join(reason.path or reason.source for reason in one.reasons)}" if one.reasons else ""
+    guess = " (a guess)" if one.guessed else ""
+    if one.type == CLUSTER:
+        yield Danger(
+            id=f"cluster-{one.operation}d",
+            message=f"Cluster {one.name} {verb}{guess}{because}: every workload and every volume in it is lost.",
+            urns=(one.urn,),
+        )
+    elif one.type in VOLUMES:
+        order = (
+            "before the new one is written"
+            if one.delete_first or one.operation == "delete"
+            else "after the new one is there"
+        )
+        yield Danger(
+            id=f"weights-{one.operation}d",
+            message=f"Volume {one.name} {verb}{guess}{because}: what is on it goes {order}.",
+            urns=(one.urn,),
+        )
+    elif one.type == NAMESPACE:
+        yield Danger(
+            id=f"namespace-{one.operation}d",
+            message=f"Namespace {one.name} {verb}{guess}{because}: Kubernetes deletes everything in it.",
+            urns=(one.urn,),
+        )
+    elif one.type == _BUCKET:
+        yield Danger(
+            id=f"bucket-{one.operation}d",
+            message=f"Bucket {one.name} {verb}{guess}{because}: the results in it are lost, or keep it from going.",
+            urns=(one.urn,),
+        )
+
+
+def _submitted(
+    old: Sequence[RecordedResource], new: Sequence[RecordedResource], fates: Mapping[str, ResourceChange]
+) -> Iterator[Danger]:
+    before = {one.urn: one for one in old}
+    for one in new:
+        if one.type != _FUTURE_RESERVATION or not _is_submitted(one):
+            continue
+        was = before.get(fates[one.urn].old_urn)
+        if was is None or not _is_submitted(was) or fates[one.urn].operation == "replace":
+            yield Danger(
+                id="future-reservation-submitted",
+                message=f"FutureReservation {one.inputs.get('name', one.name)} is submitted: once approved it can be "
+                "neither changed nor cancelled, and its whole window is paid.",
+                urns=(one.urn,),
+            )
+
+
+def _is_submitted(one: RecordedResource) -> bool:
+    return bool(reveal(one.inputs.get("planningStatus")) == "SUBMITTED")
+
+
+def _unprotected(changes: Changes) -> Iterator[Danger]:
+    for one in changes.resources:
+        lost = [
+            change.path
+            for change in (*one.options, *one.properties)
+            if change.path in ("protect", "retainOnDelete", "deletionProtection")
+            and change.before is True
+            and change.after is not True
+        ]
+        if lost:
+            yield Danger(
+                id="protection-removed",
+                message=f"{one.name} loses its protection ({', '.join(lost)}): the next change may delete it.",
+                urns=(one.urn,),
+            )

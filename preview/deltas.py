@@ -1,0 +1,78 @@
+"""The numbers of a stack before and after: dollars, tokens, GPUs, nodes.
+
+Both sides say them of themselves: the program exports its price and the published figure of its shape, so a recording and
+a state carry them alike, each by the ledger of its own version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preview.changes import Delta
+from preview.gpu_pods import gpu_pods
+from preview.recording import RecordedResource
+
+_FROM_OUTPUTS: Final = (
+    ("usd-per-hour", "dollars an hour", "$/h", "usdPerHour"),
+    ("usd-per-million-tokens", "dollars per million tokens", "$/M tokens", "usdPerMillionTokens"),
+    ("usd-per-million-output-tokens", "dollars per million output tokens", "$/M tokens", "usdPerMillionOutputTokens"),
+    ("tokens-per-second", "tokens a second, published", "tok/s", "publishedTotalTokensPerSecond"),
+    ("output-tokens-per-second", "output tokens a second, published", "tok/s", "publishedOutputTokensPerSecond"),
+)
+_AT_LEAST: Final = "usdPerHourIsAtLeast"
+"""The export that says that a part of the price is not known; what is derived from the price is a bound as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    values: Mapping[str, float | None]
+    at_least: bool
+
+
+def deltas(
+    old: Sequence[RecordedResource],
+    old_outputs: Mapping[str, Any],
+    new: Sequence[RecordedResource],
+    new_outputs: Mapping[str, Any],
+) -> tuple[Delta, ...]:
+    """Every number that at least one side can tell."""
+    before, after = _numbers(old, old_outputs), _numbers(new, new_outputs)
+    labels = (*((id_, label, unit) for id_, label, unit, _ in _FROM_OUTPUTS), *_COUNTED)
+    return tuple(
+        Delta(
+            id=id_,
+            label=label,
+            unit=unit,
+            before=before.values[id_],
+            after=after.values[id_],
+            before_at_least=before.at_least and unit.startswith("$") and before.values[id_] is not None,
+            after_at_least=after.at_least and unit.startswith("$") and after.values[id_] is not None,
+        )
+        for id_, label, unit in labels
+        if before.values[id_] is not None or after.values[id_] is not None
+    )
+
+
+_COUNTED: Final = (("replicas", "replicas", ""), ("gpus", "GPUs", ""), ("nodes", "GPU nodes", ""))
+GPUS_PER_NODE: Final = 8
+"""On every machine this program can ask for. Source: A4 machine types, Compute Engine documentation."""
+
+
+def _numbers(resources: Sequence[RecordedResource], outputs: Mapping[str, Any]) -> _Numbers:
+    if not resources:  # nothing there costs nothing, and serves nothing that a rate could be told of
+        nothing: dict[str, float | None] = dict.fromkeys([id_ for id_, *_ in (*_FROM_OUTPUTS, *_COUNTED)])
+        return _Numbers(nothing | dict.fromkeys(("usd-per-hour", "replicas", "gpus", "nodes"), 0), False)
+    values = {id_: _number(outputs.get(name)) for id_, _, _, name in _FROM_OUTPUTS}
+    pods = list(gpu_pods(resources))
+    known = all(one.replicas is not None for one in pods)
+    gpus = sum(one.gpus for one in pods)
+    values["replicas"] = sum(one.counted for one in pods) if known else None
+    values["gpus"] = gpus if known else None
+    values["nodes"] = sum(-(-one.gpus // GPUS_PER_NODE) for one in pods) if known else None
+    return _Numbers(values, outputs.get(_AT_LEAST) is True)
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,125 @@
+"""What serves: the Deployments whose pods ask for GPUs, with what a change of them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
+
+from preview.recording import RecordedResource
+from preview.values import Value, reveal
+
+_DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
+_GPU: Final = "nvidia.com/gpu"
+_PLACEMENT: Final = "cloud.google.com/"
+"""Prefix of the node labels that select capacity on GKE."""
+_DEFAULT_UNAVAILABLE: Final = "25%"
+"""What Kubernetes takes where a rolling update does not say. Source: Kubernetes API, apps/v1 RollingUpdateDeployment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPods:
+    """One Deployment of model servers."""
+
+    urn: str
+    name: str
+    namespace: str
+    replicas: int | None
+    """None where somebody else sets the number."""
+    gpus_per_replica: int
+    capacity: str
+    """Where its nodes come from, in words."""
+    unavailable: int
+    """Replicas that a rollout takes down at a time; all of them where it does not roll."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas; of one where the number is somebody else's."""
+        return self.gpus_per_replica * self.counted
+
+    @property
+    def counted(self) -> int:
+        """The replicas, one where the number is somebody else's."""
+        return 1 if self.replicas is None else self.replicas
+
+
+def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
+    """Every Deployment whose pods ask for GPUs."""
+    for one in resources:
+        if one.type != _DEPLOYMENT:
+            continue
+        spec = _map(reveal(one.inputs.get("spec")))
+        pod = _map(_map(spec.get("template")).get("spec"))
+        gpus = sum(_gpus(container) for container in _maps(pod.get("containers")))
+        if not gpus:
+            continue
+        metadata = _map(reveal(one.inputs.get("metadata")))
+        replicas = _replicas(spec)
+        yield GpuPods(
+            urn=one.urn,
+            name=str(metadata.get("name") or one.name),
+            namespace=str(metadata.get("namespace") or "default"),
+            replicas=replicas,
+            gpus_per_replica=gpus,
+            capacity=_capacity(_map(pod.get("nodeSelector"))),
+            unavailable=_unavailable(_map(spec.get("strategy")), 1 if replicas is None else replicas),
+        )
+
+
+def _replicas(spec: Mapping[str, Any]) -> int | None:
+    replicas = spec.get("replicas")
+    return replicas if isinstance(replicas, int) and not isinstance(replicas, bool) else None
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    resources = _map(container.get("resources"))
+    for kind in ("requests", "limits"):
+        amount = str(_map(resources.get(kind)).get(_GPU, ""))
+        if amount.isdigit():
+            return int(amount)
+    return 0
+
+
+def _capacity(selector: Mapping[str, Any]) -> str:
+    placed = {key.removeprefix(_PLACEMENT): str(value) for key, value in selector.items() if key.startswith(_PLACEMENT)}
+    if name := placed.get("reservation-name"):
+        return f"reservation {name}"
+    if placed.get("gke-spot") == "true":
+        return "Spot"
+    if placed.get("gke-flex-start") == "true":
+        return "flex-start"
+    if class_ := placed.get("compute-class"):
+        return f"compute class {class_}"
+    return "on demand"
+
+
+def _unavailable(strategy: Mapping[str, Any], replicas: int) -> int:
+    if strategy.get("type") == "Recreate":
+        return replicas
+    rolling = _map(strategy.get("rollingUpdate"))
+    down = _share(rolling.get("maxUnavailable", _DEFAULT_UNAVAILABLE), replicas)
+    spare = str(rolling.get("maxSurge", _DEFAULT_UNAVAILABLE)) not in ("0", "0%")
+    # With neither a spare nor a missing pod a rollout could not begin; Kubernetes then takes one down.
+    return min(down, replicas) if down or spare else min(1, replicas)
+
+
+def _share(given: Value, replicas: int) -> int:
+    """A number, or a percentage, of which Kubernetes rounds down how many may be missing."""
+    text = str(given)
+    if text.endswith("%") and text[:-1].isdigit():
+        return replicas * int(text[:-1]) // 100
+    return int(text) if text.isdigit() else 1
+
+
+def batches(replicas: int, at_a_time: int) -> int:
+    """Rounds of a rollout that takes so many replicas down at a time."""
+    return ceil(replicas / at_a_time) if at_a_time else 0
+
+
+def _map(value: Value) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _maps(value: Value) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []

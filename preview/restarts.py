@@ -1,0 +1,90 @@
+"""Which running replicas stop and start again because of a change, how many at a time, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preview.changes import ResourceChange
+from preview.gpu_pods import GpuPods, batches
+from preview.recording import RecordedResource
+from preview.values import Value, reveal
+
+MINUTES_TO_LOAD: Final = 10
+"""From the start of a pod to its first answer. Source: the article, model loading and CUDA graphs on one A4 node."""
+MINUTES_TO_PROVISION: Final = 6
+"""Until a new A4 node is there, on top. Source: the article, 5 to 6 minutes on Autopilot when there is capacity."""
+
+CLUSTER: Final = "gcp:container/cluster:Cluster"
+NAMESPACE: Final = "kubernetes:core/v1:Namespace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What happens to the running replicas of one Deployment."""
+
+    name: str
+    replicas: int
+    gpus: int
+    at_a_time: int
+    """Replicas that are down together; 0 if each goes after its successor serves."""
+    minutes: float
+    """Until all serve again."""
+    new_nodes: bool
+    """Whether they come back on nodes that are not there yet."""
+    maybe: bool
+    """Only if a value that is unknown here turns out to differ."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether they go down together."""
+        return self.at_a_time >= self.replicas
+
+
+def restart_of(
+    was: GpuPods, now: GpuPods, fate: ResourceChange, gone: Sequence[ResourceChange], old: Sequence[RecordedResource]
+) -> Restart | None:
+    """What the change does to the running replicas of one Deployment; None if it leaves them alone."""
+    template = [one for one in fate.properties if one.path.startswith("spec.template")]
+    pulled = _ground_pulled(was, gone, old)
+    if fate.operation != "replace" and not template and pulled is None:
+        return None
+    running = min(was.counted, now.counted)
+    if not running:
+        return None
+    whole = fate.operation == "replace" or pulled is not None
+    # A rollout goes by the new object's strategy; a deleted Deployment takes all its pods with it.
+    at_a_time = running if whole else min(now.unavailable, running)
+    new_nodes = was.capacity != now.capacity or (pulled is not None and pulled.type == CLUSTER)
+    minutes = MINUTES_TO_LOAD + (MINUTES_TO_PROVISION if new_nodes else 0)
+    sure = (pulled is not None and not pulled.maybe) or (fate.operation == "replace" and not fate.maybe)
+    sure = sure or any(one.kind != "may change" for one in template)
+    return Restart(
+        name=now.name,
+        replicas=running,
+        gpus=running * was.gpus_per_replica,
+        at_a_time=at_a_time,
+        minutes=batches(running, at_a_time) * minutes,
+        new_nodes=new_nodes,
+        maybe=not sure,
+    )
+
+
+def _ground_pulled(
+    was: GpuPods, gone: Sequence[ResourceChange], old: Sequence[RecordedResource]
+) -> ResourceChange | None:
+    """The cluster or namespace below the pods that goes, and everything in it with it."""
+    names = {one.urn: _metadata_name(one) for one in old if one.type == NAMESPACE}
+    for one in gone:
+        if one.retained:
+            continue
+        if one.type == CLUSTER or (one.type == NAMESPACE and names.get(one.old_urn) == was.namespace):
+            return one
+    return None
+
+
+def _metadata_name(one: RecordedResource) -> str:
+    metadata: Value = reveal(one.inputs.get("metadata"))
+    name: Any = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return str(name or one.name)
