@@ -60,7 +60,7 @@ class CalendarReservation(pulumi.ComponentResource):
             reservation_name=_reservation_name(settings),
             project=settings.project,
             zone=settings.zones[0],
-            description=f"vLLM fleet, stack {settings.stack}",
+            description=_description(settings, request),
             planning_status="SUBMITTED" if submitted else "DRAFT",
             reservation_mode="CALENDAR",
             deployment_type="DENSE",
@@ -90,6 +90,12 @@ class CalendarReservation(pulumi.ComponentResource):
             ),
         )
         self.register_outputs({"reservation": self.reservation.reservation_name})
+
+
+def _description(settings: Settings, request: CalendarRequest) -> str:
+    """Says on the request itself what somebody typed by hand: whoever approves it, and any policy, reads the total there."""
+    fleet = f"vLLM fleet, stack {settings.stack}"
+    return fleet if request.total_usd is None else f"{fleet}, total ${request.total_usd:,.2f}"
 
 
 def _reservation_name(settings: Settings) -> str:

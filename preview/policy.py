@@ -33,6 +33,8 @@ SEVERITIES: Final = ("", "low", "medium", "high", "critical")
 """By their number in the protocol."""
 
 PACK_FILE: Final = "PulumiPolicy.yaml"
+CONFIG_FOLDER: Final = "policy-config"
+"""Where a project keeps its stacks' policy config files, beside the pack: the pack belongs to nobody's stacks."""
 _START_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 60.0
 _KEPT_STDERR_LINES: Final = 20
@@ -61,6 +63,35 @@ def find_pack(root: Path) -> Path | None:
     """The project's own pack, if it has one."""
     pack = root / "policy"
     return pack if (pack / PACK_FILE).is_file() else None
+
+
+def read_config(root: Path, stack: str) -> Mapping[str, Level | Mapping[str, Any]]:
+    """What the stack's policy config file says, nothing where there is none.
+
+    The file is the one that `pulumi preview --policy-pack-config` takes, `policy-config/<stack>.json`, so that both
+    judge alike. Raises PolicyError where it cannot be read.
+    """
+    import json
+
+    path = root / CONFIG_FOLDER / f"{stack}.json"
+    if not path.is_file():
+        return {}
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise PolicyError(f"{CONFIG_FOLDER}/{path.name} is no JSON: {error}") from error
+    wrong = "an object" if not isinstance(config, dict) else _neither_level_nor_map(config)
+    if wrong:
+        raise PolicyError(
+            f"{CONFIG_FOLDER}/{path.name} must be {wrong}; "
+            'write {"policy-name": "advisory"} or {"policy-name": {"enforcementLevel": "advisory", "setting": 1}}'
+        )
+    return dict(config)
+
+
+def _neither_level_nor_map(config: Mapping[str, Any]) -> str:
+    wrong = [name for name, value in config.items() if not isinstance(value, str | dict)]
+    return f"a level or an object for each policy, unlike {', '.join(wrong)}" if wrong else ""
 
 
 def start(

@@ -29,11 +29,12 @@ def preview_stack(
     with ExitStack() as cleanup:
         run: PolicyRun | None = None
         if ask_policies:
-            from preview.policy import find_pack, start
+            from preview.policy import find_pack, read_config, start
 
             if (pack := find_pack(root)) is not None:
                 # Before the recording: the pack's interpreter starts while this one imports the SDK.
-                run = cleanup.enter_context(start(pack, project=opened.file.project, stack=stack))
+                config = read_config(root, stack)
+                run = cleanup.enter_context(start(pack, project=opened.file.project, stack=stack, config=config))
         whole = record_stack(opened, "known") if run is not None or out is not None else None
         shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:

@@ -33,6 +33,7 @@ def test_a_window_costs_every_node_every_hour_of_it() -> None:
 def test_without_a_typed_total_the_request_stays_a_draft_that_can_be_deleted() -> None:
     window = _window()
     assert window.inputs["planningStatus"] == "DRAFT"
+    assert window.inputs["description"] == "vLLM fleet, stack test"
     assert window.inputs["deletionPolicy"] == "DELETE"
     assert window.protect is False
 
@@ -40,6 +41,7 @@ def test_without_a_typed_total_the_request_stays_a_draft_that_can_be_deleted() -
 def test_with_its_total_it_is_submitted_protected_and_never_deleted() -> None:
     window = _window(totalUsd=131_040)
     assert window.inputs["planningStatus"] == "SUBMITTED"
+    assert window.inputs["description"] == "vLLM fleet, stack test, total $131,040.00"
     assert window.inputs["deletionPolicy"] == "ABANDON"
     assert window.protect is True
 
