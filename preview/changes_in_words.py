@@ -43,14 +43,11 @@ def fate_in_words(change: ResourceChange) -> str:
         if change.guessed:
             parts.append("a guess")
     if change.moved:
-        parts.append(
-            f"was {change.old_urn.rpartition('::')[2]}, kept by its alias" if _renamed(change) else "kept by its alias"
-        )
+        former = change.old_urn.rpartition("::")[2]
+        renamed = "" if former == change.urn.rpartition("::")[2] else f"was {former}"
+        kept = "" if change.operation == "replace" else "kept by its alias"
+        parts.append(", ".join(part for part in (renamed, kept) if part) or "known by its alias")
     return " · ".join(parts)
-
-
-def _renamed(change: ResourceChange) -> bool:
-    return change.old_urn.rpartition("::")[2] != change.urn.rpartition("::")[2]
 
 
 def reason_in_words(reason: ReplaceReason) -> str:
@@ -80,15 +77,15 @@ def after_in_words(delta: Delta) -> str:
     return side_in_words(delta, delta.after, at_least=delta.after_at_least)
 
 
-def difference_in_words(delta: Delta) -> str:
-    """After minus before, with its sign and, where that says more, in per cent."""
-    if delta.difference is None:
-        return "" if delta.before is delta.after else "not comparable"
+def difference_in_words(delta: Delta, *, per_cent: bool = True) -> str:
+    """After minus before with its sign, and in per cent; empty where one of them is unknown."""
     if not delta.difference:
-        return "same"
+        return "" if delta.difference is None else "same"
     sign = "+" if delta.difference > 0 else "-"
     text = sign + _amount(delta.unit, abs(delta.difference))
-    return f"{text} ({sign}{abs(delta.difference) / abs(delta.before):.0%})" if delta.before else text
+    if not (per_cent and delta.before):
+        return text
+    return f"{text} ({sign}{abs(delta.difference) / abs(delta.before) * 100:,.0f} %)"
 
 
 def _amount(unit: str, value: float) -> str:

@@ -13,7 +13,7 @@ LIMIT: Final = 65_000
 _LONGEST_CELL: Final = 400
 """Characters of one cell of a table. Assumed: enough for a reason with its figure."""
 _MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")
-_NUMBERED: Final = re.compile(r"^(\d+)([.)])")
+_NUMBERED: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _BACKTICKS: Final = re.compile(r"`+")
 
 

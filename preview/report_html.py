@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
-from markupsafe import Markup
 
 from preview import changes_in_words, figures_in_words
 from preview.change_tree import change_tree
+from preview.report_markdown_policies import policies_of
 from preview.several_stacks import Refusal, reports_of, stack_of
 from preview.stack_list import line_of
 from preview.verdicts import shared, verdicts
 
 if TYPE_CHECKING:
     from preview.report_model import Report
-    from preview.several_stacks import Outcome
+    from preview.report_markdown_policies import policies_of
+from preview.several_stacks import Outcome
 
 _FOLDER = Path(__file__).parent / "html"
 
@@ -39,7 +40,6 @@ def html_text(*outcomes: Outcome) -> str:
             project=reports[0].recording.project if reports else "this project",
             against=", ".join(sorted(against)),
             made_up=any(report.mode == "known" for report in reports),
-            style=Markup((_FOLDER / "style.css").read_text(encoding="utf-8")),
             lines=[line_of(outcome) for outcome in outcomes] if several else [],
             outcomes=outcomes,
         )
@@ -62,6 +62,7 @@ def _environment() -> jinja2.Environment:
         "change_tree": change_tree,
         "verdicts": verdicts,
         "shared": shared,
+        "policies_of": policies_of,
         "name_of": stack_of,
         "name_of_urn": lambda urn: urn.rpartition("::")[2],
         "is_refusal": lambda outcome: isinstance(outcome, Refusal),

@@ -56,8 +56,11 @@ def _sections(report: Report, *, several: bool) -> Iterator[Section]:
 
     if changes is None:
         yield section("the headline", _headline(report, several=several), _VERDICT)
-        yield section("throughput", _throughput(report), _EVIDENCE)
-        yield section("the bill", _cost(report), _DETAIL)
+        if several:
+            yield section("throughput and cost", _figures(report), _DETAIL)
+        else:
+            yield section("throughput", _throughput(report), _EVIDENCE)
+            yield section("the bill", _cost(report), _DETAIL)
         yield section("findings", _findings(report), _EVIDENCE)
         yield section("policies", _policies(report.policies), _EVIDENCE)
         yield section("advisories", _advisories(report.policies), _DETAIL)
@@ -66,15 +69,15 @@ def _sections(report: Report, *, several: bool) -> Iterator[Section]:
         from preview import report_markdown_changes as changed
 
         yield section("the headline", changed.headline(report, changes, several=several), _VERDICT)
-        yield section("the numbers", changed.numbers(changes), _EVIDENCE)
+        if changes.pending:
+            yield section("the numbers", changed.numbers(changes), _EVIDENCE)
         yield section("policies", _policies(report.policies), _EVIDENCE)
         yield section("what is replaced and deleted", changed.losses(report, changes), _EVIDENCE)
         yield section("the differences", changed.differences(report, changes), _DETAIL)
         yield section("advisories", _advisories(report.policies), _DETAIL)
         if changes.pending:
             yield section("findings", _findings(report), _DETAIL)
-            yield section("throughput", _throughput(report), _DETAIL)
-            yield section("the bill", _cost(report), _DETAIL)
+            yield section("throughput and cost", _figures(report), _DETAIL)
     yield section("remarks", _about(report, several=several), _DETAIL if several else _EVIDENCE)
 
 
@@ -106,6 +109,11 @@ def _headline(report: Report, *, several: bool) -> Iterator[str]:
         yield f"On the cluster of {code(fleet.platform)}."
     for danger in report.dangers[:_MOST_DANGERS]:
         yield from alert("CAUTION", [prose(danger)])
+
+
+def _figures(report: Report) -> Iterator[str]:
+    """What the table of stacks, or of numbers, says in short."""
+    yield from fold("Throughput and cost", [*_throughput(report), "", *_cost(report)])
 
 
 def _throughput(report: Report) -> Iterator[str]:
@@ -163,6 +171,11 @@ def _findings(report: Report) -> Iterator[str]:
         yield f"**To look at ({len(unexpected)})**"
         yield ""
         yield from _list(unexpected)
+    if report.diagnostics:
+        yield ""
+        yield "**The program says**"
+        yield ""
+        yield from (f"- {one.severity}: {prose(one.message)}" for one in report.diagnostics)
     if on_purpose:
         yield from fold(
             f"{plural(len(on_purpose), 'finding')} that profile {report.fleet.profile} repeats on purpose",
@@ -173,8 +186,6 @@ def _findings(report: Report) -> Iterator[str]:
             f"{len(report.notices)} good to know",
             [f"- {code(one.path)} = {code(one.value)}: {prose(one.why)}" for one in report.notices],
         )
-    for diagnostic in report.diagnostics:
-        yield f"- {diagnostic.severity}: {prose(diagnostic.message)}"
 
 
 def _list(findings: Sequence[Finding]) -> Iterator[str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from preview.changes import Changes, PropertyChange, ResourceChange
     from preview.report_model import Report
 
-_MOST_DANGERS: Final = 10
+_MOST_DANGERS: Final = 20
 _MOST_HEADLINES: Final = 12
 _MOST_LOSSES: Final = 30
 _MOST_PROPERTIES: Final = 25
@@ -44,7 +44,8 @@ def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str
     name = report.recording.stack
     head = f"#### {code(name)}" if several else f"### Preview of {code(name)}"
     yield f"{head}: {prose(changes.headline[0])}"
-    if changes.dangers:
+    # Of several stacks, the dangers of all stand on top.
+    if changes.dangers and not several:
         yield from alert("CAUTION", [f"- {prose(one.message)}" for one in changes.dangers[:_MOST_DANGERS]])
     for danger in () if several else report.dangers[:_MOST_DANGERS]:
         yield from alert("WARNING", [prose(danger)])
@@ -137,7 +138,10 @@ def _property(change: PropertyChange, indent: str) -> Iterator[str]:
             yield f"{sign if sign in '+-' else ' '} {indent}  {text}"
         return
     before, after = sides_in_words(change, _WIDTH)
+    if change.kind == "may change":
+        yield f"! {indent}{change.path}: {before} → {after}"
+        return
     if before:
-        yield f"{'!' if change.kind == 'may change' else '-'} {indent}{change.path}: {before}"
+        yield f"- {indent}{change.path}: {before}"
     if after:
-        yield f"{'!' if change.kind == 'may change' else '+'} {indent}{change.path}: {after}"
+        yield f"+ {indent}{change.path}: {after}"

@@ -13,7 +13,7 @@ from preview.stack_list import line_of
 if TYPE_CHECKING:
     from preview.several_stacks import Outcome
 
-_MOST_DANGERS = 10
+_MOST_DANGERS = 30
 
 
 def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:

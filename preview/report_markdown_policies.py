@@ -36,7 +36,7 @@ def in_sight(policies: Policies, most: int) -> Iterator[str]:
         yield from _table(stops[:most])
     if len(stops) > most:
         yield ""
-        yield f"…and {len(stops) - most} more mandatory policies."
+        yield f"…and {policies_of(len(stops) - most)} more."
 
 
 def folded(policies: Policies, most: int) -> Iterator[str]:
@@ -45,12 +45,12 @@ def folded(policies: Policies, most: int) -> Iterator[str]:
     beyond = [one for one in found if one.stops][most:]
     advisory = [one for one in found if not one.stops]
     if beyond:
-        yield from fold(f"{len(beyond)} more mandatory", _table(beyond))
+        yield from fold(f"{policies_of(len(beyond))} more that are mandatory", _table(beyond))
     if advisory:
         yield from fold(f"{plural(sum(len(one.places) for one in advisory), 'advisory finding')}", _table(advisory))
     if policies.unreached:
         yield from fold(
-            f"{len(policies.unreached)} policies that a first pulumi preview cannot judge yet",
+            f"{policies_of(len(policies.unreached))} that a first pulumi preview cannot judge yet",
             [
                 "They read values that are unknown there; here they were judged on made-up ones.",
                 "",
@@ -82,6 +82,11 @@ def _message(verdict: Verdict) -> Iterator[str]:
         yield f"**Fix**: {cell(fix)}"
     for stake in list(dict.fromkeys(place.at_stake for place in verdict.places if place.at_stake))[:_MOST_PLACES]:
         yield f"At stake: {escape(stake)}"
+
+
+def policies_of(count: int) -> str:
+    """`1 policy`, `2 policies`."""
+    return "1 policy" if count == 1 else f"{count} policies"
 
 
 def _names(urns: Sequence[str]) -> str:

@@ -68,11 +68,10 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
 
     lines = [line_of(outcome) for outcome in outcomes]
     width = max(len(line.stack) for line in lines)
-    verdicts = max(len(line.verdict) for line in lines)
     for line in lines:
         style = "bold red" if line.stops else "yellow" if line.warns else "green"
         rest = " · ".join(part for part in (line.change, line.price, line.rate) if part)
-        page.line((line.stack.ljust(width), "bold"), "  ", (line.verdict.ljust(verdicts), style))
+        page.line((line.stack.ljust(width), "bold"), "  ", (line.verdict, style))
         if rest:
             page.prose(rest, indent=width + 2, style="dim")
 

@@ -22,18 +22,19 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from preview.figures_in_words import plural
 from preview.page import Page, Part
 
 if TYPE_CHECKING:
     from preview.change_tree import ChangeNode
-    from preview.changes import Changes, PropertyChange, ResourceChange
+    from preview.changes import Changes, PropertyChange, ReplaceReason, ResourceChange
     from preview.report_model import Report
 
 _MOST_PROPERTIES: Final = 16
 """Properties shown of one resource; the JSON document has them all."""
 _MOST_LINES: Final = 12
 """Lines shown of a text that differs."""
+_GAPS: Final = 9
+"""Columns between the four of the numbers."""
 _STYLES: Final = {
     "+": "green",
     "~": "yellow",
@@ -62,10 +63,16 @@ def print_numbers(page: Page, changes: Changes) -> None:
         return
     moving = [one for one in changes.deltas if one.changed]
     page.title("Numbers", "before → after" if moving else "none changes")
-    rows = [(one.label, before_in_words(one), after_in_words(one), difference_in_words(one)) for one in moving]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for per_cent in (True, False):
+        rows = [
+            (one.label, before_in_words(one), after_in_words(one), difference_in_words(one, per_cent=per_cent))
+            for one in moving
+        ]
+        widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+        if fits := sum(widths) + _GAPS <= page.width:
+            break
     for label, before, after, difference in rows:
-        if sum(widths) + 11 <= page.width:
+        if fits:
             page.line(
                 "  ",
                 label.ljust(widths[0]),
@@ -77,7 +84,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
                 (difference.rjust(widths[3]), "cyan"),
             )
         else:
-            page.prose(f"{label}: {before} → {after}, {difference}".removesuffix(", "))
+            page.prose(f"{label}: {before} → {after}" + (f", {difference}" if difference else ""))
     still = [
         f"{one.label} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after is not None
     ]
@@ -132,26 +139,35 @@ def _print_node(page: Page, node: ChangeNode, prefix: str, below: str) -> None:
         text = ""
     page.line(*parts)
     margin = "   " + below
-    for line in textwrap.wrap(text, max(20, page.width - len(margin) - 2), break_long_words=False):
+    for line in textwrap.wrap(
+        text, max(20, page.width - len(margin) - 2), break_long_words=False, break_on_hyphens=False
+    ):
         page.line((margin + "  ", "dim"), (line, style))
     _print_details(page, node.changes[0], margin + "  ")
 
 
 def _print_details(page: Page, change: ResourceChange, margin: str) -> None:
-    reasons = forced_by(change)
-    told = sorted(properties_of(change), key=lambda one: one.path not in reasons)
+    forced = forced_by(change)
+    for reason in change.reasons:
+        if not reason.path:
+            _print_reason(page, reason, margin)
+    # What forces a replacement first, so that it is never among those left out.
+    told = sorted(properties_of(change), key=lambda one: one.path not in forced)
     for one in told[:_MOST_PROPERTIES]:
         _print_property(page, one, margin)
+        if one.path in forced:
+            _print_reason(page, forced[one.path], margin + "  ")
     if len(told) > _MOST_PROPERTIES:
-        rest = plural(len(told) - _MOST_PROPERTIES, "more property").replace("propertys", "properties")
-        page.line((margin, "dim"), (f"… {rest} (--format json lists all)", "dim"))
-    told_paths = {one.path for one in told[:_MOST_PROPERTIES]}
-    for reason in change.reasons:
-        indent = margin + ("  " if reason.path in told_paths else "")
-        text = reason_in_words(reason)
-        room = max(20, page.width - len(indent) - 2)
-        for index, line in enumerate(textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)):
-            page.line((indent, "dim"), ("! " if index == 0 else "  ", "bold magenta"), (line, "magenta"))
+        page.line((margin, "dim"), (f"… {len(told) - _MOST_PROPERTIES} more (--format json has all)", "dim"))
+    for path in sorted(forced.keys() - {one.path for one in told[:_MOST_PROPERTIES]}):
+        _print_reason(page, forced[path], margin)
+
+
+def _print_reason(page: Page, reason: ReplaceReason, margin: str) -> None:
+    room = max(20, page.width - len(margin) - 2)
+    lines = textwrap.wrap(reason_in_words(reason), room, break_long_words=False, break_on_hyphens=False)
+    for index, line in enumerate(lines):
+        page.line((margin, "dim"), ("! " if index == 0 else "  ", "bold magenta"), (line, "magenta"))
 
 
 def _print_property(page: Page, change: PropertyChange, margin: str) -> None:

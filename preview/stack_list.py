@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 USD_PER_HOUR = "usd-per-hour"
 TOKENS_PER_SECOND = "tokens-per-second"
+_UNITS = {USD_PER_HOUR: "an hour", TOKENS_PER_SECOND: "tok/s"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,5 +76,5 @@ def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
 def _moving(changes: Changes | None, id_: str) -> str:
     for one in changes.deltas if changes is not None else ():
         if one.id == id_ and one.changed:
-            return f"{before_in_words(one)} → {after_in_words(one)} {one.unit}".rstrip()
+            return f"{before_in_words(one)} → {after_in_words(one)} {_UNITS[id_]}"
     return ""
