@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from preview.policy import CONFIG_FOLDER
 from tests.workflows.steps import ACTION, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
@@ -39,9 +40,10 @@ def test_a_stack_has_its_full_name(tmp_path: Path) -> None:
     assert names(tmp_path) == {"stack-name": "acme/vllm-fleet/dev"}
 
 
-def test_a_stacks_policy_config_is_found(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.dev.policy.json").write_text("{}")
-    assert names(tmp_path)["policy-config"] == "Pulumi.dev.policy.json"
+def test_a_stacks_policy_config_is_the_one_that_the_offline_preview_reads(tmp_path: Path) -> None:
+    (tmp_path / CONFIG_FOLDER).mkdir()
+    (tmp_path / CONFIG_FOLDER / "dev.json").write_text("{}")
+    assert names(tmp_path)["policy-config"] == f"{CONFIG_FOLDER}/dev.json"
 
 
 def exchange(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:

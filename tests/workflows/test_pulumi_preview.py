@@ -47,9 +47,9 @@ def test_it_compares_with_what_is_there_and_asks_the_pack(tmp_path: Path) -> Non
 
 
 def test_the_packs_settings_of_a_stack_are_passed_on(tmp_path: Path) -> None:
-    preview(tmp_path, "ok", 0, POLICY_CONFIG="Pulumi.dev.policy.json")
+    preview(tmp_path, "ok", 0, POLICY_CONFIG="policy-config/dev.json")
     assert (
-        (tmp_path / "calls").read_text().endswith("--policy-pack policy --policy-pack-config Pulumi.dev.policy.json\n")
+        (tmp_path / "calls").read_text().endswith("--policy-pack policy --policy-pack-config policy-config/dev.json\n")
     )
 
 
