@@ -368,7 +368,8 @@ RULES = (
         subject="rollout",
         statement="No probe ends a server that is still loading.",
         evidence=f"weights, compilation and graph capture take up to {LOADING_SECONDS} s, vLLM's own wait for its engines; it "
-        "answers nothing before. Source: the article; vLLM 0.18.1. Mandatory: a server killed while loading starts over, for ever, on paid nodes",
+        "answers nothing before. Source: the article; vLLM 0.18.1. Mandatory: a server killed while loading starts over, "
+        "for ever, on paid nodes",
         fix="a startupProbe on /health, every 10 s, with failureThreshold 60 or more",
         level="mandatory",
         severity="high",
