@@ -10,6 +10,8 @@ FINDINGS = 1
 """The command did its work and found something that must be mended, such as a mandatory policy violated."""
 UNUSABLE = 2
 """Wrong usage, wrong configuration, or anything else that kept the command from an answer."""
+CHANGES = 4
+"""Nothing is wrong, and something would change; only with --detailed-exitcode. Not 2, which is taken."""
 INTERRUPTED = 130
 """128 + SIGINT, as shells count it."""
 PIPE_CLOSED = 141

@@ -61,7 +61,7 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if kind == "ProgramError":
         return f"fleet: the program could not be recorded: {error}"
-    if kind in ("RenderError", "PolicyError"):
+    if kind in ("RenderError", "PolicyError", "BaselineError"):
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
         return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-dev.txt"

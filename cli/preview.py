@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, UNUSABLE, flush
+from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, flush
 from cli.options import Root, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from preview.baseline import RunningBaseline
     from preview.report_model import Report
     from preview.several_stacks import Outcome
 
@@ -41,16 +43,33 @@ def preview(
             show_default=False,
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="GITREF|STATE.json",
+            help="Show what differs from a git reference, or from what `pulumi stack export` wrote.",
+            show_default=False,
+        ),
+    ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Do not ask the policy pack.")] = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="With --against: exit with 4 when there are changes.")
+    ] = False,
     root: Root = None,
 ) -> int:
     """Show what a stack would create, what it costs, what was published for it and what is wrong with it.
 
+    With --against, what it would change: per resource, in money, and in what runs.
     Needs no credentials and no Pulumi CLI. Exits with 1 when a mandatory policy is violated. Repeat --stack, or pass
     --all-stacks, for one report of several.
     """
     from cli.project import find_root, require_stacks
 
+    if detailed_exitcode and against is None:
+        raise CommandError(
+            "--detailed-exitcode tells whether anything changes: name what to compare with, --against REF"
+        )
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
     from preview import sdk_imports
@@ -58,32 +77,50 @@ def preview(
     sdk_imports.install()
     from preview.stack_preview import preview_stack
 
-    def preview_one(name: str) -> Report:
-        return preview_stack(
-            folder,
-            name,
-            out=out / name if out is not None and len(names) > 1 else out,
-            ask_policies=not no_policy,
-            for_machines=format_ == "json",
-        )
+    with _baseline(against, folder, names) as baseline:
 
-    outcomes: tuple[Outcome, ...]
-    if len(names) == 1:
-        outcomes = (preview_one(names[0]),)
-    else:
-        from preview.several_stacks import preview_each
+        def preview_one(name: str) -> Report:
+            return preview_stack(
+                folder,
+                name,
+                out=out / name if out is not None and len(names) > 1 else out,
+                ask_policies=not no_policy,
+                for_machines=format_ == "json",
+                against=baseline,
+            )
 
-        outcomes = preview_each(names, preview_one)
+        outcomes: tuple[Outcome, ...]
+        if len(names) == 1:
+            outcomes = (preview_one(names[0]),)
+        else:
+            from preview.several_stacks import preview_each
+
+            outcomes = preview_each(names, preview_one)
     _print(outcomes, format_, folder)
     # What is left are class objects; taking them down one by one takes longer than the preview's own work.
-    sdk_imports.exit_fast(flush(max(map(_exit_code, outcomes))))
+    sdk_imports.exit_fast(flush(_exit_code(outcomes, tells_changes=detailed_exitcode)))
 
 
-def _exit_code(outcome: Outcome) -> int:
-    policies = getattr(outcome, "policies", None)
-    if policies is None:  # no preview: its stack was refused
+def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:
+    """What to compare with. Begun before anything else: a reference's program is recorded while this one imports."""
+    if against is None:
+        return nullcontext()
+    from preview.baseline import start
+
+    return start(against, root, stacks)
+
+
+def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
+    """The gravest of all: a stack without a preview, then a mandatory violation, then changes if they are asked for."""
+    from preview.several_stacks import refusals_of, reports_of
+
+    reports = reports_of(outcomes)
+    if refusals_of(outcomes):
         return UNUSABLE
-    return FINDINGS if policies.mandatory else CLEAN
+    if any(one.policies.mandatory for one in reports):
+        return FINDINGS
+    changed = any(one.comparison is not None and one.comparison.pending for one in reports)
+    return CHANGES if tells_changes and changed else CLEAN
 
 
 def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,10 +30,10 @@ class Baseline:
 
 
 class RunningBaseline(Protocol):
-    """A baseline in the making. Close it, or use it as a context manager: it may hold a process and a folder."""
+    """Baselines in the making. Close it, or use it as a context manager: it may hold a process and a folder."""
 
-    def wait(self) -> Baseline:
-        """The baseline, once it is there. Raises BaselineError when it cannot be had."""
+    def wait(self, stack: str) -> Baseline:
+        """The baseline of one stack, once it is there. Raises BaselineError when it cannot be had."""
 
     def __enter__(self) -> RunningBaseline:
         """Itself."""
@@ -43,50 +44,46 @@ class RunningBaseline(Protocol):
         """Stop the process, remove the folder."""
 
 
-def start(against: str, root: Path, stack: str) -> RunningBaseline:
-    """Begin to fetch what `against` names: an exported state if it is a file, else a git reference.
+def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
+    """Begin to fetch what `against` names for these stacks: an exported state if it is a file, else a git reference.
 
     Returns at once for a git reference: its program is recorded by a process of its own while this one goes on.
     Raises BaselineError for what is neither.
     """
     if is_state(against):
-        return _Fetched(_from_state(Path(against), stack))
+        return _State(Path(against), stacks)
     from preview.baseline_git import GitBaseline
 
-    return GitBaseline(against, root, stack)
+    return GitBaseline(against, root, stacks)
 
 
 def is_state(against: str) -> bool:
-    """Whether this names a file rather than a git reference; no reference ends in `.json`."""
+    """Whether this names a file rather than a git reference; `.json` is taken for a file that is missing."""
     return against.endswith(".json") or Path(against).is_file()
 
 
-def _from_state(path: Path, stack: str) -> Baseline:
-    from preview.baseline_state import read_state
+class _State:
+    """The state of one stack, read at once."""
 
-    state = read_state(path)
-    remarks = [
-        "Compared with a state: what only the cloud can decide counts as unchanged as long as what it comes from is, and "
-        "encrypted values may change."
-    ]
-    if state.resources and state.stack != stack:
-        raise BaselineError(
-            f"{path} is the state of stack {state.stack}, and this is a preview of {stack}: name that stack's export"
-        )
-    if not state.resources:
-        remarks.append(f"{path} holds no resources: everything is new.")
-    return Baseline(resources=state, label=state.label, remarks=tuple(remarks))
+    def __init__(self, path: Path, stacks: Sequence[str]) -> None:
+        from preview.baseline_state import read_state
 
+        if len(stacks) > 1:
+            raise BaselineError(f"{path} holds the state of one stack, and this is a preview of {len(stacks)}")
+        self._path, self._state = path, read_state(path)
 
-class _Fetched:
-    """A baseline that was there at once."""
-
-    def __init__(self, baseline: Baseline) -> None:
-        self._baseline = baseline
-
-    def wait(self) -> Baseline:
-        """The baseline."""
-        return self._baseline
+    def wait(self, stack: str) -> Baseline:
+        """The state, if it is this stack's."""
+        state = self._state
+        if state.resources and state.stack != stack:
+            raise BaselineError(
+                f"{self._path} is the state of stack {state.stack}, and this is a preview of {stack}: pass "
+                f"--stack {state.stack}, or the export of {stack}"
+            )
+        remarks = ["What is live and what only the cloud decides counts as unchanged as long as what it comes from is."]
+        if not state.resources:
+            remarks = [f"{self._path} holds no resources: everything is new."]
+        return Baseline(resources=state, label=state.label, remarks=tuple(remarks))
 
     def __enter__(self) -> RunningBaseline:
         return self

@@ -13,12 +13,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from preview import children
 from preview.baseline import Baseline, BaselineError
+from preview.baseline_process import result_name
 from preview.recording import Recording
 from preview.recording_json import from_json
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 120.0
 """Assumed: a recording takes seconds; after this long something waits for what will not come."""
+_LOOK_SECONDS: Final = 0.005
+"""Between two looks for a result: a glance costs some microseconds."""
 _SHORT: Final = 8
 """Digits of a commit's name that a reader sees."""
 _START: Final = (
@@ -37,15 +41,18 @@ _KEPT_STDERR_LINES: Final = 12
 
 
 class GitBaseline:
-    """One reference on its way to being recorded."""
+    """One reference, with the stacks that are to be recorded as it has them."""
 
-    def __init__(self, reference: str, root: Path, stack: str) -> None:
-        self._reference, self._root, self._stack = reference, root, stack
+    def __init__(self, reference: str, root: Path, stacks: Sequence[str]) -> None:
+        self._root, self._wanted = root, tuple(stacks)
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
-        self._remarks: list[str] = []
         try:
-            self._begin()
+            commit = _resolve(reference, root)
+            self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
+            # A name that tells what a folder is, should a killed process leave one behind.
+            folder = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-"))
+            self._begin(commit, Path(folder))
         except BaseException:
             self._cleanup.close()
             raise
@@ -58,52 +65,57 @@ class GitBaseline:
     ) -> None:
         self._cleanup.close()
 
-    def _begin(self) -> None:
-        commit = _resolve(self._reference, self._root)
-        named = self._reference == commit
-        self._label = commit[:_SHORT] if named else f"{self._reference} ({commit[:_SHORT]})"
-        # Its own name, so that a folder left behind by a killed process tells what it is.
-        self._folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fleet-against-")))
-        self._checkout = self._folder / "checkout"
-        _check_out(commit, self._root, self._folder, self._checkout)
-        self._project, configs = _stack_files(self._checkout)
-        if self._stack not in configs:
-            self._remarks.append(f"{self._label} has no Pulumi.{self._stack}.yaml: everything is new.")
-            return
-        if isinstance(refused := configs[self._stack], str):
-            raise BaselineError(f"Pulumi.{self._stack}.yaml of {self._label} cannot be read:\n{refused}")
-        self._remarks += _differing_pins(self._checkout, self._root, self._label)
-        self._remarks += _sealed_anew(self._checkout, self._root, self._stack, self._label)
-        job = {"root": str(self._checkout), "project": self._project, "stack": self._stack, "configs": configs}
-        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        self._process = children.spawn(
-            (sys.executable, "-c", _START, str(_OURS), str(self._folder)), cwd=self._checkout, env=_environment()
-        )
-        self._cleanup.callback(children.end, self._process)
+    def _begin(self, commit: str, folder: Path) -> None:
+        self._folder, self._checkout = folder, folder / "checkout"
+        _check_out(commit, self._root, folder, self._checkout)
+        self._project, self._configs = _stack_files(self._checkout)
+        readable = [stack for stack in self._wanted if isinstance(self._configs.get(stack), dict)]
+        if readable:
+            job = {"root": str(self._checkout), "project": self._project, "stacks": readable, "configs": self._configs}
+            (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+            command = (sys.executable, "-c", _START, str(_OURS), str(folder))
+            self._process = children.spawn(command, cwd=self._checkout, env=_environment())
+            self._cleanup.callback(children.end, self._process)
 
-    def wait(self) -> Baseline:
-        """The recording of the reference's program, in preview mode."""
-        if self._process is None:
+    def wait(self, stack: str) -> Baseline:
+        """The recording of the reference's program for one stack, in preview mode."""
+        config = self._configs.get(stack)
+        if isinstance(config, str):
+            raise BaselineError(f"Pulumi.{stack}.yaml of {self._label} cannot be read:\n{config}")
+        if config is None:
             nothing = Recording(
-                project=self._project, stack=self._stack, mode="preview", resources=(), outputs={}, diagnostics=()
+                project=self._project, stack=stack, mode="preview", resources=(), outputs={}, diagnostics=()
             )
-            return Baseline(resources=nothing, label=self._label, remarks=tuple(self._remarks))
-        try:
-            _, said = self._process.communicate(timeout=_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise BaselineError(f"the program of {self._label} was not recorded within {_SECONDS:.0f} s") from None
-        result = self._folder / "result.json"
-        if not result.is_file():
-            tail = "\n".join(said.decode(errors="replace").splitlines()[-_KEPT_STDERR_LINES:])
-            raise BaselineError(
-                f"the process that records {self._label} ended with {self._process.returncode}"
-                + (f":\n{tail}" if tail else "")
-            )
-        text = result.read_text(encoding="utf-8")
-        failed, _, rest = text.partition("\n")
+            remark = f"{self._label} has no Pulumi.{stack}.yaml: everything is new."
+            return Baseline(resources=nothing, label=self._label, remarks=(remark,))
+        failed, _, recorded = self._result(stack).partition("\n")
         if failed:
             raise BaselineError(f"the program of {self._label} could not be recorded: {json.loads(failed)}")
-        return Baseline(resources=from_json(rest), label=self._label, remarks=tuple(self._remarks))
+        remarks = (
+            *_differing_pins(self._checkout, self._root, self._label),
+            *_sealed_anew(self._checkout, self._root, stack, self._label),
+        )
+        return Baseline(resources=from_json(recorded), label=self._label, remarks=remarks)
+
+    def _result(self, stack: str) -> str:
+        """What the process has written about the stack, as soon as it is there."""
+        assert self._process is not None, "a stack that can be read has been asked for"
+        file = self._folder / result_name(stack)
+        deadline = time.monotonic() + _SECONDS
+        while not file.is_file():
+            ended = self._process.poll() is not None
+            if ended and not file.is_file():
+                raise BaselineError(self._complaint(self._process))
+            if time.monotonic() > deadline:
+                raise BaselineError(f"the program of {self._label} was not recorded within {_SECONDS:.0f} s")
+            time.sleep(_LOOK_SECONDS)
+        return file.read_text(encoding="utf-8")
+
+    def _complaint(self, process: subprocess.Popen[bytes]) -> str:
+        _, said = process.communicate()
+        tail = "\n".join(said.decode(errors="replace").splitlines()[-_KEPT_STDERR_LINES:])
+        ended = f"the process that records {self._label} ended with {process.returncode}"
+        return f"{ended}:\n{tail}" if tail else ended
 
 
 def _resolve(reference: str, root: Path) -> str:

@@ -7,6 +7,7 @@ This version's recorder is imported first; then everything of this version leave
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,20 +19,29 @@ if TYPE_CHECKING:
     from preview.stack_references import StackReferences
 
 
+def result_name(stack: str) -> str:
+    """The file that holds what became of a stack: a line with the error or nothing, then the recording."""
+    return f"result.{stack}.json"
+
+
 def main(folder: str) -> None:
-    """Record what `folder`/job.json says into `folder`/result.json: a line with the error or nothing, the recording."""
+    """Record the stacks that `folder`/job.json names, each into a file of its own that is there once it is whole."""
     sdk_imports.install()
     from preview.recording import ProgramError
+    from preview.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
     _forget(Path(__file__).resolve().parents[1])
-    try:
-        from preview.recording_json import to_json
-
-        text = "\n" + to_json(_record(job, str(job["stack"]), None))
-    except ProgramError as error:
-        text = json.dumps(error.message) + "\n"
-    (Path(folder) / "result.json").write_text(text, encoding="utf-8")
+    # Nobody reads what a program prints; a full pipe would stop it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stack in job["stacks"]:
+        try:
+            text = "\n" + to_json(_record(job, stack, None))
+        except ProgramError as error:
+            text = json.dumps(error.message) + "\n"
+        unfinished = Path(folder) / f"{stack}.unfinished"
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.rename(Path(folder) / result_name(stack))
     sdk_imports.exit_fast(0)
 
 

@@ -42,9 +42,10 @@ def refusals_of(outcomes: Sequence[Outcome]) -> list[Refusal]:
 def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tuple[Outcome, ...]:
     """Preview the stacks one after the other: an SDK and its runtime serve one program at a time.
 
-    What a person has to mend (a refused setting, a program that fails, a pack that does not start) becomes a `Refusal`;
+    What a person has to mend (a refused setting, a program that fails, nothing to compare with) becomes a `Refusal`;
     anything else is a defect and raised.
     """
+    from preview.baseline import BaselineError
     from preview.policy import PolicyError
     from preview.recording import ProgramError
     from preview.render import RenderError
@@ -54,7 +55,7 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
     for stack in stacks:
         try:
             outcomes.append(preview(stack))
-        except (SettingsError, ProgramError, PolicyError, RenderError) as error:
+        except (SettingsError, ProgramError, PolicyError, RenderError, BaselineError) as error:
             problems = error.problems if isinstance(error, SettingsError) else ()
             outcomes.append(Refusal(stack=stack, message=str(error), problems=problems))
     return tuple(outcomes)

@@ -9,21 +9,30 @@ from typing import TYPE_CHECKING
 from preview.offline import open_stack, record_stack, write_manifests
 
 if TYPE_CHECKING:
+    from preview.baseline import RunningBaseline
+    from preview.changes import Changes
     from preview.policy import PolicyRun
     from preview.recording import Recording
     from preview.report_model import Policies, Report
 
 
 def preview_stack(
-    root: Path, stack: str, *, out: Path | None = None, ask_policies: bool = True, for_machines: bool = False
+    root: Path,
+    stack: str,
+    *,
+    out: Path | None = None,
+    ask_policies: bool = True,
+    for_machines: bool = False,
+    against: RunningBaseline | None = None,
 ) -> Report:
     """Record and report one stack; write its manifests to `out` if given.
 
     One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
     policies need whole ones, with made-up ones. What people read is the same in both. A report for machines carries
-    every input, and there nothing is made up: it gets a recording of its own.
+    every input, and there nothing is made up: it gets a recording of its own. So does a comparison: both of its sides
+    leave unknown what they cannot know.
 
-    Raises SettingsError, ProgramError, RenderError and PolicyError, each with a message for a person.
+    Raises SettingsError, ProgramError, RenderError, PolicyError and BaselineError, each with a message for a person.
     """
     opened = open_stack(root, stack)
     with ExitStack() as cleanup:
@@ -36,7 +45,7 @@ def preview_stack(
                 config = read_config(root, stack)
                 run = cleanup.enter_context(start(pack, project=opened.file.project, stack=stack, config=config))
         whole = record_stack(opened, "known") if run is not None or out is not None else None
-        shown = record_stack(opened, "preview") if whole is None or for_machines else whole
+        shown = record_stack(opened, "preview") if whole is None or for_machines or against is not None else whole
         if out is not None and whole is not None:
             write_manifests(whole, out)
         policies = _policies(ask_policies, run, whole)
@@ -53,7 +62,15 @@ def preview_stack(
         environments=opened.file.environments,
         secret_keys=sorted(opened.file.secret_keys),
         out=None if out is None else str(out),
+        comparison=None if against is None else _compared(against, shown),
     )
+
+
+def _compared(against: RunningBaseline, recording: Recording) -> Changes:
+    from preview.compare import compare
+
+    baseline = against.wait(recording.stack)
+    return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
 
 
 def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None) -> Policies:
