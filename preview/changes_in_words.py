@@ -12,7 +12,7 @@ from preview.figures_in_words import plural, usd
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from preview.changes import Changes, Delta, Operation, PropertyChange, ReplaceReason, ResourceChange
+    from preview.changes import Changes, Delta, Operation, PropertyChange, ResourceChange
 
 MARKS: Final[Mapping[Operation, str]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
 """As `pulumi preview` has them."""
@@ -26,6 +26,9 @@ _TO_DO: Final[Mapping[Operation, str]] = {
 }
 _CONTEXT: Final = 24
 """Characters shown on either side of where two long texts part."""
+_MOST_PATHS: Final = 3
+"""Properties named of those that force a replacement."""
+_LEAST_PER_CENT: Final = 0.5
 _UNIT_OF_COUNT: Final = frozenset({"", "tok/s", "minutes", "min"})
 
 
@@ -50,11 +53,19 @@ def fate_in_words(change: ResourceChange) -> str:
     return " · ".join(parts)
 
 
-def reason_in_words(reason: ReplaceReason) -> str:
-    """What forces a replacement, and who says so."""
-    verb = "replaces it if it really differs" if reason.maybe else "replaces it"
-    what = f"{reason.path} {verb}" if reason.path else verb.capitalize()
-    return f"{what} ({reason.certainty}: {reason.source})"
+def reasons_in_words(change: ResourceChange) -> Iterator[str]:
+    """What forces a replacement, and who says so: a line for each source, however many properties it speaks of."""
+    alike: dict[tuple[str, str, bool], list[str]] = {}
+    for one in change.reasons:
+        alike.setdefault((one.certainty, one.source, one.maybe), []).append(one.path)
+    for (certainty, source, maybe), paths in alike.items():
+        named = [path for path in paths if path]
+        shown = ", ".join(named[:_MOST_PATHS])
+        if len(named) > _MOST_PATHS:
+            shown += f" and {len(named) - _MOST_PATHS} more"
+        verdict = "would be replaced" if maybe else "replaced"
+        why = f" if {shown} really differ{'s' if len(named) == 1 else ''}" if maybe else f" for {shown}"
+        yield f"{verdict}{why if shown else ''} ({certainty}: {source})"
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -83,9 +94,8 @@ def difference_in_words(delta: Delta, *, per_cent: bool = True) -> str:
         return "" if delta.difference is None else "same"
     sign = "+" if delta.difference > 0 else "-"
     text = sign + _amount(delta.unit, abs(delta.difference))
-    if not (per_cent and delta.before):
-        return text
-    return f"{text} ({sign}{abs(delta.difference) / abs(delta.before) * 100:,.0f} %)"
+    share = abs(delta.difference) / abs(delta.before) * 100 if delta.before else 0.0
+    return f"{text} ({sign}{share:,.0f} %)" if per_cent and share >= _LEAST_PER_CENT else text
 
 
 def _amount(unit: str, value: float) -> str:
@@ -148,6 +158,6 @@ def properties_of(change: ResourceChange) -> Sequence[PropertyChange]:
     return (*change.properties, *change.options)
 
 
-def forced_by(change: ResourceChange) -> Mapping[str, ReplaceReason]:
-    """The reasons for a replacement by property path."""
-    return {reason.path: reason for reason in change.reasons if reason.path}
+def forcing(change: ResourceChange) -> frozenset[str]:
+    """The properties that force a replacement."""
+    return frozenset(reason.path for reason in change.reasons)

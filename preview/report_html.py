@@ -21,8 +21,7 @@ from preview.verdicts import shared, verdicts
 
 if TYPE_CHECKING:
     from preview.report_model import Report
-    from preview.report_markdown_policies import policies_of
-from preview.several_stacks import Outcome
+    from preview.several_stacks import Outcome
 
 _FOLDER = Path(__file__).parent / "html"
 

@@ -11,6 +11,7 @@ from preview.several_stacks import Outcome, refusals_of, reports_of
 if TYPE_CHECKING:
     from planner.cost import LineItem
     from planner.figures import Match
+    from preview.changes import Changes, PropertyChange, ResourceChange
     from preview.report_model import Report
     from settings.problems import Problem
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 def as_document(report: Report) -> dict[str, Any]:
     """The whole report. Secrets read `[secret]`, unknown values `[unknown]`."""
     recording = report.recording
-    operations = [change.operation for change in report.changes]
     document = {
         "project": recording.project,
         "stack": recording.stack,
@@ -40,10 +40,7 @@ def as_document(report: Report) -> dict[str, Any]:
             {"policy": one.policy, "level": one.level, "urn": one.urn, "message": one.message}
             for one in report.policies.violations
         ],
-        "changes": {
-            "summary": {operation: operations.count(operation) for operation in sorted(set(operations))},
-            "steps": [{"operation": change.operation, "urn": change.urn} for change in report.changes],
-        },
+        "changes": _created(report) if report.comparison is None else _changes(report.comparison),
         "plan": _plan(report),
     }
     return dict(Redactor(recording.secrets).value(document))
@@ -64,6 +61,80 @@ def json_text(*outcomes: Outcome) -> str:
         }
     )
     return json.dumps(document, indent=2, default=str) + "\n"
+
+
+def _created(report: Report) -> dict[str, Any]:
+    """Without another state to compare with, everything is a create."""
+    operations = [change.operation for change in report.changes]
+    return {
+        "summary": {operation: operations.count(operation) for operation in sorted(set(operations))},
+        "steps": [{"operation": change.operation, "urn": change.urn} for change in report.changes],
+    }
+
+
+def _changes(changes: Changes) -> dict[str, Any]:
+    radius = changes.blast_radius
+    return {
+        "summary": {operation: count for operation, count in sorted(changes.summary.items()) if count},
+        "against": changes.against,
+        "pending": changes.pending,
+        "headline": list(changes.headline),
+        "dangers": [{"id": one.id, "message": one.message, "urns": list(one.urns)} for one in changes.dangers],
+        "deltas": [
+            {
+                "id": one.id,
+                "label": one.label,
+                "unit": one.unit,
+                "before": one.before,
+                "after": one.after,
+                "difference": one.difference,
+                "beforeIsAtLeast": one.before_at_least,
+                "afterIsAtLeast": one.after_at_least,
+            }
+            for one in changes.deltas
+        ],
+        "blastRadius": {
+            "replicasRestarted": radius.replicas_restarted,
+            "replicasAdded": radius.replicas_added,
+            "replicasRemoved": radius.replicas_removed,
+            "gpusRestarted": radius.gpus_restarted,
+            "atOnce": radius.at_once,
+            "minutesOfReducedCapacity": radius.minutes_of_reduced_capacity,
+            "assumption": radius.assumption,
+            "volumesReplaced": radius.volumes_replaced,
+            "clustersReplaced": radius.clusters_replaced,
+        },
+        "steps": [_step(one) for one in changes.changed],
+        "outputs": [_property(one) for one in changes.outputs],
+        "remarks": list(changes.remarks),
+    }
+
+
+def _step(change: ResourceChange) -> dict[str, Any]:
+    return {
+        "operation": change.operation,
+        "urn": change.urn,
+        "oldUrn": change.old_urn,
+        "type": change.type,
+        "name": change.name,
+        "deleteFirst": change.delete_first,
+        "reasons": [
+            {"path": one.path, "certainty": one.certainty, "source": one.source, "maybe": one.maybe}
+            for one in change.reasons
+        ],
+        "properties": [_property(one) for one in change.properties],
+        "options": [_property(one) for one in change.options],
+    }
+
+
+def _property(change: PropertyChange) -> dict[str, Any]:
+    return {
+        "path": change.path,
+        "kind": change.kind,
+        "before": change.before,
+        "after": change.after,
+        "secret": change.secret,
+    }
 
 
 def _plan(report: Report) -> dict[str, Any]:
@@ -93,6 +164,7 @@ def _plan(report: Report) -> dict[str, Any]:
             {"severity": one.severity, "message": one.message, "urn": one.urn} for one in report.diagnostics
         ],
         "policies": report.policies.state,
+        "unreached": [{"policy": one.policy, "urns": list(one.urns)} for one in report.policies.unreached],
     }
 
 

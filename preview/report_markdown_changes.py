@@ -15,7 +15,7 @@ from preview.changes_in_words import (
     is_text,
     lines_that_differ,
     properties_of,
-    reason_in_words,
+    reasons_in_words,
     sides_in_words,
     summary_in_words,
 )
@@ -92,10 +92,8 @@ def _name(report: Report, change: ResourceChange) -> str:
 
 def _why(change: ResourceChange) -> str:
     fate = fate_in_words(change)
-    reasons = [
-        f"{code(one.path)}: " * bool(one.path) + cell(f"{one.certainty}, {one.source}") for one in change.reasons
-    ]
-    return "<br>".join([*([escape(fate)] if fate else []), *reasons]) or "no longer in the program"
+    lines = [escape(fate)] if fate else []
+    return "<br>".join([*lines, *map(cell, reasons_in_words(change))]) or "no longer in the program"
 
 
 def differences(report: Report, changes: Changes) -> Iterator[str]:
@@ -117,8 +115,8 @@ def _tree(node: ChangeNode, depth: int) -> Iterator[str]:
     facts = [fate_in_words(first), ", ".join(node.facts), f"{node.unchanged} below unchanged" if node.unchanged else ""]
     told = " · ".join(fact for fact in facts if fact)
     yield f"{_SIGNS[node.operation]} {indent}{MARKS[node.operation]:>2} {node.kind} {node.name}  {told}".rstrip()
-    for reason in first.reasons:
-        yield f"! {indent}     {reason_in_words(reason)}"
+    for reason in reasons_in_words(first):
+        yield f"! {indent}     {reason}"
     differing = properties_of(first)
     for one in differing[:_MOST_PROPERTIES]:
         yield from _property(one, f"{indent}     ")

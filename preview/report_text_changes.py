@@ -14,11 +14,11 @@ from preview.changes_in_words import (
     before_in_words,
     difference_in_words,
     fate_in_words,
-    forced_by,
+    forcing,
     is_text,
     lines_that_differ,
     properties_of,
-    reason_in_words,
+    reasons_in_words,
     sides_in_words,
     summary_in_words,
 )
@@ -26,7 +26,7 @@ from preview.page import Page, Part
 
 if TYPE_CHECKING:
     from preview.change_tree import ChangeNode
-    from preview.changes import Changes, PropertyChange, ReplaceReason, ResourceChange
+    from preview.changes import Changes, PropertyChange, ResourceChange
     from preview.report_model import Report
 
 _MOST_PROPERTIES: Final = 16
@@ -101,8 +101,10 @@ def print_changes(page: Page, report: Report, changes: Changes) -> None:
     else:
         for node, prefix, below in _rows(tree):
             _print_node(page, node, prefix, below)
+    if changes.outputs:
+        page.line((" ~ ", _STYLES["~"]), "outputs of the stack")
     for output in changes.outputs:
-        _print_property(page, output, "   output ")
+        _print_property(page, output, " " * 5)
     page.blank()
     page.prose(summary_in_words(changes), indent=0, style="bold")
     for remark in changes.remarks:
@@ -147,27 +149,16 @@ def _print_node(page: Page, node: ChangeNode, prefix: str, below: str) -> None:
 
 
 def _print_details(page: Page, change: ResourceChange, margin: str) -> None:
-    forced = forced_by(change)
-    for reason in change.reasons:
-        if not reason.path:
-            _print_reason(page, reason, margin)
+    for reason in reasons_in_words(change):
+        room = max(20, page.width - len(margin) - 2)
+        for index, line in enumerate(textwrap.wrap(reason, room, break_long_words=False, break_on_hyphens=False)):
+            page.line((margin, "dim"), ("  " if index else "! ", "bold magenta"), (line, "magenta"))
     # What forces a replacement first, so that it is never among those left out.
-    told = sorted(properties_of(change), key=lambda one: one.path not in forced)
+    told = sorted(properties_of(change), key=lambda one: one.path not in forcing(change))
     for one in told[:_MOST_PROPERTIES]:
         _print_property(page, one, margin)
-        if one.path in forced:
-            _print_reason(page, forced[one.path], margin + "  ")
     if len(told) > _MOST_PROPERTIES:
         page.line((margin, "dim"), (f"… {len(told) - _MOST_PROPERTIES} more (--format json has all)", "dim"))
-    for path in sorted(forced.keys() - {one.path for one in told[:_MOST_PROPERTIES]}):
-        _print_reason(page, forced[path], margin)
-
-
-def _print_reason(page: Page, reason: ReplaceReason, margin: str) -> None:
-    room = max(20, page.width - len(margin) - 2)
-    lines = textwrap.wrap(reason_in_words(reason), room, break_long_words=False, break_on_hyphens=False)
-    for index, line in enumerate(lines):
-        page.line((margin, "dim"), ("! " if index == 0 else "  ", "bold magenta"), (line, "magenta"))
 
 
 def _print_property(page: Page, change: PropertyChange, margin: str) -> None:

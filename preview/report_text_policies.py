@@ -45,16 +45,17 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
 
     style = "bold red" if verdict.stops else "yellow"
     places = verdict.places
-    where = places[0].name if len(places) == 1 else plural(len(places), "resource")
+    names = list(dict.fromkeys(place.name for place in places))
+    where = names[0] if len(names) == 1 else plural(len(names), "resource")
     level = f" ({', '.join(part for part in (verdict.level, verdict.severity) if part)})"
     page.prose(f"{verdict.policy}{f': {where}' if where else ''}{level}", mark="✗ ", style=style, mark_style=style)
     if verdict.statement:
         page.prose(verdict.statement, indent=4, style="dim")
     why, fix = shared(places, "why"), shared(places, "fix")
     for place in places:
-        if len(places) > 1:
+        if len(names) > 1:
             page.prose(place.name or "the stack", indent=4, mark="· ", style="bold", mark_style="dim")
-        _print_place(page, place, 4 if len(places) == 1 else 6, why=not why, fix=not fix)
+        _print_place(page, place, 4 if len(names) == 1 else 6, why=not why, fix=not fix)
     if why:
         page.prose(f"why: {why}", indent=4)
     if fix:

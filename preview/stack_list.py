@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from preview.changes_in_words import after_in_words, before_in_words
 from preview.figures_in_words import plural
 from preview.several_stacks import Refusal
+from preview.verdicts import ON_PURPOSE
 
 if TYPE_CHECKING:
     from preview.changes import Changes
@@ -55,14 +56,13 @@ def line_of(outcome: Outcome) -> StackLine:
         price=_moving(changes, USD_PER_HOUR) or figures.bill.total_in_words(),
         rate=_moving(changes, TOKENS_PER_SECOND) or rate,
         stops=bool(outcome.policies.mandatory),
-        warns=bool(outcome.policies.violations or (changes and changes.dangers) or outcome.dangers),
+        warns=bool(_to_look_at(outcome.policies) or (changes and changes.dangers) or outcome.dangers),
     )
 
 
 def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
     """Policies and dangers in a few words."""
-    mandatory = len(policies.mandatory)
-    advisory = len(policies.violations) - mandatory
+    mandatory, advisory, on_purpose = len(policies.mandatory), _to_look_at(policies), _on_purpose(policies)
     parts = [f"{mandatory} mandatory violated"] if mandatory else []
     if changes is not None and changes.dangers:
         parts.append(plural(len(changes.dangers), "danger"))
@@ -70,7 +70,15 @@ def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
         parts.append(f"{advisory} advisory")
     if not parts:
         parts.append("policies kept" if policies.state == "judged" else "no policy asked")
-    return ", ".join(parts)
+    return ", ".join([*parts, *([f"{on_purpose} on purpose"] if on_purpose else [])])
+
+
+def _on_purpose(policies: Policies) -> int:
+    return sum(one.policy == ON_PURPOSE for one in policies.violations)
+
+
+def _to_look_at(policies: Policies) -> int:
+    return len(policies.violations) - len(policies.mandatory) - _on_purpose(policies)
 
 
 def _moving(changes: Changes | None, id_: str) -> str:

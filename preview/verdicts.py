@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from preview.policy import Level, Violation
 
+ON_PURPOSE: Final = "repeated-on-purpose"
+"""The policy of the project's pack that reports what a workload repeats knowingly; nobody has to look at it twice."""
 _LABELS: Final = {"Why": "why", "Fix": "fix", "At stake": "at_stake"}
 """How the lines of a message begin that say more than what is wrong. A pack that writes otherwise is shown as it writes."""
 
@@ -40,6 +42,11 @@ class Verdict:
     statement: str
     """What the policy asks for; empty where the pack does not say."""
     places: tuple[Place, ...]
+
+    @property
+    def on_purpose(self) -> bool:
+        """Whether the workload says itself that it breaks rules to reproduce a published result."""
+        return self.policy == ON_PURPOSE
 
     @property
     def stops(self) -> bool:
