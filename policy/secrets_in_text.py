@@ -37,8 +37,9 @@ Found = tuple[str, str]
 def secrets_in(value: Any, skipped: Sequence[str] = ()) -> Iterator[Found]:
     """Every secret that stands readable in these properties, without the top-level keys in `skipped`.
 
-    A value that is unknown during a preview is passed over until all others are judged, and raises then: what is known
-    to be wrong is said, and the engine says that there was more to read.
+    A value that is unknown during a preview is passed over: a provider has yet to make it, and the update judges it. Where
+    the name beside it says that it is a secret it raises, once all others are judged: what is known to be wrong is said,
+    and the engine says that there was more to read.
     """
     unread: list[Exception] = []
     yield from _walk(value, "", frozenset(skipped), unread)
@@ -54,15 +55,18 @@ def _walk(value: Any, path: str, skipped: frozenset[str], unread: list[Exception
         elif _is_given(value):
             yield path, "a secret given as an option"
     elif isinstance(value, Mapping):
+        unknown: dict[Any, Exception] = {}
         keys = [key for key in value if path or key not in skipped]
-        items = {key: item for key in keys for item in _read(value, key, unread)}
+        items = {key: item for key in keys for item in _read(value, key, unknown)}
         yield from _named(items, path)
+        named = (items.get("name") if key == "value" else key for key in unknown)
+        unread += [unknown[key] for key, name in zip(unknown, named, strict=True) if _names_secret(name)]
         for key, item in items.items():
             yield from _walk(item, f"{path}.{key}" if path else str(key), frozenset(), unread)
     elif isinstance(value, Sequence):
         before = ""
         for index in range(len(value)):
-            for item in _read(value, index, unread):
+            for item in _read(value, index, {}):
                 place = f"{path}[{index}]"
                 if (
                     isinstance(item, str)
@@ -75,11 +79,19 @@ def _walk(value: Any, path: str, skipped: frozenset[str], unread: list[Exception
                 yield from _walk(item, place, frozenset(), unread)
 
 
-def _read(container: Any, key: Any, unread: list[Exception]) -> Iterator[Any]:
+def _read(container: Any, key: Any, unknown: dict[Any, Exception]) -> Iterator[Any]:
+    """The value, or nothing and the reason among `unknown`."""
     try:
-        yield container[key]
+        value = container[key]
     except Exception as error:  # the SDK's own class for unknown values; this module knows no SDK
-        unread.append(error)
+        unknown[key] = error
+    else:
+        yield value
+
+
+def _names_secret(name: Any) -> bool:
+    """Whether a variable's name, in capitals, says that its value is a secret."""
+    return isinstance(name, str) and name.isupper() and bool(_NAMES.search(name))
 
 
 def _named(items: Mapping[Any, Any], path: str) -> Iterator[Found]:
@@ -88,7 +100,7 @@ def _named(items: Mapping[Any, Any], path: str) -> Iterator[Found]:
     if isinstance(name, str) and isinstance(value, str) and _says_secret(name, value):
         yield f"{path}.value", f"a secret, by the name {name}"
     for key, item in items.items():
-        if isinstance(key, str) and key.isupper() and isinstance(item, str) and _says_secret(key, item):
+        if isinstance(item, str) and _names_secret(key) and _says_secret(key, item):
             yield f"{path}.{key}", "a secret, by its name"
 
 

@@ -211,7 +211,8 @@ def _namespaces(resources: Sequence[Resource]) -> Iterator[tuple[str, str, bool]
         if not name.startswith(SYSTEM_NAMESPACES):
             yield name, one.urn, True
     if "default" not in made:
-        first = next((one for one in all_servers(resources) if one.pod.namespace == "default"), None)
+        here = [one for one in resources if one.is_kubernetes and namespace_of(one) == "default"]
+        first = next(all_servers(here), None)
         if first is not None:
             yield "default", first.pod.resource.urn, False
 
@@ -416,7 +417,8 @@ RULES = (
         subject="security",
         statement="Nodes run as an account of their own.",
         evidence="without one they run as the project's Compute Engine default account, which holds roles/editor unless the "
-        "organisation took it away. Source: GKE documentation, least-privilege node service accounts. Mandatory: the node account cannot be changed later",
+        "organisation took it away. Source: GKE documentation, least-privilege node service accounts. Mandatory: "
+        "the node account cannot be changed later",
         fix="a service account with roles/container.defaultNodeServiceAccount",
         level="mandatory",
         severity="high",
