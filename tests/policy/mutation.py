@@ -81,9 +81,7 @@ class Pack(PolicyRun):
     """The pack's process, asked about many recordings. Use as a context manager."""
 
     def __init__(self) -> None:
-        super().__init__(
-            PACK, project=NAMESPACE, stack="mutants", organization="organization", config={}, tags={}
-        )
+        super().__init__(PACK, project=NAMESPACE, stack="mutants", organization="organization", config={}, tags={})
 
     def __enter__(self) -> Pack:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}")
@@ -286,7 +284,9 @@ def _no_garbage_collection() -> Iterator[None]:
 def kill_rate(outcomes: Sequence[Outcome]) -> str:
     """The closing line."""
     killed, rules = sum(one.killed for one in outcomes), len({one.mutant.rule for one in outcomes})
-    return f"mutants of the policy pack: {killed} of {len(outcomes)} killed ({killed / len(outcomes):.0%}), {rules} rules"
+    return (
+        f"mutants of the policy pack: {killed} of {len(outcomes)} killed ({killed / len(outcomes):.0%}), {rules} rules"
+    )
 
 
 def table(outcomes: Iterable[Outcome]) -> str:

@@ -166,7 +166,9 @@ def test_no_rule_about_a_stack_breaks_when_one_resource_holds_anything(one: tupl
         for place, other in enumerate(recorded())
         if place != index
     ]
-    judge([rule for rule in all_rules() if not isinstance(rule, Rule)], [*rest, resource(recorded()[index].type, props)])
+    judge(
+        [rule for rule in all_rules() if not isinstance(rule, Rule)], [*rest, resource(recorded()[index].type, props)]
+    )
 
 
 def test_a_rule_that_breaks_is_not_taken_for_one_that_is_silent() -> None:

@@ -43,7 +43,9 @@ def test_an_unchanged_stack_breaks_no_mandatory_rule(pack: Pack, stack: str) -> 
 
 def test_every_rule_has_a_mutant_of_the_program_and_one_of_a_resource(pack: Pack) -> None:
     there_are = {(one.rule, one.through) for one in MUTANTS}
-    missing = [f"{rule}: {way}" for rule in pack.rules for way in ("program", "resource") if (rule, way) not in there_are]
+    missing = [
+        f"{rule}: {way}" for rule in pack.rules for way in ("program", "resource") if (rule, way) not in there_are
+    ]
     assert missing == []
 
 

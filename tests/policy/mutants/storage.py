@@ -101,7 +101,9 @@ MUTANTS = (
     of_program(
         "weights-copied-by-snapshot",
         "readers restored from a snapshot",
-        result("workloads.weights.image_class_fields", lambda fields: fields["parameters"].pop("snapshot-type") and None),
+        result(
+            "workloads.weights.image_class_fields", lambda fields: fields["parameters"].pop("snapshot-type") and None
+        ),
     ),
     of_resource(
         "weights-copied-by-snapshot",
