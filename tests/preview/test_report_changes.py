@@ -1,0 +1,294 @@
+"""What a change does, in text, Markdown, HTML and JSON: consequences first, every difference, no secret, no surprise."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from preview.changes import Delta, PropertyChange
+from preview.page import Paper
+from preview.report_html import html_text
+from preview.report_json import json_text
+from preview.report_markdown import markdown_text
+from preview.report_model import Report
+from preview.report_text import print_text
+from preview.several_stacks import Outcome
+from tests.preview.sample_changes import change, compared_report, edited, sample_changes
+from tests.preview.sample_report import TOKEN, sample_report
+
+
+def text_of(*outcomes: Outcome, width: int = 100) -> str:
+    out = io.StringIO()
+    print_text(Paper(stream=out, width=width, styled=False), *outcomes)
+    return out.getvalue()
+
+
+def one_line(text: str) -> str:
+    """Without line breaks and the tree's guides."""
+    return " ".join(text.replace("│", " ").split())
+
+
+FORMATS = {"text": text_of, "markdown": markdown_text, "html": html_text, "json": json_text}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_dangers_stand_before_the_headline_and_that_before_all_else(format_: str) -> None:
+    shown = one_line(FORMATS[format_](compared_report()))
+    places = [
+        shown.index(words)
+        for words in ("every replica stops before", "12 replicas (96 GPUs) go down together", "matchLabels.app")
+    ]
+    if format_ in ("text", "html"):
+        assert places == sorted(places)
+    else:  # the title of a comment is its headline, and JSON has no first glance
+        assert max(places[:2]) < places[2]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_changed_resource_is_named_and_no_unchanged_one(format_: str) -> None:
+    shown = FORMATS[format_](compared_report())
+    changes = shown[shown.index('"changes"') :] if format_ == "json" else shown
+    for name in ("platform-kubernetes", "weights-download", "weights-old", "weights-reader", "server-extra"):
+        assert name in changes
+    assert "hf-token" not in changes
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_both_sides_of_a_difference_are_shown(format_: str) -> None:
+    shown = FORMATS[format_](compared_report())
+    for words in ("v0.18.0@sha256:aaa", "v0.18.1@sha256:bbb", "spec.selector.matchLabels.app", "set -eu", "sha256sum"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_guess_says_that_it_is_one(format_: str) -> None:
+    shown = one_line(FORMATS[format_](compared_report()))
+    assert "guess" in shown
+    assert "volumes are rarely mutable" in shown
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_no_secret_is_in_a_comparison(format_: str) -> None:
+    shown = FORMATS[format_](compared_report())
+    assert TOKEN not in shown
+    assert "kubeconfig" in shown
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_same_comparison_gives_the_same_bytes(format_: str) -> None:
+    assert FORMATS[format_](compared_report()) == FORMATS[format_](compared_report())
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
+def test_resources_that_change_alike_share_a_line(format_: str) -> None:
+    shown = FORMATS[format_](compared_report())
+    assert shown.count("labels.team") == 1
+    assert "× 4" in shown
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
+def test_a_comparison_without_differences_says_so(format_: str) -> None:
+    shown = one_line(FORMATS[format_](unchanged_report()))
+    assert "Nothing changes" in shown
+    assert "2 unchanged" in shown
+    assert "qwen35-server" not in shown.partition("Policies")[0]
+
+
+def unchanged_report() -> Report:
+    stack, *_ = sample_changes().resources
+    resources = (stack, change("vllm-fleet:workloads:Server", "server", stack.urn))
+    same = sample_changes(
+        resources=resources, outputs=(), dangers=(), headline=("Nothing changes",),
+        deltas=(Delta(id="gpus", label="GPUs", unit="", before=96, after=96),),
+    )  # fmt: skip
+    return compared_report(same)
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def test_marks_are_those_of_pulumi() -> None:
+    lines = text_of(compared_report()).splitlines()
+
+    def mark(words: str) -> str:
+        return next(line[:3] for line in lines if words in line and "─ " in line)
+
+    assert mark("server-extra") == " + "
+    assert mark("weights-download") == " ~ "
+    assert mark("Deployment qwen35-server") == "+- "
+    assert mark("weights-old") == " - "
+    assert mark("OwnPlatform platform") == "   "
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_line_of_a_comparison_passes_the_margin_but_for_a_path(width: int) -> None:
+    for line in text_of(compared_report(), width=width).splitlines():
+        path_alone = re.search(r"[~+?!-] \S+\[\S+$", line) or line.strip().startswith(("! vllm-fleet:", "→ "))
+        assert len(line) <= width or path_alone, line
+
+
+def test_numbers_stand_in_columns_with_their_difference() -> None:
+    text = text_of(compared_report())
+    assert re.search(r"dollars an hour +at least \$392\.25 → at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
+    assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
+    assert re.search(r"published +1,103,941 → unknown", text)
+    assert "unchanged: clusters 1" in text
+
+
+def test_a_replacement_says_in_which_order_and_what_forces_it() -> None:
+    text = one_line(text_of(compared_report(), width=140))
+    assert "Deployment qwen35-server deleted, then made anew · was server-pods" in text
+    assert "! replaced for spec.selector.matchLabels.app (Kubernetes immutable field" in text
+    assert "may be made anew, then the old one deleted · a guess" in text
+    assert "would be replaced if spec.volumeAttributesClassName really differs" in text
+
+
+def test_what_forces_a_replacement_is_never_among_the_properties_left_out() -> None:
+    changes = sample_changes()
+    deployment = next(one for one in changes.resources if one.name == "server-deployment")
+    many = tuple(edited(f"metadata.labels.l{index:02}", "a", "b") for index in range(40))
+    longer = replace(deployment, properties=(*many, *deployment.properties))
+    resources = tuple(longer if one is deployment else one for one in changes.resources)
+    text = text_of(compared_report(replace(changes, resources=resources)))
+    assert "~ spec.selector.matchLabels.app  qwen35-server → qwen35" in text
+    assert "… 29 more (--format json has all)" in text
+
+
+def test_a_long_text_is_cut_around_where_it_differs() -> None:
+    before = "x" * 3000 + "old" + "y" * 3000
+    changes = sample_changes(outputs=(edited("o", before, before.replace("old", "new")),))
+    text = text_of(compared_report(changes))
+    assert re.search(r"- …x+oldy+…", text)
+    assert re.search(r"\+ …x+newy+…", text)
+
+
+def test_policies_follow_the_changes_with_reason_fix_and_stake() -> None:
+    text = text_of(compared_report())
+    assert text.index("Changes") < text.index("Policies") < text.index("Throughput")
+    assert "✗ no-surge-on-gpu-pods: server-deployment (mandatory, high)" in text
+    assert "why: a surge pod waits for a node that nobody has" in text
+    assert "→ maxSurge: 0, maxUnavailable: 1" in text
+    assert "at stake: $391.32 an hour (12 A4 nodes, Spot)" in text
+    assert text.count("→ annotate the pod") == 1  # two resources, one fix
+    assert "cannot judge these yet, for values unknown there: bucket-is-public (2 resources)" in one_line(text)
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_lost_is_in_sight_and_the_rest_is_folded() -> None:
+    text = markdown_text(compared_report())
+    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert "| `+-` | Deployment `qwen35-server` | deleted, then made anew" in in_sight
+    assert "| `-` | PersistentVolumeClaim `weights-old` | no longer in the program |" in in_sight
+    assert "weights-download" not in in_sight
+    assert "no-surge-on-gpu-pods" in in_sight
+    assert "declared-needs-missing" not in in_sight
+
+
+def test_a_difference_is_a_line_out_and_a_line_in() -> None:
+    text = markdown_text(compared_report())
+    fold = text[text.index("```diff") : text.index("```\n", text.index("```diff") + 7)]
+    assert re.search(r"^- +spec\.replicas: 12$", fold, re.MULTILINE)
+    assert re.search(r"^\+ +spec\.replicas: 8$", fold, re.MULTILINE)
+    assert re.search(r"^! +spec\.volumeAttributesClassName: \[unknown\] → fast$", fold, re.MULTILINE)
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+
+def document(**fields: Any) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(json_text(compared_report(sample_changes(**fields))))
+    return loaded
+
+
+def test_machines_keep_the_keys_they_know_and_get_the_comparison() -> None:
+    given = document()
+    assert set(given) == {"project", "stack", "resources", "outputs", "violations", "changes", "plan"}
+    changes = given["changes"]
+    assert changes["summary"] == {"create": 1, "delete": 1, "replace": 2, "same": 4, "update": 6}
+    assert changes["pending"] is True
+    assert changes["against"] == "main (1a2b3c4d)"
+    assert changes["blastRadius"]["atOnce"] is True
+    assert [one["id"] for one in changes["dangers"]] == ["all-replicas-at-once", "weights-volume-lost"]
+    dollars = next(one for one in changes["deltas"] if one["id"] == "usd-per-hour")
+    assert (dollars["before"], dollars["after"], dollars["beforeIsAtLeast"]) == (392.25, 261.8, True)
+
+
+def test_machines_get_every_property_whole() -> None:
+    step = next(one for one in document()["changes"]["steps"] if one["name"] == "server-deployment")
+    assert step["operation"] == "replace"
+    assert step["deleteFirst"] is True
+    assert step["oldUrn"].endswith("::server-pods")
+    assert step["reasons"][0]["certainty"] == "Kubernetes immutable field"
+    image = next(one for one in step["properties"] if one["path"].endswith(".image"))
+    assert image["before"].endswith("a" * 64)
+    assert [one["path"] for one in step["options"]] == ["protect"]
+    assert {one["operation"] for one in document()["changes"]["steps"]} == {"create", "update", "replace", "delete"}
+
+
+def test_verdicts_that_a_first_preview_cannot_reach_are_listed() -> None:
+    assert document()["plan"]["unreached"] == [
+        {"policy": "bucket-is-public", "urns": ["urn:x::results", "urn:x::state"]}
+    ]
+
+
+# HTML -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_whole_by_itself_and_can_run_nothing() -> None:
+    page = html_text(compared_report())
+    assert page.startswith("<!doctype html>")
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+    assert not re.search(r"<script|<img|<link|<iframe|\bsrc=|@import|url\(", page)
+    assert not re.search(r'\son\w+="', page)
+
+
+def test_the_page_is_for_phones_paper_and_the_dark() -> None:
+    page = html_text(compared_report())
+    assert 'name="viewport"' in page
+    for words in ("@media (max-width:", "@media print", "prefers-color-scheme: dark"):
+        assert words in page
+
+
+EVIL = "</span><script>alert(1)</script>\"'><img src=x>"
+
+
+def test_values_cannot_become_markup_on_the_page() -> None:
+    evil: tuple[PropertyChange, ...] = (edited(EVIL, EVIL, EVIL + "2"), edited("t", "a\n" + EVIL, "b\n" + EVIL))
+    page = html_text(compared_report(sample_changes(outputs=evil, headline=(EVIL,), against=EVIL, remarks=(EVIL,))))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert page.count("&lt;script&gt;") >= 6
+
+
+def test_every_tag_of_the_page_is_closed() -> None:
+    from html.parser import HTMLParser
+
+    class Balance(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002
+            if tag not in ("meta", "br"):
+                self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    for outcome in (compared_report(), sample_report()):
+        parser = Balance()
+        parser.feed(html_text(outcome, outcome))
+        assert parser.open == []
+
+
+def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:
+    page = html_text(sample_report())
+    for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $391"):
+        assert words in page
