@@ -85,14 +85,15 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
             urns=(one.urn,),
         )
     elif one.type in VOLUMES:
-        order = (
-            "before the new one is written"
-            if one.delete_first or one.operation == "delete"
-            else "after the new one is there"
-        )
+        if one.operation == "delete":
+            order = "the weights on it are lost"
+        elif one.delete_first:
+            order = "its weights are lost first, and no pod starts until they are written again"
+        else:
+            order = "a new one is filled first, then the old one goes"
         yield Danger(
             id=f"weights-{one.operation}d",
-            message=f"Volume {one.name} {verb}{guess}{because}: what is on it goes {order}.",
+            message=f"Volume {one.name} {verb}{guess}{because}: {order}.",
             urns=(one.urn,),
         )
     elif one.type == NAMESPACE:

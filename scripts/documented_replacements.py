@@ -10,6 +10,7 @@ pulumi-gcp and read the diff; a test runs it and compares.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
 import importlib.util
 import re
@@ -57,6 +58,7 @@ def documented(type_: str) -> list[str]:
     return sorted(name for name, doc in properties(type_).items() if _SAYS_SO.search(" ".join(doc.split())))
 
 
+@functools.cache
 def properties(type_: str) -> dict[str, str]:
     """Every input property of a Google type, by its name on the wire, with its documentation."""
     class_name = type_.rpartition(":")[2]

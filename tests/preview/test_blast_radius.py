@@ -1,0 +1,225 @@
+"""What a change does to a fleet that runs, in words and in numbers, and what to stop for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from preview.changes import Changes
+from preview.compare import compare
+from preview.gpu_pods import gpu_pods
+from preview.recording import RecordedResource
+from preview.values import UNKNOWN
+from tests.preview.fleets import (
+    CLUSTER,
+    NAMESPACE,
+    ROOT,
+    SERVER,
+    WEIGHTS,
+    changes_of,
+    edited,
+    recording,
+)
+from tests.preview.sample_report import resource
+
+IMAGE = "spec/template/spec/containers/0/image"
+
+
+def dangers(changes: Changes) -> list[str]:
+    return [one.id for one in changes.dangers]
+
+
+def strategy(**rolling: Any) -> RecordedResource:
+    return edited(SERVER, "spec/strategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
+
+
+def test_another_image_restarts_replicas_one_by_one() -> None:
+    changes = changes_of(edited(SERVER, IMAGE, "vllm:2"))
+    radius = changes.blast_radius
+    assert (radius.replicas_restarted, radius.gpus_restarted, radius.at_once) == (12, 96, False)
+    assert radius.minutes_of_reduced_capacity == 120
+    assert changes.headline == (
+        "96 GPUs, 12 replicas of qwen35-server restart one by one: about 120 minutes with 11 of 12 serving (a replica "
+        "takes 10 minutes to load the model, as the article measured)",
+    )
+    assert dangers(changes) == []
+
+
+@pytest.mark.parametrize(
+    ("rolling", "at_a_time", "minutes"),
+    [
+        ({"maxSurge": 0, "maxUnavailable": 3}, 3, 40),
+        ({"maxSurge": 0, "maxUnavailable": "25%"}, 3, 40),
+        ({"maxSurge": 1, "maxUnavailable": 0}, 0, 0),
+        ({"maxSurge": 0, "maxUnavailable": 0}, 1, 120),
+        ({}, 3, 40),
+    ],
+)
+def test_the_pace_is_that_of_the_rollout(rolling: dict[str, Any], at_a_time: int, minutes: int) -> None:
+    [pods] = gpu_pods([strategy(**rolling)])
+    assert pods.unavailable == at_a_time
+    paced = edited(strategy(**rolling), IMAGE, "vllm:2")
+    assert changes_of(paced).blast_radius.minutes_of_reduced_capacity == minutes
+
+
+@pytest.mark.parametrize(
+    "how", [{"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 12}}]
+)
+def test_all_at_once_is_a_danger(how: dict[str, Any]) -> None:
+    changes = changes_of(edited(edited(SERVER, "spec/strategy", how), IMAGE, "vllm:2"))
+    assert changes.blast_radius.at_once
+    assert changes.blast_radius.minutes_of_reduced_capacity == 10
+    assert dangers(changes) == ["all-replicas-at-once"]
+    assert "at once: nothing is served for about 10 minutes" in changes.headline[0]
+
+
+def test_a_replaced_deployment_takes_all_its_pods_with_it() -> None:
+    changes = changes_of(edited(SERVER, "spec/selector/matchLabels/app", "other"))
+    assert changes.blast_radius.at_once
+    assert dangers(changes) == ["all-replicas-at-once"]
+
+
+def test_what_may_change_may_restart() -> None:
+    was = edited(SERVER, "spec/template/spec/containers/0/env", [{"name": "A", "value": "x"}])
+    now = edited(SERVER, "spec/template/spec/containers/0/env", [{"name": "A", "value": UNKNOWN}])
+    changes = compare(recording(was), recording(now))
+    assert changes.blast_radius.maybe
+    assert "may restart one by one" in changes.headline[0]
+
+
+def test_a_single_replica_is_the_only_one() -> None:
+    one = edited(SERVER, "spec/replicas", 1)
+    changes = compare(recording(one), recording(edited(one, IMAGE, "vllm:2")))
+    assert changes.headline[0].startswith(
+        "8 GPUs, the only replica of qwen35-server restarts: nothing is served for about 10"
+    )
+    assert dangers(changes) == []
+
+
+def test_more_replicas_restart_nothing() -> None:
+    dearer = {"usdPerHour": 521.76, "usdPerHourIsAtLeast": True}
+    changes = changes_of(edited(SERVER, "spec/replicas", 16), outputs=dearer)
+    assert changes.blast_radius.replicas_added == 4
+    assert changes.headline == (
+        "4 replicas more (32 GPUs)",
+        "at least $391.32 an hour becomes at least $521.76 (+$130.44)",
+        "Nothing that serves restarts",
+    )
+
+
+def test_fewer_replicas_and_a_new_image_restart_those_that_stay() -> None:
+    changes = changes_of(edited(edited(SERVER, "spec/replicas", 8), IMAGE, "vllm:2"))
+    radius = changes.blast_radius
+    assert (radius.replicas_restarted, radius.replicas_removed, radius.gpus_restarted) == (8, 4, 64)
+    assert "4 replicas fewer (32 GPUs)" in changes.headline
+
+
+def test_a_number_that_others_set_is_not_counted() -> None:
+    others = edited(SERVER, "spec/replicas", None)
+    changes = compare(recording(others), recording(edited(others, IMAGE, "vllm:2")))
+    by_id = {one.id: one for one in changes.deltas}
+    assert "gpus" not in by_id
+    assert changes.blast_radius.replicas_restarted == 1
+
+
+def test_other_capacity_means_new_nodes_and_is_a_danger() -> None:
+    reserved = {"cloud.google.com/reservation-name": "big"}
+    changes = changes_of(edited(SERVER, "spec/template/spec/nodeSelector", reserved))
+    assert dangers(changes) == ["capacity-changed"]
+    assert "moves from Spot to reservation big" in changes.dangers[0].message
+    assert changes.blast_radius.minutes_of_reduced_capacity == 12 * 16
+    assert "6 to provision a node" in changes.blast_radius.assumption
+
+
+def test_a_replaced_cluster_shouts() -> None:
+    changes = changes_of(edited(CLUSTER, "location", "us-central1"))
+    assert changes.blast_radius.clusters_replaced == 1
+    assert changes.blast_radius.volumes_replaced == 1
+    assert {"cluster-replaced", "protected", "weights-replaced", "namespace-replaced", "all-replicas-at-once"} == set(
+        dangers(changes)
+    )
+    message = next(one.message for one in changes.dangers if one.id == "cluster-replaced")
+    assert message == (
+        "Cluster cluster is replaced, because of location: every workload and every volume in it is lost."
+    )
+    assert "1 cluster is replaced" in changes.headline
+
+
+def test_a_namespace_that_goes_takes_the_pods_in_it_along() -> None:
+    other = edited(NAMESPACE, "metadata/name", "other")
+    changes = changes_of(other)
+    assert dangers(changes) == ["namespace-replaced", "all-replicas-at-once"]
+
+
+def test_weights_that_are_replaced_say_in_which_order() -> None:
+    first = changes_of(edited(WEIGHTS, "spec/storageClassName", "slow"))
+    assert dangers(first) == ["weights-replaced"]
+    assert "no pod starts until they are written again" in first.dangers[0].message
+    beside = changes_of(edited(WEIGHTS, "metadata/name", "weights-b"))
+    assert "a new one is filled first, then the old one goes" in beside.dangers[0].message
+    gone = changes_of(without=("weights",))
+    assert dangers(gone) == ["weights-deleted"]
+    assert "1 weights volume is deleted" in gone.headline
+
+
+def test_weights_that_stay_in_the_cloud_are_no_danger() -> None:
+    kept = replace(WEIGHTS, retain_on_delete=True)
+    changes = compare(recording(kept), recording(without=("weights",)))
+    assert dangers(changes) == []
+    assert changes.blast_radius.volumes_replaced == 0
+
+
+def test_a_server_that_goes_is_a_danger() -> None:
+    changes = changes_of(without=("server",))
+    assert dangers(changes) == ["server-deleted"]
+    assert changes.blast_radius.replicas_removed == 12
+
+
+@pytest.mark.parametrize(
+    ("cluster", "lost"),
+    [
+        (replace(CLUSTER, protect=False), "protect"),
+        (edited(CLUSTER, "deletionProtection", False), "deletionProtection"),
+    ],
+)
+def test_protection_that_goes_is_a_danger(cluster: RecordedResource, lost: str) -> None:
+    changes = changes_of(cluster)
+    assert dangers(changes) == ["protection-removed"]
+    assert f"({lost})" in changes.dangers[0].message
+
+
+def test_protection_that_comes_is_none() -> None:
+    bare = replace(edited(CLUSTER, "deletionProtection", False), protect=False)
+    assert dangers(compare(recording(bare), recording())) == []
+
+
+def test_submitting_a_future_reservation_is_a_danger_once() -> None:
+    draft = resource(
+        "gcp:compute/futureReservation:FutureReservation",
+        "calendar",
+        ROOT,
+        inputs={"name": "june", "planningStatus": "DRAFT"},
+    )
+    submitted = replace(draft, inputs={"name": "june", "planningStatus": "SUBMITTED"})
+    assert dangers(compare(recording(draft), recording(submitted))) == ["future-reservation-submitted"]
+    assert dangers(compare(recording(), recording(submitted))) == ["future-reservation-submitted"]
+    assert dangers(compare(recording(submitted), recording(submitted))) == []
+    assert dangers(compare(recording(), recording(draft))) == []
+
+
+def test_numbers_of_both_sides() -> None:
+    priced = {"usdPerHour": 100.0, "publishedTotalTokensPerSecond": 1000, "usdPerMillionTokens": 0.5}
+    changes = changes_of(edited(SERVER, "spec/replicas", 3), outputs=priced)
+    told = {one.id: (one.before, one.after, one.before_at_least, one.after_at_least) for one in changes.deltas}
+    assert told == {
+        "usd-per-hour": (391.32, 100.0, True, False),
+        "usd-per-million-tokens": (None, 0.5, False, False),
+        "tokens-per-second": (None, 1000, False, False),
+        "replicas": (12, 3, False, False),
+        "gpus": (96, 24, False, False),
+        "nodes": (12, 3, False, False),
+    }
+    difference = next(one.difference for one in changes.deltas if one.id == "usd-per-hour")
+    assert difference == pytest.approx(-291.32)
