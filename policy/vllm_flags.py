@@ -256,7 +256,8 @@ def _known() -> Mapping[str, str]:
 def _options() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Kinds by long name, and long names by short form."""
     kinds: dict[str, str] = {}
-    short: dict[str, str] = {}
+    # Read by vLLM before its parser, which does not list it.
+    short: dict[str, str] = {"O": "optimization-level"}
     for line in _OPTIONS_FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name, kind, *forms = line.split()

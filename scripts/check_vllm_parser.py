@@ -11,6 +11,7 @@ It needs 9.5 GB of disk and no GPU. The last line is `N passed, N failed`; exit 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib.metadata
 import importlib.util
@@ -32,6 +33,8 @@ from workloads.vllm_args import args, env, writable_environment
 VERSION = "0.18.1"
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
+OPTIONS = Path(__file__).parent.parent / "policy" / "vllm_options.txt"
+"""The policy pack's table of options, by which it reads containers that somebody else wrote."""
 
 
 class RefusedError(Exception):
@@ -87,6 +90,20 @@ class Vllm:
         found.model = found.model_tag or found.model
         return found
 
+    def options(self) -> str:
+        """Every long option with its kind and short forms, as the policy pack keeps them."""
+        kinds = {"BooleanOptionalAction": "switch", "_StoreTrueAction": "switch", "_HelpAction": "switch"}
+        lines = [
+            "# Long options of vLLM's server in 0.18.1: name, kind (switch, value, list) and short forms.",
+            "# Source: the argument parser of vLLM 0.18.1 itself. `-O` is read apart.",
+        ]
+        for action in sorted((one for one in self._module._actions if one.option_strings), key=_first_option):
+            named = [text[2:] for text in action.option_strings if text.startswith("--") and text[:5] != "--no-"]
+            short = [text[1:] for text in action.option_strings if not text.startswith("--")]
+            kind = kinds.get(type(action).__name__, "list" if action.nargs == "+" else "value")
+            lines += [" ".join([name, kind, *(short if name == named[0] else [])]) for name in named]
+        return "\n".join(lines) + "\n"
+
     def configure(self, engine: Engine) -> Any:
         """The engine configuration that these flags resolve to on eight B200."""
         parsed = self.parse(args(engine, model_path=self.model, served_model_name=NAME), engine.entrypoint)
@@ -106,9 +123,14 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         for value in samples(field):
             engine = Engine.model_validate({field: value})
             yield f"{field}={value!r} parses", partial(_parses, vllm, engine)
+    yield "the policies' table of options is the parser's own", lambda: _equal(OPTIONS.read_text(), vllm.options())
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield from _refusals(vllm)
+
+
+def _first_option(action: argparse.Action) -> str:
+    return action.option_strings[0]
 
 
 _SAMPLES: dict[type, tuple[Any, ...]] = {bool: (True, False), int: (1,), float: (0.5,), str: ("a/model",)}

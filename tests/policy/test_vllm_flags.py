@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from settings.profiles import NAMES, profile
+from vllm_flags import Flags, Started, is_server_image, mistakes, parse, server_arguments
+from workloads import api_key, vllm_args
+
+
+def read(*words: str) -> Flags:
+    started = server_arguments(words)
+    assert started is not None
+    return parse(started)
+
+
+def serve(*arguments: str) -> Flags:
+    return read("vllm", "serve", "model", *arguments)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        ("--max-num-seqs=64",),
+        ("--max-num-seqs", "64"),
+        ("--max_num_seqs=64",),
+        ("--max_num_seqs", "64"),
+        ("--max-num-s=64",),
+        ("--max-num-seqs=8", "--max-num-seqs=64"),
+    ],
+)
+def test_every_spelling_that_vllm_takes_is_one_option(spelling: tuple[str, ...]) -> None:
+    assert serve(*spelling).count("max-num-seqs") == 64
+
+
+@pytest.mark.parametrize("spelling", [("-tp", "4"), ("-tp=4",), ("--tensor-parallel-size", "4"), ("--tensor-p=4",)])
+def test_short_forms_are_their_long_ones(spelling: tuple[str, ...]) -> None:
+    assert serve(*spelling).tensor_parallel_size == 4
+
+
+@pytest.mark.parametrize("spelling", [("-O3",), ("-O", "3"), ("-O=3",), ("--optimization-level=3",)])
+def test_the_optimization_level_has_a_form_of_its_own(spelling: tuple[str, ...]) -> None:
+    assert serve(*spelling).text("optimization-level") == "3"
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("16k", 16_000), ("16K", 16_384), ("131072", 131_072), ("1M", 2**20)])
+def test_counts_may_have_a_suffix(text: str, tokens: int) -> None:
+    assert serve(f"--max-model-len={text}").count("max-model-len") == tokens
+
+
+def test_a_count_that_is_none_is_none() -> None:
+    assert serve("--max-model-len=auto").count("max-model-len") is None
+    assert serve("--max-model-len=auto").text("max-model-len") == "auto"
+
+
+def test_switches_are_on_off_or_left_out() -> None:
+    assert serve("--enable-prefix-caching").on("enable-prefix-caching") is True
+    assert serve("--no-enable-prefix-caching").on("enable-prefix-caching") is False
+    assert serve("--no-enable-prefix-c").on("enable-prefix-caching") is False
+    assert serve().on("enable-prefix-caching") is None
+
+
+def test_a_switch_does_not_swallow_the_next_word() -> None:
+    flags = read("vllm", "serve", "--enable-prefix-caching", "model")
+    assert (flags.on("enable-prefix-caching"), flags.model) == (True, "model")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        ('--speculative-config={"method":"mtp","num_speculative_tokens":2}',),
+        ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'),
+        ("--speculative-config.method=mtp", "--speculative-config.num_speculative_tokens=2"),
+        ("--speculative_config.method", "mtp", "--speculative_config.num_speculative_tokens", "2"),
+    ],
+)
+def test_json_comes_whole_or_in_pieces(spelling: tuple[str, ...]) -> None:
+    flags = serve(*spelling)
+    assert (flags.speculative_tokens, flags.uses_mtp) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["{broken", "text", '{"num_speculative_tokens": "many"}'])
+def test_json_that_is_none_is_no_speculation(text: str) -> None:
+    assert serve(f"--speculative-config={text}").speculative_tokens == 0
+
+
+def test_an_n_gram_draft_is_no_mtp() -> None:
+    flags = serve('--speculative-config={"method":"ngram","num_speculative_tokens":4}')
+    assert (flags.speculative_tokens, flags.uses_mtp) == (4, False)
+
+
+def test_the_first_of_several_names_is_the_one_in_answers() -> None:
+    assert serve("--served-model-name", "one", "two", "--port=1").text("served-model-name") == "one"
+
+
+def test_serve_takes_the_model_first_and_the_module_ignores_it_there() -> None:
+    assert serve().model == "model"
+    assert read("vllm", "serve", "--model=other").model == "other"
+    module = read("python3", "-m", "vllm.entrypoints.openai.api_server", "ignored", "--model", "used")
+    assert (module.entrypoint, module.model) == ("module", "used")
+
+
+def test_api_servers_follow_the_entry_point() -> None:
+    assert serve("-dp", "8").api_servers == 8
+    assert serve("-dp", "8", "-asc", "2").api_servers == 2
+    assert serve("-dp", "8", "--data-parallel-external-lb", "--data-parallel-rank=0").api_servers == 1
+    module = read("python", "-m", "vllm.entrypoints.openai.api_server", "-dp=8", "--api-server-count=4")
+    assert (module.api_servers, module.engines) == (1, 8)
+
+
+def test_engines_of_a_pod_are_its_local_ranks() -> None:
+    assert serve("-dp=16", "-dpl=8").engines == 8
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("/usr/local/bin/vllm", "serve", "m", "--port=1"),
+        ("env", "A=b", "vllm", "serve", "m", "--port=1"),
+        ("tini", "--", "vllm", "serve", "m", "--port=1"),
+        ("sh", "-c", "vllm serve m --port=1"),
+        ("bash", "-lc", "set -e; echo ready && exec vllm serve m \\\n  --port=1 | tee /log"),
+        ("/bin/bash", "-ec", "export A=b\nvllm serve 'm' --port 1 &\nwait"),
+        ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model=m", "--port=1"),
+    ],
+)
+def test_a_server_is_found_however_it_is_started(words: tuple[str, ...]) -> None:
+    flags = read(*words)
+    assert (flags.model, flags.count("port")) == ("m", 1)
+
+
+def test_a_server_behind_the_programs_own_key_wrapper_is_found() -> None:
+    engine = profile("record").engine
+    plain = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
+    wrapped = api_key.command_with_key("VLLM_API_KEY", vllm_args.command(engine))
+    assert read(*wrapped, *plain) == read(*vllm_args.command(engine), *plain)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("python3", "-m", "pod_scripts.launch_clients", "--model=m"),
+        ("vllm", "bench", "serve", "--model", "m"),
+        ("sh", "-c", "echo 'vllm serve is not run'"),
+        ("sh", "-c", "an 'unended quote"),
+        ("sh", "/scripts/start.sh"),
+    ],
+)
+def test_other_programs_are_no_server(words: tuple[str, ...]) -> None:
+    assert server_arguments(words) is None
+
+
+@pytest.mark.parametrize(
+    ("image", "serves"),
+    [
+        ("docker.io/vllm/vllm-openai:v0.18.1@sha256:00", True),
+        ("vllm/vllm-openai-rocm", True),
+        ("registry:5000/mirror/vllm:v1", True),
+        ("docker.io/alpine/git:v2", False),
+        ("lmcache/lmstack-router:latest", False),
+        ("", False),
+    ],
+)
+def test_the_public_image_serves_by_itself(image: str, serves: bool) -> None:
+    assert is_server_image(image) is serves
+
+
+def test_what_the_parser_would_exit_on_is_told() -> None:
+    wrong = serve("--disable-log-requests", "--enable-prefix-caching=true", "--max-num-seqs=8")
+    assert mistakes(wrong) == (
+        "vLLM has no option --disable-log-requests",
+        "--enable-prefix-caching is a switch and takes no value",
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_profile_reads_as_it_was_written(name: str) -> None:
+    engine = profile(name).engine
+    words = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
+    flags = read(*vllm_args.command(engine), *words)
+    assert mistakes(flags) == ()
+    assert flags.model == "/weights/m"
+    assert flags.engines == engine.data_parallel_size
+    assert flags.tensor_parallel_size == engine.tensor_parallel_size
+    assert flags.api_servers == engine.api_servers
+    assert flags.speculative_tokens == engine.speculative_tokens
+    assert flags.count("max-model-len") == engine.max_model_len
+    assert flags.on("enable-prefix-caching") == engine.enable_prefix_caching
+    assert flags.number("gpu-memory-utilization") == engine.gpu_memory_utilization
+
+
+def test_the_table_of_options_is_sorted_and_whole() -> None:
+    lines = Path("policy/vllm_options.txt").read_text(encoding="utf-8").splitlines()[2:]
+    names = [line.split()[0] for line in lines]
+    assert len(set(names)) == len(names) == 226
+    assert {line.split()[1] for line in lines} == {"switch", "value", "list"}
+
+
+def test_reading_never_fails() -> None:
+    odd = ("--", "-", "---x", "--=3", "--a.b.c=1", "--a=1", "--a.b=2", "-0.5", "--no-", "=", "--x=")
+    assert parse(Started(entrypoint="serve", arguments=odd)).entrypoint == "serve"
