@@ -125,7 +125,8 @@ def sides_in_words(change: PropertyChange, width: int) -> tuple[str, str]:
         return "", _cut(after, 0, width)
     if change.kind == "removed":
         return _cut(before, 0, width), ""
-    start = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
+    differing = (at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
+    start = next(differing, min(len(before), len(after)))
     return _cut(before, start, width), _cut(after, start, width)
 
 
@@ -146,7 +147,8 @@ def is_text(change: PropertyChange) -> bool:
 def lines_that_differ(change: PropertyChange, most: int) -> Iterator[tuple[str, str]]:
     """Mark and text of the lines that differ between two texts, with a line around them; `most` of them."""
     diff = difflib.unified_diff(str(change.before).splitlines(), str(change.after).splitlines(), n=1, lineterm="")
-    lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
+    hunks = list(diff)[3:]  # without the two file names and the first place
+    lines = [" …" if line.startswith("@@") else line for line in hunks]
     for line in lines[:most]:
         yield line[0], line[1:]
     if len(lines) > most:

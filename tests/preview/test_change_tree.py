@@ -1,0 +1,85 @@
+"""The tree of a change: where each resource hangs, what shares a line, what is only counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from preview.change_tree import ChangeNode, change_tree
+from preview.changes import Changes
+from tests.preview.sample_changes import change, edited, sample_changes
+from tests.preview.sample_report import TOKEN, sample_recording
+
+
+def lines(changes: Changes) -> list[str]:
+    def walk(node: ChangeNode, depth: int) -> list[str]:
+        counted = f" ({node.unchanged} unchanged)" if node.unchanged else ""
+        below = [line for child in node.children for line in walk(child, depth + 1)]
+        return [f"{'  ' * depth}{node.operation} {node.kind} {node.name}{counted}", *below]
+
+    tree = change_tree(changes, sample_recording())
+    return [] if tree is None else walk(tree, 0)
+
+
+def test_it_follows_the_code_and_leaves_out_what_is_the_same() -> None:
+    assert lines(sample_changes()) == [
+        "same Stack vllm-fleet-test",
+        "  same OwnPlatform platform",
+        "    update kubernetes provider platform-kubernetes",
+        "    update projects.Service × 4",
+        "  same Server server (1 unchanged)",
+        "    replace Deployment qwen35-server",
+        "    update ConfigMap weights-download",
+        "    delete PersistentVolumeClaim weights-old",
+        "    replace PersistentVolumeClaim weights-reader",
+        "    create Service server-extra",
+    ]
+
+
+def test_without_a_difference_there_is_no_tree() -> None:
+    same = tuple(one for one in sample_changes().resources if one.silent)
+    assert lines(sample_changes(resources=same)) == []
+
+
+def test_resources_of_one_kind_that_differ_differently_have_lines_of_their_own() -> None:
+    changes = sample_changes()
+    resources = tuple(
+        replace(one, properties=(edited("labels.team", None, one.name, "added"),))
+        if "Service:" in one.type + ":"
+        else one
+        for one in changes.resources
+    )
+    assert len([line for line in lines(replace(changes, resources=resources)) if "projects.Service" in line]) == 4
+
+
+def test_what_is_deleted_with_its_component_hangs_below_it() -> None:
+    top = sample_changes().resources[0]
+    component = change("vllm-fleet:workloads:Old", "old", top.urn, "delete")
+    child = change("kubernetes:core/v1:ConfigMap", "old-map", component.urn, "delete")
+    assert lines(sample_changes(resources=(top, component, child)))[1:] == [
+        "  delete Old old",
+        "    delete ConfigMap old-map",
+    ]
+
+
+def test_what_is_deleted_hangs_below_a_parent_that_lives_on_under_another_name() -> None:
+    top = sample_changes().resources[0]
+    moved = change(
+        "vllm-fleet:workloads:Server", "new-name", top.urn, "same", old_urn="urn:pulumi:test::p::t:t:Old::server"
+    )
+    child = change("kubernetes:core/v1:ConfigMap", "gone", "urn:pulumi:test::p::t:t:Old::server", "delete")
+    assert lines(sample_changes(resources=(top, moved, child)))[1:] == [
+        "  same Server new-name",
+        "    delete ConfigMap gone",
+    ]
+
+
+def test_a_parent_that_is_nowhere_loses_nobody() -> None:
+    top = sample_changes().resources[0]
+    stray = change("kubernetes:core/v1:ConfigMap", "stray", "urn:pulumi:test::p::t:t:T::x", "delete")
+    assert lines(sample_changes(resources=(top, stray)))[1:] == ["  delete ConfigMap stray"]
+
+
+def test_a_name_that_is_a_secret_is_hidden() -> None:
+    top = sample_changes().resources[0]
+    named = change("kubernetes:core/v1:ConfigMap", TOKEN, top.urn, "delete")
+    assert lines(sample_changes(resources=(top, named)))[1:] == ["  delete ConfigMap [secret]"]

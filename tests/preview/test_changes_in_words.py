@@ -1,0 +1,113 @@
+"""Numbers, values and fates as every report prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from preview.changes import Delta
+from preview.changes_in_words import (
+    after_in_words,
+    before_in_words,
+    difference_in_words,
+    fate_in_words,
+    is_text,
+    lines_that_differ,
+    sides_in_words,
+    summary_in_words,
+    value_in_words,
+)
+from tests.preview.sample_changes import change, edited, sample_changes
+
+
+def delta(before: float | None, after: float | None, unit: str = "", **fields: bool) -> Delta:
+    return Delta(id="x", label="x", unit=unit, before=before, after=after, **fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (delta(12, 8), ("12", "8", "-4 (-33 %)")),
+        (delta(392.25, 261.8, "$/h"), ("$392.25", "$261.80", "-$130.45 (-33 %)")),
+        (delta(0.0987, 0.0983, "$/M tokens"), ("$0.099", "$0.098", "-$0.0004")),
+        (delta(0, 12), ("0", "12", "+12")),
+        (delta(1_103_941, None, "tok/s"), ("1,103,941", "unknown", "")),
+        (delta(5, 5), ("5", "5", "same")),
+        (delta(None, None), ("unknown", "unknown", "")),
+        (delta(1.5, 3, "GiB"), ("1.50 GiB", "3 GiB", "+1.50 GiB (+100 %)")),
+    ],
+)
+def test_a_number_before_and_after(given: Delta, words: tuple[str, str, str]) -> None:
+    assert (before_in_words(given), after_in_words(given), difference_in_words(given)) == words
+
+
+def test_a_lower_bound_says_so() -> None:
+    assert before_in_words(delta(5, 6, "$/h", before_at_least=True)) == "at least $5.00"
+    assert after_in_words(delta(5, 6, "$/h", before_at_least=True)) == "$6.00"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("plain", "plain"),
+        ("", '""'),
+        (" padded", '" padded"'),
+        ("two\nlines", '"two\\nlines"'),
+        (True, "true"),
+        (None, "not set"),
+        (12, "12"),
+        ({"a": ["b"]}, '{"a": ["b"]}'),
+        ("größer", "größer"),
+    ],
+)
+def test_a_value_on_one_line(value: object, words: str) -> None:
+    assert value_in_words(value) == words
+
+
+def test_sides_are_cut_where_they_part_and_fit() -> None:
+    before, after = sides_in_words(edited("p", "a" * 500 + "1" + "b" * 500, "a" * 500 + "2" + "b" * 500), 60)
+    assert len(before) == len(after) == 60
+    assert "a1b" in before
+    assert "a2b" in after
+    assert before[0] == before[-1] == "…"
+
+
+def test_one_side_that_goes_on_where_the_other_ends_is_shown_at_its_end() -> None:
+    before, after = sides_in_words(edited("p", "a" * 200, "a" * 200 + "TAIL"), 40)
+    assert after.endswith("TAIL")
+    assert len(before) <= 40
+
+
+def test_an_added_and_a_removed_property_have_one_side() -> None:
+    assert sides_in_words(edited("p", None, 1, "added"), 40) == ("", "1")
+    assert sides_in_words(edited("p", 1, None, "removed"), 40) == ("1", "")
+
+
+def test_texts_of_lines_are_compared_by_line() -> None:
+    script = edited("p", "a\nb\nc\n", "a\nB\nc\n")
+    assert is_text(script)
+    assert list(lines_that_differ(script, 10)) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
+    assert list(lines_that_differ(script, 2))[-1] == ("…", "2 more lines")
+    assert not is_text(edited("p", "a", "b"))
+    assert not is_text(edited("p", None, "a\nb", "added"))
+
+
+def test_lines_that_are_left_out_between_two_differences_leave_a_mark() -> None:
+    script = edited("p", "a\n1\n2\n3\n4\n5\nb\n", "A\n1\n2\n3\n4\n5\nB\n")
+    assert [text for _, text in lines_that_differ(script, 10)] == ["a", "A", "1", "…", "5", "b", "B"]
+
+
+def test_a_line_that_looks_like_the_head_of_a_diff_is_kept() -> None:
+    script = edited("p", "a\n-- x\n", "a\n++ y\n")
+    assert list(lines_that_differ(script, 10)) == [(" ", "a"), ("-", "-- x"), ("+", "++ y")]
+
+
+def test_the_summary_names_only_what_there_is() -> None:
+    assert summary_in_words(sample_changes()) == "1 to create, 6 to update, 2 to replace, 1 to delete, 4 unchanged"
+    assert summary_in_words(sample_changes(resources=())) == ""
+
+
+def test_a_move_by_an_alias_is_told() -> None:
+    moved = change("t:t:T", "new", "", "same", old_urn="urn:x::old")
+    assert fate_in_words(moved) == "was old, kept by its alias"
+    below = change("t:t:T", "same", "", "update", old_urn="urn:other-parent::same")
+    assert fate_in_words(below) == "kept by its alias"

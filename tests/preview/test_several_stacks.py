@@ -1,0 +1,121 @@
+"""Reports of several stacks: none is lost because another fails, and the worst is on top."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from preview.page import Paper
+from preview.recording import ProgramError
+from preview.report_html import html_text
+from preview.report_json import json_text
+from preview.report_markdown import markdown_text
+from preview.report_model import Policies, Report
+from preview.report_text import print_text
+from preview.several_stacks import Refusal, preview_each, refusals_of, reports_of, stack_of
+from preview.stack_list import line_of
+from settings.problems import Problem, SettingsError
+from tests.preview.sample_changes import ADVISORY, compared_report
+from tests.preview.sample_report import sample_report
+
+REFUSAL = Refusal(stack="guest", message="Stack 'guest': 1 setting cannot be used.\n\nvllm-fleet:x: refused")
+
+
+def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -> None:
+    problem = Problem(id="p", path="a.b", value=1, allowed="2", why="because", write="b: 2")
+
+    def preview(stack: str) -> Report:
+        if stack == "bad":
+            raise SettingsError(stack, [problem])
+        if stack == "broken":
+            raise ProgramError("it raised")
+        return sample_report()
+
+    outcomes = preview_each(["bad", "test", "broken"], preview)
+    assert [stack_of(one) for one in outcomes] == ["bad", "test", "broken"]
+    bad, broken = refusals_of(outcomes)
+    assert bad.problems == (problem,)
+    assert "1 setting cannot be used" in bad.message
+    assert broken.message == "it raised"
+    assert len(reports_of(outcomes)) == 1
+
+
+def test_a_defect_is_no_refusal() -> None:
+    def preview(stack: str) -> Report:
+        raise KeyError(stack)
+
+    with pytest.raises(KeyError):
+        preview_each(["a", "b"], preview)
+
+
+def test_a_line_has_verdict_change_price_and_rate() -> None:
+    line = line_of(compared_report())
+    assert line.verdict == "1 mandatory violated, 2 dangers, 2 advisory"
+    assert line.change.startswith("All 12 replicas (96 GPUs) go down together")
+    assert line.price == "at least $392.25 → at least $261.80 an hour"
+    assert line.rate == "1,103,941 → unknown tok/s"
+    assert line.stops
+    alone = line_of(sample_report())
+    assert alone.change == "10 resources to create"
+    assert alone.price.startswith("at least $391.42 an hour")
+    assert not alone.stops
+    assert not alone.warns
+
+
+def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
+    from dataclasses import replace
+
+    repeated = tuple(replace(one, policy="repeated-on-purpose") for one in ADVISORY)
+    line = line_of(sample_report(policies=Policies(state="judged", violations=repeated)))
+    assert line.verdict == "policies kept, 2 on purpose"
+    assert not line.warns
+    assert line_of(sample_report(policies=Policies(state="judged", violations=ADVISORY))).warns
+
+
+def test_text_ends_with_a_line_for_each_stack() -> None:
+    out = io.StringIO()
+    print_text(Paper(stream=out, width=100, styled=False), compared_report(), sample_report(), REFUSAL)
+    *_, last = out.getvalue().split("─" * 100)
+    assert "1 mandatory violated" in last
+    assert "10 resources to create" in last
+    assert "cannot be previewed" in last
+    assert out.getvalue().count("vllm-fleet / test") == 2
+
+
+def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:
+    text = markdown_text(compared_report(), sample_report(), REFUSAL)
+    title, *rest = text.splitlines()
+    assert title == "### Preview of 3 stacks: 1 stack cannot be previewed, 1 stack breaks a mandatory policy"
+    rows = [line for line in rest[:15] if line.startswith("| `")]
+    assert [row.split("|")[1].strip() for row in rows] == ["`test`", "`test`", "`guest`"]
+    assert text.index("> [!CAUTION]") < text.index("| stack |")
+    assert text.count("every replica stops before the first") == 1
+    assert "#### `guest`: cannot be previewed" in text
+    assert text.count("Offline preview") == 1
+
+
+def test_a_comment_about_unchanged_stacks_is_short() -> None:
+    from tests.preview.test_report_changes import unchanged_report
+
+    text = markdown_text(unchanged_report(), unchanged_report())
+    assert "Preview of 2 stacks: 2 stacks break a mandatory policy" in text
+    assert "| dollars an hour" not in text
+    assert len(text) < 6000
+
+
+def test_machines_get_a_document_for_each_stack() -> None:
+    given = json.loads(json_text(sample_report(), REFUSAL))
+    assert [one["stack"] for one in given["stacks"]] == ["test"]
+    assert given["stacks"][0] == json.loads(json_text(sample_report()))
+    assert given["refused"] == [{"stack": "guest", "message": REFUSAL.message}]
+
+
+def test_the_page_lists_the_stacks_and_links_to_each() -> None:
+    page = html_text(compared_report(), REFUSAL)
+    for index in (1, 2):
+        assert f'href="#stack-{index}"' in page
+        assert f'id="stack-{index}"' in page
+    assert "This stack cannot be previewed." in page
+    assert "Stack &#39;guest&#39;" in page

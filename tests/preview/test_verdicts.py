@@ -1,0 +1,47 @@
+"""What a pack says, taken apart: one entry for each policy."""
+
+from __future__ import annotations
+
+from preview.policy import Violation
+from preview.verdicts import shared, verdicts
+from tests.preview.sample_changes import ADVISORY, MANDATORY
+
+
+def test_what_stops_comes_first_and_places_share_an_entry() -> None:
+    first, second = verdicts([*ADVISORY, MANDATORY])
+    assert (first.policy, first.stops, first.severity) == ("no-surge-on-gpu-pods", True, "high")
+    assert [place.name for place in second.places] == ["chat", "code"]
+    assert not second.stops
+
+
+def test_the_parts_of_a_message_are_told_apart() -> None:
+    (verdict,) = verdicts([MANDATORY])
+    (place,) = verdict.places
+    assert verdict.statement == "A rollout never needs a spare eight-GPU node."
+    assert place.what == "spec.strategy.rollingUpdate.maxSurge is 1"
+    assert place.why == "a surge pod waits for a node that nobody has"
+    assert place.fix == "maxSurge: 0, maxUnavailable: 1"
+    assert place.at_stake == "$391.32 an hour (12 A4 nodes, Spot)"
+
+
+def test_a_message_of_another_pack_is_kept_as_it_is() -> None:
+    plain = Violation(policy="p", level="mandatory", urn="", message="line one\nNote: line two")
+    (verdict,) = verdicts([plain])
+    assert verdict.places[0].what == "line one\nNote: line two"
+    assert (verdict.statement, verdict.places[0].name) == ("", "")
+
+
+def test_a_message_that_is_only_the_description_is_not_empty() -> None:
+    bare = Violation(policy="p", level="advisory", urn="urn:x::a", message="Do this.", description="Do this.")
+    assert verdicts([bare])[0].places[0].what == "Do this."
+
+
+def test_a_fix_is_shared_only_if_it_is_the_same_everywhere() -> None:
+    (verdict,) = verdicts(ADVISORY)
+    assert shared(verdict.places, "fix") == "annotate the pod"
+    assert shared(verdict.places, "urn") == ""
+
+
+def test_one_policy_at_two_levels_is_two_entries() -> None:
+    pair = [Violation(policy="p", level=level, urn="", message="m") for level in ("advisory", "mandatory")]
+    assert [one.level for one in verdicts(pair)] == ["mandatory", "advisory"]
