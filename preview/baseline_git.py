@@ -75,7 +75,7 @@ class GitBaseline:
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             command = (sys.executable, "-c", _START, str(_OURS), str(folder))
             self._process = children.spawn(command, cwd=self._checkout, env=_environment())
-            self._cleanup.callback(children.end, self._process)
+            self._cleanup.callback(_end, self._process)
 
     def wait(self, stack: str) -> Baseline:
         """The recording of the reference's program for one stack, in preview mode."""
@@ -116,6 +116,13 @@ class GitBaseline:
         tail = "\n".join(said.decode(errors="replace").splitlines()[-_KEPT_STDERR_LINES:])
         ended = f"the process that records {self._label} ended with {process.returncode}"
         return f"{ended}:\n{tail}" if tail else ended
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    children.end(process)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _resolve(reference: str, root: Path) -> str:

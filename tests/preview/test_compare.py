@@ -245,7 +245,7 @@ def test_a_protected_or_retained_resource_says_so() -> None:
 
 
 def test_no_secret_leaves_a_comparison() -> None:
-    secret = "kubernetes:core/v1:Secret"  # noqa: S105
+    secret = "kubernetes:core/v1:Secret"
     was = resource(secret, "token", ROOT, inputs={"stringData": {"token": "hush-one"}, "note": f"with {TOKEN}"})
     now = replace(
         was, inputs={"stringData": {"token": "hush-two"}, "note": f"still {TOKEN}", "x": Secret("hush-three")}
