@@ -11,15 +11,15 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from preview import children
-from preview.recording import STACK_REFERENCE_TYPE, Recording
+from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from preview.redact import Redactor
-from preview.values import Secret, Value
+from preview.values import Secret, Value, paths_of_unknowns
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,6 +38,8 @@ CONFIG_FOLDER: Final = "policy-config"
 _START_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 60.0
 _KEPT_STDERR_LINES: Final = 20
+_Asked = tuple[str, Any]
+"""A URN and the answer to come about it."""
 
 
 class PolicyError(Exception):
@@ -160,6 +162,16 @@ class PolicyRun:
         A rule that breaks is a mandatory violation of its own: what it had to say is lost. Raises `PolicyError` when
         the pack does not start, dies or refuses its configuration.
         """
+        return self.judge_and_compare(recording, None)[0]
+
+    def judge_and_compare(
+        self, recording: Recording, first: Callable[[], Recording] | None
+    ) -> tuple[tuple[Violation, ...], Mapping[str, tuple[str, ...]]]:
+        """The verdicts, and which policies could not be judged where the values of a first preview are unknown.
+
+        The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
+        judges `recording`.
+        """
         try:
             import grpc  # type: ignore[import-untyped]
             from pulumi.runtime.proto import analyzer_pb2_grpc
@@ -167,11 +179,15 @@ class PolicyRun:
             from preview.policy_messages import PolicyMessages
 
             messages = PolicyMessages(recording)
-            with grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}") as channel:
+            # Never through a proxy: the pack is a process of ours on this machine.
+            direct = (("grpc.enable_http_proxy", 0),)
+            with grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}", options=direct) as channel:
                 stub = analyzer_pb2_grpc.AnalyzerStub(channel)
                 try:
                     self._configure(stub, messages)
-                    found = list(self._ask(stub, messages, recording))
+                    asked = self._ask(stub, messages, recording, recording.resources)
+                    again = self._ask_what_is_unknown(stub, first()) if first is not None else []
+                    found, unreached = list(self._answers(asked)), _unreached(self._answers(again))
                 except ValueError as error:
                     raise PolicyError(f"the policy pack in {self._pack} cannot be asked: {error}") from error
                 except grpc.RpcError as error:
@@ -180,7 +196,9 @@ class PolicyRun:
             self.close()
         redactor = Redactor({*recording.secrets, *_secret_texts(recording)})
         clean = {replace(one, message=redactor.text(one.message)) for one in found}
-        return tuple(sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message)))
+        return tuple(
+            sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message))
+        ), unreached
 
     def _configure(self, stub: Any, messages: PolicyMessages) -> None:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
@@ -189,17 +207,28 @@ class PolicyRun:
         stub.ConfigureStack(messages.configure_stack(self._names, self._tags), timeout=_ANSWER_SECONDS)
         stub.Configure(messages.configure(info, self._config), timeout=_ANSWER_SECONDS)
 
-    def _ask(self, stub: Any, messages: PolicyMessages, recording: Recording) -> Iterator[Violation]:
-        import grpc
-
+    def _ask(
+        self, stub: Any, messages: PolicyMessages, recording: Recording, resources: Iterable[RecordedResource]
+    ) -> list[_Asked]:
         # All at once: the pack's server has threads of its own, and waiting for each answer would add up.
         asked = [
             (one.urn, stub.Analyze.future(messages.analyze(one), timeout=_ANSWER_SECONDS))
-            for one in recording.resources
+            for one in resources
             if one.type != STACK_REFERENCE_TYPE
         ]
         stack_urn = next((one.urn for one in recording.resources if not one.parent), "")
-        asked.append((stack_urn, stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS)))
+        return [*asked, (stack_urn, stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS))]
+
+    def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
+        """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
+        from preview.policy_messages import PolicyMessages
+
+        unknown = [one for one in first.resources if paths_of_unknowns(dict(one.inputs))]
+        return self._ask(stub, PolicyMessages(first), first, unknown)
+
+    def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
+        import grpc
+
         for urn, answer in asked:
             try:
                 diagnostics: Iterable[Any] = answer.result().diagnostics
@@ -274,6 +303,15 @@ class _Tail:
         """What was said last; call once the process has ended."""
         self._thread.join(timeout=1)
         return "\n".join(self._lines)
+
+
+def _unreached(answers: Iterable[Violation]) -> dict[str, tuple[str, ...]]:
+    """The URNs at which a policy gave up over an unknown value, by policy, both sorted."""
+    found: dict[str, set[str]] = {}
+    for one in answers:
+        if one.message.startswith(f"can't run policy '{one.policy}' ") and " during preview: " in one.message:
+            found.setdefault(one.policy, set()).add(one.urn)
+    return {policy: tuple(sorted(urns)) for policy, urns in sorted(found.items())}
 
 
 def _secret_texts(recording: Recording) -> Iterator[str]:
