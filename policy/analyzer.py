@@ -36,12 +36,16 @@ class _Asked(threading.local):
     def __init__(self) -> None:
         self._resource = Resource(type="", props={})
         self._stack: list[Resource] = []
+        self._last = -1
         self.excused: list[str] = []
 
-    def resource(self, args: ResourceValidationArgs) -> Resource:
-        """The resource, the same object for every policy that is asked about it."""
-        if self._resource.props is not args.props:
-            self._resource, self.excused = _resource(args), []
+    def resource(self, args: ResourceValidationArgs, place: int) -> Resource:
+        """The resource, for the policy at that place in the pack: one object for all, as long as the SDK shares its view."""
+        if self._resource.urn != args.urn or place <= self._last:
+            self.excused = []
+        self._last = place
+        if self._resource.props is not args.props or self._resource.urn != args.urn:
+            self._resource = _resource(args)
         return self._resource
 
     def stack(self, args: StackValidationArgs) -> list[Resource]:
@@ -57,13 +61,16 @@ class _Asked(threading.local):
 def policies(rules: tuple[AnyRule, ...]) -> list[Policy]:
     """One policy for each rule, and last the one that reports what is broken on purpose."""
     asked = _Asked()
-    made = [_resource_policy(rule, asked) if isinstance(rule, Rule) else _stack_policy(rule, asked) for rule in rules]
-    return [*made, _repeated_on_purpose(asked)]
+    made = [
+        _resource_policy(rule, asked, place) if isinstance(rule, Rule) else _stack_policy(rule, asked)
+        for place, rule in enumerate(rules)
+    ]
+    return [*made, _repeated_on_purpose(asked, len(rules))]
 
 
-def _resource_policy(rule: Rule, asked: _Asked) -> Policy:
+def _resource_policy(rule: Rule, asked: _Asked, place: int) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        resource = asked.resource(args)
+        resource = asked.resource(args, place)
         for finding in rule.judge(resource, with_defaults(rule, args.get_config())):
             text = message(rule, finding, at_stake=money.at_stake(resource))
             if is_excused(rule, resource):
@@ -90,10 +97,10 @@ def _stack_policy(rule: StackRule, asked: _Asked) -> Policy:
     return StackValidationPolicy(validate=validate, **_description(rule))
 
 
-def _repeated_on_purpose(asked: _Asked) -> Policy:
+def _repeated_on_purpose(asked: _Asked, place: int) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         # Forgets what was excused on another resource.
-        asked.resource(args)
+        asked.resource(args, place)
         messages, asked.excused = asked.excused, []
         for text in messages:
             report(text, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import figures
-from pods import GKE, GPUS_PER_NODE, Pod, pods
+from pods import GKE, Pod, pods
 from rule import Resource
 
 SPOT_USD_PER_NODE_HOUR: Final[float] = figures.ledger("prices.capacity.spot.usd")
@@ -40,7 +40,7 @@ def words(pod: Pod, nodes: int) -> str:
     price = usd_per_node_hour(pod)
     plural = "" if nodes == 1 else "s"
     if price is None:
-        kind = "A4 node" if pod.is_on_b200 else f"node with up to {GPUS_PER_NODE} GPUs"
+        kind = "A4 node" if pod.is_on_b200 else "GPU node"
         return f"{nodes} {kind}{plural}, no published price"
     way = "Spot" if is_spot(pod) else "reserved, 1-year commitment"
     return f"${price * nodes:,.2f} an hour ({nodes} A4 node{plural}, {way}, list price)"

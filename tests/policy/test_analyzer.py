@@ -1,0 +1,215 @@
+"""The rules as the SDK runs them: the pack's own analyzer, asked in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi_policy.policy as sdk
+import pytest
+from google.protobuf import empty_pb2, json_format, struct_pb2  # type: ignore[import-untyped]
+from pulumi.runtime.proto import analyzer_pb2
+
+import read_once
+from analyzer import policies
+from rule import Resource, all_rules
+from tests.policy.samples import IMAGE, server
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
+RECORD = {
+    "vllm-fleet.dev/reproduces": "phases.dp8",
+    "vllm-fleet.dev/on-purpose": "context-far-above-need, image-latest",
+}
+LONG = ("--max-model-len=131072",)
+
+
+class Pack:
+    """The pack's servicer with its own defaults, as `_PolicyAnalyzerServicer` is started by PolicyPack."""
+
+    def __init__(self) -> None:
+        made = policies(all_rules())
+        self.servicer = sdk._PolicyAnalyzerServicer("llm-fleet", "0.0.1", made, sdk.EnforcementLevel.ADVISORY)
+        self.info = self.servicer.GetAnalyzerInfo(empty_pb2.Empty(), None)
+        self.configure({})
+
+    def configure(self, given: Mapping[str, Mapping[str, Any]], **levels: int) -> None:
+        configured = {}
+        for policy in self.info.policies:
+            properties = {
+                key: json_format.MessageToDict(schema)["default"]
+                for key, schema in policy.configSchema.properties.items()
+                if "default" in schema
+            }
+            level = levels.get(policy.name.replace("-", "_"), policy.enforcementLevel)
+            configured[policy.name] = analyzer_pb2.PolicyConfig(
+                enforcementLevel=level, properties=struct(properties | dict(given.get(policy.name, {})))
+            )
+        self.servicer.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=configured), None)
+
+    def judge(self, resource: Resource) -> dict[str, tuple[str, str]]:
+        request = analyzer_pb2.AnalyzeRequest(
+            type=resource.type, urn=resource.urn, name=resource.name, properties=struct(resource.props)
+        )
+        found = self.servicer.Analyze(request, None).diagnostics
+        return {one.policyName: (LEVELS[one.enforcementLevel], one.message) for one in found}
+
+    def judge_stack(self, *resources: Resource) -> dict[str, tuple[str, str]]:
+        request = analyzer_pb2.AnalyzeStackRequest(
+            resources=[
+                analyzer_pb2.AnalyzerResource(type=one.type, urn=one.urn, name=one.name, properties=struct(one.props))
+                for one in resources
+            ]
+        )
+        found = self.servicer.AnalyzeStack(request, None).diagnostics
+        return {one.policyName: (LEVELS[one.enforcementLevel], one.message) for one in found}
+
+
+def struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    made = struct_pb2.Struct()
+    made.update(values)
+    return made
+
+
+@pytest.fixture(scope="module")
+def started() -> Pack:
+    return Pack()
+
+
+@pytest.fixture
+def pack(started: Pack) -> Pack:
+    started.configure({})
+    return started
+
+
+def needs() -> dict[str, str]:
+    return dict(server().props["spec"]["template"]["metadata"]["annotations"])
+
+
+def test_every_rule_is_a_policy_of_its_own_and_the_last_reports_what_is_on_purpose(pack: Pack) -> None:
+    assert [one.name for one in pack.info.policies] == [
+        *(rule.name for rule in all_rules()),
+        "repeated-on-purpose",
+    ]
+    assert {one.name: LEVELS[one.enforcementLevel] for one in pack.info.policies} == {
+        **{rule.name: rule.level for rule in all_rules()},
+        "repeated-on-purpose": "advisory",
+    }
+
+
+def test_settings_are_in_the_schema_with_their_defaults(pack: Pack) -> None:
+    schemas = {one.name: one.configSchema.properties for one in pack.info.policies}
+    slack = json_format.MessageToDict(schemas["context-far-above-need"]["slack"])
+    assert (slack["type"], slack["default"]) == ("number", 4.0)
+    assert slack["description"].endswith("(times the need)")
+    ceiling = json_format.MessageToDict(schemas["hourly-cost-above-ceiling"]["maxUsdPerHour"])
+    assert "default" not in ceiling
+
+
+def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> None:
+    level, message = pack.judge(server(*LONG))["context-far-above-need"]
+    assert level == "mandatory"
+    assert message.startswith("The admitted context is of the size of what the traffic needs.\nDeployment server")
+    assert "\nWhy: 131,072 for 1,500-token requests" in message
+    assert message.endswith("At stake: $391.32 an hour (12 A4 nodes, Spot, list price)")
+
+
+def test_a_setting_reaches_its_rule(pack: Pack) -> None:
+    pack.configure({"context-far-above-need": {"slack": 100}})
+    assert "context-far-above-need" not in pack.judge(server(*LONG))
+    pack.configure({})
+    assert "context-far-above-need" in pack.judge(server(*LONG))
+
+
+def test_what_a_workload_repeats_to_reproduce_a_result_is_an_advice(pack: Pack) -> None:
+    found = pack.judge(server(*LONG, annotations=needs() | RECORD))
+    assert "context-far-above-need" not in found
+    level, message = found["repeated-on-purpose"]
+    assert level == "advisory"
+    assert "\ncontext-far-above-need: The admitted context" in message
+    assert "85 times the 1536 tokens" in message
+
+
+def test_a_purpose_excuses_no_rule_that_is_no_lesson(pack: Pack) -> None:
+    found = pack.judge(server(image="vllm/vllm-openai:latest", annotations=RECORD))
+    assert found["image-latest"][0] == "mandatory"
+
+
+def test_a_purpose_without_a_result_excuses_nothing(pack: Pack) -> None:
+    alone = {key: value for key, value in RECORD.items() if "on-purpose" in key}
+    assert pack.judge(server(*LONG, annotations=needs() | alone))["context-far-above-need"][0] == "mandatory"
+
+
+def test_what_one_resource_excuses_is_not_told_of_the_next(pack: Pack) -> None:
+    pack.configure({}, repeated_on_purpose=2)
+    assert "repeated-on-purpose" not in pack.judge(server(*LONG, annotations=needs() | RECORD))
+    pack.configure({})
+    assert "repeated-on-purpose" not in pack.judge(server())
+
+
+def test_a_disabled_rule_is_not_told_on_purpose_either(pack: Pack) -> None:
+    pack.configure({}, context_far_above_need=2)
+    found = pack.judge(server(*LONG, annotations=needs() | RECORD))
+    assert not {"context-far-above-need", "repeated-on-purpose"} & set(found)
+
+
+def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:
+    found = pack.judge(server(*LONG, image=UNKNOWN))
+    unreached = {name for name, (_level, message) in found.items() if "can't run policy" in message}
+    assert {"image-not-pinned", "image-latest", "image-not-checked"} <= unreached
+    assert {found[name][0] for name in unreached} == {"advisory"}
+    assert found["context-far-above-need"][0] == "mandatory"
+    assert "prefix-cache-never-hits" not in unreached
+
+
+def test_the_same_urn_with_other_values_is_judged_anew(pack: Pack) -> None:
+    assert "partial-node" in pack.judge(server(gpus=4))
+    assert "partial-node" not in pack.judge(server(gpus=8))
+    assert "partial-node" in pack.judge(server(gpus=4))
+
+
+def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> None:
+    from tests.policy.test_cost import quota
+
+    level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
+    assert level == "mandatory"
+    assert message.endswith("At stake: $32.61 an hour (1 A4 node, Spot, list price)")
+    assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
+
+
+def test_reading_once_changes_no_verdict(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects = [server(*LONG, gpus=4, image=image) for image in (IMAGE, UNKNOWN, "vllm/vllm-openai")]
+    before = [pack.judge(one) for one in subjects]
+    for name in ("json_format", "deserialize_properties", "unknown_checking_proxy"):
+        monkeypatch.setattr(sdk, name, getattr(sdk, name))
+    assert read_once.install(sdk)
+    calls: list[object] = []
+    original = sdk.unknown_checking_proxy._function
+    monkeypatch.setattr(sdk.unknown_checking_proxy, "_function", lambda one: calls.append(one) or original(one))
+    assert [pack.judge(one) for one in subjects] == before
+    assert len(calls) == len(subjects)
+
+
+def test_an_sdk_without_these_names_is_left_alone() -> None:
+    class Other:
+        deserialize_properties = dict
+
+    assert not read_once.install(Other)
+    assert Other.deserialize_properties is dict
+
+
+def test_a_memo_knows_objects_not_values_and_forgets_the_oldest() -> None:
+    calls: list[list[int]] = []
+
+    def copied(one: list[int]) -> list[int]:
+        calls.append(one)
+        return list(one)
+
+    memo = read_once.Memo(copied, kept=2)
+    first, second, third = [1], [1], [1]
+    assert memo(first) is memo(first)
+    assert memo(second) is not memo(first)
+    assert len(calls) == 2
+    memo(third)
+    memo(first)
+    assert len(calls) == 4

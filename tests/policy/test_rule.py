@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
+
+import rule
+import rules
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, all_rules, dig, has, listed, message
+
+PARTLY_UNKNOWN = unknown_checking_proxy(
+    {"a": {"known": 1, "unknown": UNKNOWN_STRING_VALUE}, "l": [1, UNKNOWN_STRING_VALUE]}
+)
+
+
+def three_words(resource: Resource, settings: Settings) -> Iterator[Finding]:
+    if len(resource.name.split()) > settings["most"]:
+        yield Finding(what=f"{resource.name} is long")
+
+
+SAMPLE = Rule(
+    name="short-names",
+    subject="sample",
+    statement="Names are short.",
+    evidence="long ones are cut",
+    fix="shorten it",
+    level="advisory",
+    severity="low",
+    settings=(
+        Setting(name="most", type="integer", default=2, why="words"),
+        Setting(name="free", type="string", why="unset by default"),
+    ),
+    judge=three_words,
+)
+
+
+def test_every_rule_is_there_once_and_says_what_it_must() -> None:
+    names = [one.name for one in all_rules()]
+    assert len(names) == len(set(names)) > 40
+    for one in all_rules():
+        assert one.name == one.name.lower().replace("_", "-").replace(" ", "-"), one.name
+        assert one.statement.endswith("."), one.name
+        assert "\n" not in one.statement, one.name
+        assert len(one.evidence) > 40, one.name
+        assert one.level.capitalize() in one.evidence, f"{one.name} does not argue its level"
+        assert one.fix, one.name
+        for setting in one.settings:
+            assert setting.why, (one.name, setting.name)
+
+
+def test_every_subject_of_the_pack_is_there() -> None:
+    subjects = {one.subject for one in all_rules()}
+    assert {"serving", "capacity", "storage", "rollout", "security", "cost"} <= subjects
+
+
+def test_two_rules_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = ModuleType("rules.twice")
+    twice.RULES = (SAMPLE, SAMPLE)  # type: ignore[attr-defined]
+    monkeypatch.setattr(rule.importlib, "import_module", lambda _name: twice)
+    monkeypatch.setattr(rule.pkgutil, "iter_modules", lambda _path: [type("Found", (), {"name": "twice"})])
+    with pytest.raises(ValueError, match="two rules are named short-names"):
+        rule.all_rules.__wrapped__()
+    assert rules.__path__
+
+
+def test_an_unknown_rule_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        rule.rule_named("none")
+
+
+def test_settings_are_defaults_under_what_was_given() -> None:
+    assert rule.with_defaults(SAMPLE, {}) == {"most": 2, "free": None}
+    assert rule.with_defaults(SAMPLE, {"most": 5.0, "free": "x"}) == {"most": 5.0, "free": "x"}
+
+
+def test_a_message_says_what_why_how_and_how_much() -> None:
+    (finding,) = rule.found(SAMPLE, Resource(type="t", props={}, name="a long name"))
+    assert message(SAMPLE, finding) == "a long name is long\nWhy: long ones are cut\nFix: shorten it"
+    assert message(SAMPLE, finding, at_stake="$1").endswith("\nAt stake: $1")
+
+
+def test_a_finding_may_know_better_than_its_rule() -> None:
+    finding = Finding(what="w", why="because", fix="do", at_stake="$2")
+    assert message(SAMPLE, finding, at_stake="$1") == "w\nWhy: because\nFix: do\nAt stake: $2"
+
+
+def test_a_stack_rule_takes_one_resource_for_a_stack() -> None:
+    counting = StackRule(
+        name="one",
+        subject="s",
+        statement="One.",
+        evidence="e",
+        fix="f",
+        level="advisory",
+        severity="low",
+        judge=lambda resources, _settings: iter([Finding(what=f"{len(resources)}")]),
+    )
+    one = Resource(type="t", props={})
+    assert [finding.what for finding in rule.found(counting, one)] == ["1"]
+    assert [finding.what for finding in rule.found(counting, [one, one])] == ["2"]
+
+
+def test_digging_reads_only_what_it_is_asked_for() -> None:
+    assert dig(PARTLY_UNKNOWN, "a", "known") == 1
+    assert dig(PARTLY_UNKNOWN, "a", "other") is None
+    assert dig(PARTLY_UNKNOWN, "a", "known", "deeper") is None
+    assert dig(PARTLY_UNKNOWN, "l", 0) == 1
+    assert dig(PARTLY_UNKNOWN, "l", 7) is None
+    assert dig("text", 0) is None
+    with pytest.raises(UnknownValueError):
+        dig(PARTLY_UNKNOWN, "a", "unknown")
+
+
+def test_whether_something_is_there_can_be_asked_without_reading_it() -> None:
+    assert has(PARTLY_UNKNOWN["a"], "unknown")
+    assert not has(PARTLY_UNKNOWN["a"], "other")
+    assert not has(None, "a")
+
+
+def test_items_are_read_one_by_one() -> None:
+    items = iter(listed(PARTLY_UNKNOWN["l"]))
+    assert next(items) == 1
+    with pytest.raises(UnknownValueError):
+        next(items)
+    assert list(listed("text")) == list(listed(None)) == []
