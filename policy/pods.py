@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, isfinite
 from typing import Any, Final
 
 import vllm_flags
@@ -35,7 +35,7 @@ _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 )
 """Where the pod templates of a kind are."""
 
-_QUANTITY: Final = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
+_QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
 _UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
     f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTP", start=1)
 }
@@ -46,11 +46,18 @@ def quantity(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value)
-    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
+        amount = float(value)
+    elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value.strip())):
+        amount = float(match[1]) * _UNITS.get(match[2] or "", 1.0)
+    else:
         return None
-    return float(match[1]) * _UNITS.get(match[2] or "", 1.0)
+    return amount if isfinite(amount) else None
+
+
+def _whole(value: Any) -> int:
+    """A count, 1 where none is given or where it is no number."""
+    amount = quantity(value)
+    return 1 if amount is None else int(amount)
 
 
 @dataclass(frozen=True)
@@ -179,9 +186,9 @@ class Pod:
             count = None
         else:
             count = dig(props, "spec", "replicas")
-        replicas = 1 if count is None else int(count)
+        replicas = _whole(count)
         if kind == "LeaderWorkerSet":
-            size = int(dig(props, "spec", "leaderWorkerTemplate", "size") or 1)
+            size = _whole(dig(props, "spec", "leaderWorkerTemplate", "size"))
             return replicas if self.path.endswith("leaderTemplate") else replicas * max(0, size - self._leaders)
         return replicas
 

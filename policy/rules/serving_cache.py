@@ -120,7 +120,7 @@ def _context_below_need(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 def _context_above_need(engine: Engine, settings: Settings) -> Iterator[Finding]:
     configured, needed = engine.context_tokens, engine.needed_context_tokens
-    if configured is not None and needed is not None and configured > needed * settings["slack"]:
+    if configured is not None and needed and configured > needed * settings["slack"]:
         yield engine.found(
             f"--max-model-len is {configured}, {configured / needed:.0f} times the {needed} tokens "
             f"that requests need ({CONTEXT_ANNOTATION})",
@@ -213,8 +213,8 @@ RULES: Final = (
         judge=each_engine(_above_state),
     ),
     Rule(
+        # Of no lesson that could excuse it: a server that refuses to start reproduces nothing.
         name="max-num-seqs-refused",
-        lesson="max-num-seqs-above-state",
         subject="serving",
         statement="A release that counts states is given no more sequences than there is room for.",
         evidence="vLLM 0.20.2 refused 8192 sequences for this model and named the state blocks it had (own trial on an H200). "
