@@ -10,7 +10,7 @@ VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test lint types benchmark schema picture inventories workflows vllm-check clean
+.PHONY: help setup preview render doctor test lint types benchmark schema policy-readme picture inventories workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -43,14 +43,18 @@ lint: setup ## ruff, yamllint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 
-types: setup ## mypy, strict
+types: setup ## mypy, strict; the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
+	@cd policy && ../$(BIN)/mypy --strict --config-file= .
 
 benchmark: setup ## How fast a preview is, against a bare import of the SDK it needs
 	@$(BIN)/python benchmarks/preview_speed.py
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+
+policy-readme: setup ## Write policy/README.md anew, from the rules
+	@$(BIN)/python -m scripts.policy_readme
 
 picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 	@$(BIN)/python scripts/readme_picture.py

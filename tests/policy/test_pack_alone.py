@@ -1,0 +1,121 @@
+"""The pack as others would adopt it: a copy of its folder, somewhere else, asked by the engine's protocol."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from preview.offline import open_stack, record_stack
+from preview.policy import PolicyError, Violation, read_config, start
+from preview.recording import Recording
+from rule import all_rules
+from tests.inventory import ROOT
+
+PACK = ROOT / "policy"
+CONFIGURED = ("dev", "spot", "cud", "gateway")
+
+
+@pytest.fixture(scope="module")
+def spot() -> Recording:
+    return record_stack(open_stack(ROOT, "spot"), "known")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copied = tmp_path_factory.mktemp("elsewhere") / "pack"
+    shutil.copytree(PACK, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
+
+
+def judged(pack: Path, recording: Recording, **config: object) -> tuple[Violation, ...]:
+    with start(pack, project="vllm-fleet", stack="spot", config=config) as run:  # type: ignore[arg-type]
+        return run.judge(recording)
+
+
+def test_a_copy_of_the_folder_judges_like_the_original(spot: Recording, copy: Path) -> None:
+    found = judged(copy, spot)
+    assert found == judged(PACK, spot)
+    assert {one.policy for one in found} == {"repeated-on-purpose"}
+
+
+def test_the_copy_finds_what_is_wrong(spot: Recording, copy: Path) -> None:
+    ceiling = {"maxUsdPerHour": 100, "enforcementLevel": "advisory"}
+    found = judged(copy, spot, **{"hourly-cost-above-ceiling": ceiling, "repeated-on-purpose": "disabled"})
+    (one,) = found
+    assert (one.policy, one.level) == ("hourly-cost-above-ceiling", "advisory")
+    assert "cost $391.32 an hour, above $100.00" in one.message
+
+
+def test_the_pack_imports_nothing_of_the_repository() -> None:
+    own = {path.stem for path in PACK.glob("*.py")} | {"rules"}
+    allowed = own | {"pulumi_policy", "yaml"} | set(sys.stdlib_module_names)
+    for path in (*PACK.glob("*.py"), *PACK.glob("rules/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            for name in names:
+                assert name.partition(".")[0] in allowed, f"{path.name} imports {name}"
+                assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path.name}: relative imports fail here"
+
+
+def test_the_packs_own_requirements_are_the_pinned_ones() -> None:
+    pinned = {
+        line.split("==")[0].lower(): line.strip()
+        for file in ("requirements.txt", "requirements-dev.txt")
+        for line in (ROOT / file).read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    }
+    wanted = (PACK / "requirements.txt").read_text(encoding="utf-8").split()
+    assert wanted == [pinned[line.split("==")[0].lower()] for line in wanted]
+
+
+def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
+    assert read_config(tmp_path, "spot") == {}
+    folder = tmp_path / "policy-config"
+    folder.mkdir()
+    (folder / "spot.json").write_text('{"image-latest": "advisory", "a": {"b": 1}}', encoding="utf-8")
+    assert read_config(tmp_path, "spot") == {"image-latest": "advisory", "a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "policy-config/spot.json is no JSON"),
+        ("[]", "must be an object"),
+        ('{"image-latest": 3}', "a level or an object for each policy, unlike image-latest"),
+    ],
+)
+def test_a_config_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "policy-config").mkdir()
+    (tmp_path / "policy-config" / "spot.json").write_text(text, encoding="utf-8")
+    with pytest.raises(PolicyError, match=complaint):
+        read_config(tmp_path, "spot")
+
+
+@pytest.mark.parametrize("stack", CONFIGURED)
+def test_the_stacks_config_files_name_rules_and_settings_that_exist(stack: str) -> None:
+    rules = {one.name: one for one in all_rules()}
+    config = read_config(ROOT, stack)
+    assert set(config) <= set(rules)
+    for name, values in config.items():
+        assert isinstance(values, dict)
+        assert set(values) <= {"enforcementLevel", *(one.name for one in rules[name].settings)}
+
+
+def test_no_config_file_belongs_to_a_stack_that_is_not_there() -> None:
+    for path in (ROOT / "policy-config").glob("*.json"):
+        assert (ROOT / f"Pulumi.{path.stem}.yaml").is_file()
+        assert (
+            path.read_text(encoding="utf-8")
+            == json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=2) + "\n"
+        )
