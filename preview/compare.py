@@ -31,6 +31,9 @@ def compare(
     """What `pulumi up` of `new` would do to a stack that is as `old` says. `new` is recorded in preview mode."""
     comparison = _Comparison(old, new)
     resources = comparison.run()
+    assumed = sorted(comparison.assumed)
+    if assumed:
+        remarks = (*remarks, f"What a data source answers is taken as unchanged: {', '.join(assumed)}.")
     return with_blast_radius(
         Changes(
             against=against,
@@ -73,6 +76,8 @@ class _Comparison:
         self.matches = match(self.new_resources, self._old_by_urn, stack=new.stack, project=new.project)
         self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
         self._fates: dict[str, ResourceChange] = {}
+        self.assumed: list[str] = []
+        """Live properties that come from no resource but from a question to the cloud, which nobody could ask here."""
         secrets = new.secrets | (old.secrets if isinstance(old, Recording) else frozenset())
         self._redactor = Redactor(secrets)
         # A stand-in for a secret says nothing about the secret that is live.
@@ -144,6 +149,9 @@ class _Comparison:
             for one in differences(*mine):
                 if one.kind == "may change" and unsettled is False:
                     continue  # it comes from what stays as it is
+                if self.live and unsettled is None and one.after is UNKNOWN and not old.property_dependencies.get(key):
+                    self.assumed.append(f"{new.name}: {path_text(one.path)}")
+                    continue
                 found.append(one)
             if unsettled:
                 found += _may_change(before.get(key), after.get(key), (key,), found)
@@ -153,11 +161,15 @@ class _Comparison:
     def _unsettled(self, key: str, old: RecordedResource, new: RecordedResource) -> bool | None:
         """Whether what the property is made from changes; None if it is made from nothing that is registered."""
         now = {urn for urn in new.property_dependencies.get(key, ()) if urn in self._fates}
-        if not now:
-            return None
         before = {self._new_by_old.get(urn, urn) for urn in old.property_dependencies.get(key, ())}
         before = {urn for urn in before if urn in self._fates or urn in self._old_by_urn}
-        return now != before or any(self._fates[urn].operation in ("create", "replace") for urn in now)
+        if not now and not before:
+            return None
+        # A state has what came out when all was known; of a value that is unknown some sources do not show here.
+        same = now <= before if self.live else now == before
+        ending = ("create", "replace", "delete")
+        gone = any((fate := self._fates.get(urn)) is None or fate.operation in ending for urn in now | before)
+        return gone or not same
 
     def _without_stand_ins(self, value: Value) -> Value:
         def plain(one: Value) -> Value:

@@ -17,7 +17,7 @@ import yaml
 
 from preview.changes import Certainty, ReplaceReason
 from preview.structural_diff import Difference, path_text, touches
-from preview.values import Secret, Value
+from preview.values import Secret, Value, reveal
 
 DATA: Final = Path(__file__).parent / "data"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
@@ -43,17 +43,15 @@ def reasons(
     rules = (*rules_of(type_), *(_Rule(pattern, "the program", "replace_on_changes") for pattern in replace_on_changes))
     for rule in rules:
         for one in found:
-            if touches(one, rule.pattern) and not (rule.unless_wider and _is_wider(one.before, one.after)):
+            if not touches(one, rule.pattern) or (rule.unless_wider and _is_wider(one.before, one.after)):
+                continue
+            maybe: bool | None = one.kind == "may change"
+            if type_ == KUBERNETES_PROVIDER and not maybe:
+                maybe = _may_be_another_cluster(one)
+            if maybe is not None:
                 path = path_text(one.path)
-                given.setdefault(
-                    path,
-                    ReplaceReason(
-                        path=path,
-                        certainty=rule.certainty,
-                        source=rule.source,
-                        maybe=one.kind == "may change" or _may_be_the_same_cluster(type_, path, found),
-                    ),
-                )
+                reason = ReplaceReason(path=path, certainty=rule.certainty, source=rule.source, maybe=maybe)
+                given.setdefault(path, reason)
     return tuple(sorted(given.values(), key=lambda one: (one.maybe, one.certainty == "guess", one.path)))
 
 
@@ -71,11 +69,28 @@ def rules_of(type_: str) -> tuple[_Rule, ...]:
     return loaded.every_object if type_.startswith(_KUBERNETES) else loaded.guesses
 
 
-def _may_be_the_same_cluster(type_: str, path: str, found: Sequence[Difference]) -> bool:
-    """A kubeconfig may change (a token, a certificate) and still name the same cluster; an identifier may not."""
-    if type_ != KUBERNETES_PROVIDER:
-        return False
-    return path != "clusterIdentifier" and all(path_text(one.path) != "clusterIdentifier" for one in found)
+def _may_be_another_cluster(one: Difference) -> bool | None:
+    """Whether it is only likely that another cluster is reached; False if it is sure, None if it is the same one.
+
+    A kubeconfig may change (a user, a token) and lead to the same cluster, and then its provider is not replaced.
+    """
+    path = path_text(one.path)
+    if one.kind in ("added", "removed"):
+        return None  # from or to the ambient kubeconfig: pulumi-kubernetes does not look where that leads
+    if path != "kubeconfig":
+        return path != "clusterIdentifier"
+    before, after = _clusters(one.before), _clusters(one.after)
+    if before is None or after is None:
+        return True
+    return None if before == after else False
+
+
+def _clusters(kubeconfig: Value) -> Value:
+    try:
+        document = yaml.safe_load(str(reveal(kubeconfig)))
+    except yaml.YAMLError:
+        return None
+    return document.get("clusters") if isinstance(document, Mapping) else None
 
 
 def _is_wider(before: Value, after: Value) -> bool:

@@ -192,6 +192,25 @@ def test_an_address_range_that_only_grows_is_an_update() -> None:
     assert one_of(compare(recording(subnet), recording(elsewhere)), "subnet").operation == "replace"
 
 
+@pytest.mark.parametrize(
+    ("after", "operation", "maybe"),
+    [
+        ("clusters: [{name: a, cluster: {server: https://1}}]\nusers: [{name: other}]", "update", False),
+        ("clusters: [{name: a, cluster: {server: https://2}}]", "replace", False),
+        ("nothing: known", "replace", True),
+    ],
+)
+def test_a_kubeconfig_replaces_its_provider_if_it_leads_elsewhere(after: str, operation: str, maybe: bool) -> None:
+    before = "clusters: [{name: a, cluster: {server: https://1}}]"
+    was, now = (
+        replace(PROVIDER, inputs={"kubeconfig": Secret(text)}, property_dependencies={}) for text in (before, after)
+    )
+    changes = compare(recording(was), recording(now))
+    assert (one_of(changes, "kubernetes").operation, one_of(changes, "kubernetes").maybe) == (operation, maybe)
+    assert one_of(changes, "server").operation == ("replace" if operation == "replace" else "same")
+    assert "https" not in repr(changes)
+
+
 def test_another_provider_may_lead_elsewhere() -> None:
     other = resource("pulumi:providers:kubernetes", "other", ROOT, inputs={"kubeconfig": Secret(UNKNOWN)})
     moved = replace(SCRIPT, provider=f"{other.urn}::[unknown]")

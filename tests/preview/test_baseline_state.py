@@ -1,0 +1,153 @@
+"""What is live, from an exported state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preview.baseline import Baseline, BaselineError, is_state, start
+from preview.changes import Changes
+from preview.compare import compare
+from preview.offline import open_stack, record_stack
+from preview.recording import Recording
+from tests.preview.fleets import one_of
+from tests.preview.programs import fleet_like
+from tests.preview.state_export import CIPHERTEXT, write_state
+
+ROOT = Path(__file__).parents[2]
+
+
+def baseline(path: Path, stack: str = "spot") -> Baseline:
+    with start(str(path), ROOT, (stack,)) as running:
+        return running.wait(stack)
+
+
+def against(path: Path, new: Recording) -> Changes:
+    found = baseline(path, new.stack)
+    return compare(found.resources, new, against=found.label, remarks=found.remarks)
+
+
+def test_a_program_that_is_up_changes_nothing_but_what_is_sealed(tmp_path: Path) -> None:
+    path = write_state(fleet_like("known"), tmp_path / "state.json")
+    changes = against(path, fleet_like("preview"))
+    assert {one.operation for one in changes.changed} <= {"update", "replace"}
+    # What is left are secrets that nobody can look into here.
+    assert {(one.kind, one.secret) for change in changes.changed for one in change.properties} <= {("may change", True)}
+    assert changes.summary["create"] == 0
+    assert changes.summary["delete"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stack", "sealed"), [("spot", True), ("gateway", False)])
+def test_the_real_program_that_is_up_changes_nothing(tmp_path: Path, stack: str, sealed: bool) -> None:
+    opened = open_stack(ROOT, stack)
+    path = write_state(record_stack(opened, "known"), tmp_path / "state.json", sealed=sealed)
+    changes = against(path, record_stack(opened, "preview"))
+    told = [(one.name, one.operation, [p.path for p in one.properties], one.reasons) for one in changes.changed]
+    assert told == []
+    assert changes.outputs == ()
+    assert changes.headline == ("No changes",)
+
+
+def test_a_live_property_that_differs_is_an_update(tmp_path: Path) -> None:
+    def smaller(document: dict[str, Any]) -> None:
+        for entry in document["deployment"]["resources"]:
+            if entry["type"] == "kubernetes:apps/v1:Deployment":
+                entry["inputs"]["spec"]["replicas"] = 3
+
+    path = write_state(fleet_like("known"), tmp_path / "state.json", change=smaller)
+    changes = against(path, fleet_like("preview"))
+    [change] = [one for one in changes.resources if one.type == "kubernetes:apps/v1:Deployment"]
+    [one] = [one for one in change.properties if one.kind != "may change"]
+    assert (one.path, one.before) == ("spec.replicas", 3)
+
+
+def test_what_is_read_on_its_way_out_or_the_engines_own_is_left_out(tmp_path: Path) -> None:
+    def more(document: dict[str, Any]) -> None:
+        resources = document["deployment"]["resources"]
+        base = {"type": "gcp:compute/network:Network", "custom": True, "inputs": {}}
+        prefix = "urn:pulumi:spot::vllm-fleet::gcp:compute/network:Network::"
+        resources.append({**base, "urn": f"{prefix}read", "external": True})
+        resources.append({**base, "urn": f"{prefix}going", "delete": True})
+        resources.append({**base, "urn": f"{prefix}live"})
+
+    path = write_state(fleet_like("known"), tmp_path / "state.json", change=more)
+    changes = against(path, fleet_like("preview"))
+    assert [one.name for one in changes.resources if one.operation == "delete"] == ["live"]
+
+
+def test_a_protected_resource_that_goes_is_one_that_up_refuses(tmp_path: Path) -> None:
+    def protect(document: dict[str, Any]) -> None:
+        prefix = "urn:pulumi:spot::vllm-fleet::gcp:compute/network:Network::"
+        document["deployment"]["resources"].append(
+            {
+                "urn": f"{prefix}live",
+                "type": "gcp:compute/network:Network",
+                "custom": True,
+                "inputs": {},
+                "protect": True,
+            }
+        )
+
+    changes = against(write_state(fleet_like("known"), tmp_path / "s.json", change=protect), fleet_like("preview"))
+    assert one_of(changes, "live").protected
+    assert "protected" in {one.id for one in changes.dangers}
+
+
+def test_no_ciphertext_and_no_plaintext_is_shown(tmp_path: Path) -> None:
+    for sealed in (True, False):
+        path = write_state(fleet_like("known"), tmp_path / "state.json", sealed=sealed)
+        text = repr(against(path, fleet_like("preview")))
+        assert CIPHERTEXT not in text
+        assert "hush-hush" not in text
+
+
+def test_the_label_tells_the_file_and_its_day(tmp_path: Path) -> None:
+    path = write_state(fleet_like("known"), tmp_path / "live.json")
+    assert baseline(path).label == "the state in live.json of 2026-11-20"
+
+
+def test_an_empty_state_makes_everything_new(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text('{"version": 3, "deployment": {"manifest": {"time": "2026-11-20T09:00:00Z"}}}')
+    changes = against(path, fleet_like("preview"))
+    assert changes.summary["create"] == len(changes.resources)
+    assert "everything is new" in changes.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "is not JSON"),
+        ("[]", "holds no `deployment`"),
+        ('{"checkpoint": {}}', "write it with: pulumi stack export"),
+        (
+            '{"deployment": {"resources": [{"urn": "urn:pulumi:a::b::c:d:E::f", "type": "c:d:E"}]}}',
+            "not a whole export",
+        ),
+    ],
+)
+def test_a_file_that_is_no_export_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    with pytest.raises(BaselineError, match=message):
+        start(str(path), ROOT, ("spot",))
+
+
+def test_the_state_of_another_stack_is_refused(tmp_path: Path) -> None:
+    path = write_state(fleet_like("known"), tmp_path / "state.json")
+    with pytest.raises(
+        BaselineError, match="is the state of stack spot, and this is a preview of dev: pass --stack spot"
+    ):
+        baseline(path, "dev")
+    with pytest.raises(BaselineError, match="holds the state of one stack, and this is a preview of 2"):
+        start(str(path), ROOT, ("spot", "dev"))
+
+
+def test_a_missing_file_is_taken_for_a_state_by_its_name(tmp_path: Path) -> None:
+    assert is_state(str(tmp_path / "gone.json"))
+    assert not is_state("feature/state")
+    with pytest.raises(BaselineError, match="cannot be read: No such file"):
+        start(str(tmp_path / "gone.json"), ROOT, ("spot",))
