@@ -8,8 +8,12 @@ from preview.figures_in_words import plural
 from preview.page import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from preview.report_model import Policies
     from preview.verdicts import Place, Verdict
+
+_MOST_NAMES = 4
 
 
 def print_policies(page: Page, policies: Policies) -> None:
@@ -31,13 +35,20 @@ def print_policies(page: Page, policies: Policies) -> None:
     for one in verdicts(policies.violations):
         _print_verdict(page, one)
     if policies.unreached:
-        several = (f"{one.policy} ({plural(len(one.urns), 'resource')})" for one in policies.unreached)
+        several = (
+            f"{one.policy} at {_some([urn.rpartition('::')[2] for urn in one.urns])}" for one in policies.unreached
+        )
         page.prose(
             f"a first `pulumi preview` cannot judge these yet, for values unknown there: {', '.join(several)}",
             mark="· ",
             style="dim",
             mark_style="dim",
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
+    return f"{shown} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else shown
 
 
 def _print_verdict(page: Page, verdict: Verdict) -> None:

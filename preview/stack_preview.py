@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,9 @@ def preview_stack(
         shown = record_stack(opened, "preview") if whole is None or for_machines or against is not None else whole
         if out is not None and whole is not None:
             write_manifests(whole, out)
-        policies = _policies(ask_policies, run, whole)
+        policies = _policies(
+            ask_policies, run, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
+        )
     from preview.report_model import build_report
     from settings.figures import figures
 
@@ -73,11 +76,17 @@ def _compared(against: RunningBaseline, recording: Recording) -> Changes:
     return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
 
 
-def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None) -> Policies:
-    from preview.report_model import Policies
+def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
+    """The verdicts on the whole recording, and those that a first preview, which knows less, cannot reach."""
+    from preview.report_model import Policies, Unreached
 
     if not asked:
         return Policies(state="skipped")
     if run is None or whole is None:
         return Policies(state="none")
-    return Policies(state="judged", violations=run.judge(whole))
+    violations, unreached = run.judge_and_compare(whole, first)
+    return Policies(
+        state="judged",
+        violations=violations,
+        unreached=tuple(Unreached(policy=policy, urns=urns) for policy, urns in unreached.items()),
+    )

@@ -175,7 +175,7 @@ def test_policies_follow_the_changes_with_reason_fix_and_stake() -> None:
     assert "→ maxSurge: 0, maxUnavailable: 1" in text
     assert "at stake: $391.32 an hour (12 A4 nodes, Spot)" in text
     assert text.count("→ annotate the pod") == 1  # two resources, one fix
-    assert "cannot judge these yet, for values unknown there: bucket-is-public (2 resources)" in one_line(text)
+    assert "cannot judge these yet, for values unknown there: bucket-is-public at results, state" in one_line(text)
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,98 @@
+"""`fleet preview` of several stacks, and its formats for browsers and code scanning, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import SMALL_STACK, fleet, project
+from tests.preview import sarif_shape
+
+REFUSED = SMALL_STACK.replace("mode: spot", "mode: on-demand")
+
+
+def stacks(tmp_path: Path) -> Path:
+    folder = project(tmp_path / "p", blue=SMALL_STACK, green=SMALL_STACK, red=REFUSED)
+    (folder / "__main__.py").write_text("import pulumi\npulumi.export('stack', pulumi.get_stack())\n")
+    return folder
+
+
+def test_a_repeated_stack_gives_one_report_in_the_order_asked_for(tmp_path: Path) -> None:
+    done = fleet("preview", "-s", "green", "-s", "blue", "-s", "green", "--format", "json", cwd=stacks(tmp_path))
+    assert done.returncode == 0, done.stderr
+    documents = json.loads(done.stdout)["stacks"]
+    assert [one["stack"] for one in documents] == ["green", "blue"]
+    assert [one["outputs"]["stack"] for one in documents] == ["green", "blue"]
+
+
+def test_one_stack_is_reported_as_if_there_were_no_others(tmp_path: Path) -> None:
+    folder = stacks(tmp_path)
+    alone = json.loads(fleet("preview", "-s", "blue", "--format", "json", cwd=folder).stdout)
+    several = json.loads(fleet("preview", "-s", "blue", "-s", "green", "--format", "json", cwd=folder).stdout)
+    assert alone == several["stacks"][0]
+
+
+def test_all_stacks_are_previewed_though_one_is_refused_and_the_exit_code_is_the_worst(tmp_path: Path) -> None:
+    done = fleet("preview", "--all-stacks", "--format", "markdown", cwd=stacks(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout.startswith("### Preview of 3 stacks: 1 stack cannot be previewed")
+    assert "#### `red`: cannot be previewed" in done.stdout
+    assert "on-demand" in done.stdout
+    assert "#### `blue`: " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_refused_stack_alone_is_an_error_as_ever(tmp_path: Path) -> None:
+    done = fleet("preview", "-s", "red", "--format", "markdown", cwd=stacks(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "cannot be used" in done.stderr
+
+
+def test_the_environments_stack_is_no_obstacle_to_all_stacks(tmp_path: Path) -> None:
+    done = fleet("preview", "--all-stacks", "--format", "json", cwd=stacks(tmp_path), PULUMI_STACK="green")
+    assert {one["stack"] for one in json.loads(done.stdout)["stacks"]} == {"blue", "green"}
+
+
+def test_a_project_without_stacks_is_told(tmp_path: Path) -> None:
+    done = fleet("preview", "--all-stacks", cwd=project(tmp_path / "p"))
+    assert done.returncode == 2
+    assert "there is no Pulumi.NAME.yaml" in done.stderr
+
+
+def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = fleet("preview", "-s", "blue", "-s", "green", "--out", str(out), cwd=stacks(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["blue", "green"]
+
+
+def test_the_last_lines_of_the_text_list_the_stacks(tmp_path: Path) -> None:
+    done = fleet("preview", "-s", "blue", "-s", "red", cwd=stacks(tmp_path))
+    *_, last = done.stdout.split("─" * 100)
+    assert last.split()[0] == "blue"
+    assert "cannot be previewed" in last
+
+
+def test_html_is_a_page_and_sarif_a_log() -> None:
+    page = fleet("preview", "--stack", "dev", "--no-policy", "--format", "html")
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith("<!doctype html>")
+    assert "<title>Preview of dev</title>" in page.stdout
+    log = fleet("preview", "--stack", "dev", "--no-policy", "--format", "sarif")
+    assert log.returncode == 0, log.stderr
+    document = json.loads(log.stdout)
+    sarif_shape.check(document)
+    lines = Path(__file__).parents[2].joinpath("Pulumi.dev.yaml").read_text().splitlines()
+    for result in document["runs"][0]["results"]:
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == "Pulumi.dev.yaml"
+        assert (
+            "server" in lines[place["region"]["startLine"] - 1] or "profile" in lines[place["region"]["startLine"] - 1]
+        )
+
+
+def test_sarif_of_every_stack_is_one_valid_run() -> None:
+    log = fleet("preview", "--all-stacks", "--no-policy", "--format", "sarif")
+    assert log.returncode == 0, log.stderr
+    sarif_shape.check(json.loads(log.stdout))
