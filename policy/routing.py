@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import money
 from objects import all_pods, by_key, namespace_of, number, of_kind, own_name, selects
 from pods import Pod, Server, quantity, servers
 from rule import Resource, dig, listed, mapped
@@ -244,6 +245,12 @@ def model_backends(resources: Sequence[Resource]) -> dict[Backend, list[Route]]:
             if backend.kind in POOL_KINDS or servers_behind(resources, backend):
                 found.setdefault(backend, []).append(route)
     return found
+
+
+def stake(found: Sequence[Server]) -> str:
+    """What the nodes of these servers cost, in words."""
+    resources = {id(one.pod.resource): one.pod.resource for one in found}
+    return "; ".join(text for one in resources.values() if (text := money.at_stake(one)))
 
 
 def has_key(server: Server) -> bool:

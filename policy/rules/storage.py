@@ -8,7 +8,7 @@ from typing import Any
 
 import hyperdisk
 import money
-from environment import ENVIRONMENTS, is_production, words_for
+from environment import ENVIRONMENT, why_production
 from objects import (
     MountedClaim,
     all_pods,
@@ -236,9 +236,10 @@ def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
 
 
 def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    if not is_production(resources, settings):
+    production = why_production(resources, settings)
+    if not production:
         return
-    reason = f"{words_for(settings)}; "
+    reason = f"production ({production}), and "
     stake = "; ".join(text for one in resources if any(servers(one)) and (text := money.at_stake(one)))
     for claim in _claims(resources).values():
         if claim.is_read_only and (why := _loses_weights(resources, claim)):
@@ -388,7 +389,7 @@ RULES = (
         fix="deletionPolicy: Retain in the VolumeSnapshotClass (the image outlives the claims), or protect the claim",
         level="mandatory",
         severity="high",
-        settings=(ENVIRONMENTS,),
+        settings=(ENVIRONMENT,),
         judge=_unprotected,
     ),
     StackRule(

@@ -219,7 +219,8 @@ def test_weights_that_go_with_their_claim_are_found_in_production_alone() -> Non
     fleeting = changed(IMAGES, "deletionPolicy", "Delete")
     text = one(said("weights-unprotected", *with_(production, fleeting)))
     assert (
-        "PersistentVolumeClaim reader: labelled environment: production or prod; VolumeSnapshotClass images has" in text
+        "production (StorageClass readers has the label environment: production), and VolumeSnapshotClass images has"
+        in text
     )
     assert "deletionPolicy Delete" in text
     assert "idle while the weights are downloaded again" in text
@@ -233,12 +234,21 @@ def _protected() -> Any:
 
 
 def test_the_only_copy_of_weights_in_production_is_found() -> None:
-    production = storage_class("readers", **throughput(4800), labels="environment=live")
+    production = storage_class("readers", **throughput(4800), labels="environment=staging")
     only = claim("reader", "ReadOnlyMany", "readers")
-    text = one(said("weights-unprotected", *with_(production, only), productionEnvironments=["live"]))
+    text = one(said("weights-unprotected", *with_(production, only), environment="live"))
     assert "it is the only copy, and StorageClass readers deletes it with the claim" in text
+    assert "the stack's environment is live" in text
+    assert said("weights-unprotected", *with_(production, only)) == []
     kept = changed(production, "reclaimPolicy", "Retain")
-    assert said("weights-unprotected", *with_(kept, only), productionEnvironments=["live"]) == []
+    assert said("weights-unprotected", *with_(kept, only), environment="live") == []
+
+
+def test_a_reservation_that_nobody_calls_a_test_is_production() -> None:
+    selectors = {"cloud.google.com/gke-accelerator": "nvidia-b200", "cloud.google.com/reservation-name": "ours"}
+    reserved = changed(server(), f"{POD}.nodeSelector", selectors)
+    text = one(said("weights-unprotected", *with_(reserved, changed(IMAGES, "deletionPolicy", "Delete"))))
+    assert "Deployment server runs on the reservation ours, and nothing says that it is a test" in text
 
 
 def test_an_unprotected_disk_of_weights_in_production_is_found() -> None:

@@ -1,0 +1,420 @@
+"""Gateways in front of model servers: what they need and never ask for, how long an answer may last, endpoint pickers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
+
+import figures
+from objects import named, namespace_of, number, own_name, shown
+from routing import (
+    GKE_API,
+    Backend,
+    GatewayObject,
+    Route,
+    gateways,
+    gke_policies,
+    model_backends,
+    pods_behind,
+    pools,
+    servers_behind,
+    stake,
+)
+from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig
+
+SERVICE_API = "gcp:projects/service:Service"
+SUBNET = "gcp:compute/subnetwork:Subnetwork"
+CLUSTER = "gcp:container/cluster:Cluster"
+NETWORK_SERVICES = "networkservices.googleapis.com"
+PROXY_ONLY = "REGIONAL_MANAGED_PROXY"
+SMALLEST_PREFIX = 26
+"""Longest prefix of a proxy-only subnet. Source: Google Cloud, proxy-only subnets: /26 at least, /23 recommended."""
+HEALTH_PATHS = ("/health", "/ping")
+"""Source: vLLM 0.18.1, its HTTP server: both answer 200 while the engines live, without a key."""
+GKE_TIMEOUT_SECONDS = 30
+"""Source: GKE Gateway documentation, default backend time-out."""
+EPP_CPU: float = figures.constant("settings.lessons.EPP_CPU")
+EPP_CONNECTIONS: int = figures.constant("settings.lessons.EPP_CONNECTIONS")
+TTFT_P99_MS: float = figures.ledger("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
+TPOT_P99_MS: float = figures.ledger("cluster_ip_rerun.figures.nodes-1.details.tpot_ms.p99")
+RECORD_ANSWER_TOKENS = 512
+"""Longest answer of the article's workload. Source: the article, 256 to 512 tokens out."""
+LONG_ANSWER_TOKENS = 8_192
+"""Assumed: an answer that reasons; the longest that a context of 8K leaves room for."""
+CONCURRENCY = "vllm-fleet.dev/concurrency-per-replica"
+
+
+def answer_seconds(tokens: int) -> float:
+    """Time of a slow request with that many tokens: first token and every further one at the record's 99th percentile."""
+    return (TTFT_P99_MS + tokens * TPOT_P99_MS) / 1000
+
+
+SHORTEST_TIMEOUT_SECONDS = 60
+"""Above it the record's slowest request (11.6 s to the first token, 512 more of 73 ms: 49 s) comes through whole."""
+LONG_TIMEOUT_SECONDS = 600
+"""Source: `answer_seconds(LONG_ANSWER_TOKENS)` is 609 s; rounded to a number that people write."""
+
+
+def _gke(resources: Sequence[Resource]) -> Iterator[GatewayObject]:
+    yield from (one for one in gateways(resources) if one.is_gke)
+
+
+def _clusters(resources: Sequence[Resource]) -> tuple[Resource, ...]:
+    return tuple(one for one in resources if one.type == CLUSTER)
+
+
+def _without_api(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    enabled = [dig(one.props, "service") for one in resources if one.type == SERVICE_API]
+    clusters = _clusters(resources)
+    for gateway in _gke(resources):
+        # A stack that enables no API, or has no cluster, leaves both to another one.
+        if clusters and enabled and NETWORK_SERVICES not in enabled:
+            yield Finding(
+                what=f"{named(gateway.resource)} ({gateway.class_name}): {NETWORK_SERVICES} is not among the "
+                f"{len(enabled)} APIs that this stack enables",
+                urn=gateway.resource.urn,
+            )
+        for cluster in clusters:
+            channel = dig(cluster.props, "gatewayApiConfig", "channel")
+            standard = dig(cluster.props, "enableAutopilot") is not True
+            if channel == "CHANNEL_DISABLED" or (channel is None and standard):
+                yield Finding(
+                    what=f"{named(gateway.resource)} ({gateway.class_name}): the cluster's gatewayApiConfig.channel is "
+                    f"{channel or 'left out, which a Standard cluster reads as CHANNEL_DISABLED'}",
+                    fix="gatewayApiConfig: {channel: CHANNEL_STANDARD}",
+                    urn=gateway.resource.urn,
+                )
+
+
+def _without_subnet(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    subnets = [one for one in resources if one.type == SUBNET]
+    # A stack without subnets is a guest in somebody else's network and cannot see what is there.
+    if not subnets:
+        return
+    active = [
+        one for one in subnets if dig(one.props, "purpose") == PROXY_ONLY and dig(one.props, "role") in (None, "ACTIVE")
+    ]
+    regions = [str(dig(one.props, "location") or "") for one in _clusters(resources)]
+    for gateway in _gke(resources):
+        if not gateway.is_regional:
+            continue
+        # A cluster's location is its region, or a zone of it.
+        right = [
+            one
+            for one in active
+            if not regions or any(region.startswith(str(dig(one.props, "region") or "")) for region in regions)
+        ]
+        label, urn = f"{named(gateway.resource)} ({gateway.class_name})", gateway.resource.urn
+        if not right:
+            where = f" in {', '.join(regions)}" if regions else ""
+            yield Finding(
+                what=f"{label}: no subnet of this stack has purpose {PROXY_ONLY} and role ACTIVE{where}", urn=urn
+            )
+        for subnet in right:
+            cidr = str(dig(subnet.props, "ipCidrRange") or "")
+            if _prefix_length(cidr) > SMALLEST_PREFIX:
+                yield Finding(
+                    what=f"{subnet.label}: ipCidrRange {cidr} is smaller than /{SMALLEST_PREFIX}",
+                    why="Google Cloud refuses a smaller proxy-only subnet, and each proxy takes addresses of it",
+                    fix="a /23, or a /26 at least",
+                    urn=subnet.urn,
+                )
+
+
+def _prefix_length(cidr: str) -> int:
+    """Bits of a range's prefix; 0 for what is no range, which Google Cloud refuses by itself."""
+    try:
+        return IPv4Network(cidr, strict=False).prefixlen
+    except ValueError:
+        return 0
+
+
+def _global_gateway(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for backend, through in model_backends(resources).items():
+        for gateway in _gateways_of(through):
+            if backend.kind == "InferencePool" and gateway.is_gke and not gateway.is_regional:
+                yield Finding(
+                    what=f"{named(gateway.resource)} has class {gateway.class_name} and routes to {backend}",
+                    urn=gateway.resource.urn,
+                )
+
+
+def _gateways_of(through: Sequence[Route]) -> list[GatewayObject]:
+    return list(
+        {one.resource.urn or own_name(one.resource): one for route in through for one in route.gateways}.values()
+    )
+
+
+def _without_health_check(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
+    for backend, through in model_backends(resources).items():
+        checks = gke_policies(resources, "HealthCheckPolicy", backend)
+        if not checks and backend not in brought:
+            yield Finding(
+                what=f"{named(through[0].resource)} leads to {backend}, which no HealthCheckPolicy of {backend.namespace} targets",
+                urn=through[0].resource.urn,
+                at_stake=stake(servers_behind(resources, backend)),
+            )
+        for check in checks:
+            config = dig(check.props, "spec", "default", "config")
+            path = dig(config, "httpHealthCheck", "requestPath") or "/"
+            if dig(config, "type") in (None, "HTTP") and path not in HEALTH_PATHS:
+                yield Finding(
+                    what=f"{named(check)}: spec.default.config.httpHealthCheck.requestPath is {path}",
+                    why="vLLM answers 404 there, or asks for its key, so every replica counts as unhealthy",
+                    fix="requestPath: /health",
+                    urn=check.urn,
+                    at_stake=stake(servers_behind(resources, backend)),
+                )
+
+
+def _invalid_health_check(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.kind != "HealthCheckPolicy" or not resource.type.startswith(f"kubernetes:{GKE_API}/"):
+        return
+    spec = dig(resource.props, "spec", "default")
+    interval, timeout = number(dig(spec, "checkIntervalSec")), number(dig(spec, "timeoutSec"))
+    if interval is not None and timeout is not None and timeout > interval:
+        yield Finding(
+            what=f"spec.default.timeoutSec is {timeout:g}, longer than checkIntervalSec {interval:g}",
+            why="Google Cloud refuses a health check whose time-out is longer than its interval",
+            fix=f"timeoutSec: {interval:g}",
+        )
+    for kind in ("httpHealthCheck", "httpsHealthCheck", "http2HealthCheck", "grpcHealthCheck", "tcpHealthCheck"):
+        check = dig(spec, "config", kind)
+        port, meant = dig(check, "port"), dig(check, "portSpecification")
+        if port is not None and meant != "USE_FIXED_PORT":
+            yield Finding(
+                what=f"spec.default.config.{kind} has port {shown(port)} and portSpecification {meant or 'left out'}"
+            )
+
+
+def _timeouts(resources: Sequence[Resource]) -> Iterator[tuple[Backend, Resource, float | None]]:
+    """Each backend's time-out: the policy that sets it, or the route where none does."""
+    brought = {pool.backend for pool in pools(resources) if pool.brings_policies}
+    for backend, through in model_backends(resources).items():
+        policies = gke_policies(resources, "GCPBackendPolicy", backend)
+        for policy in policies:
+            yield backend, policy, number(dig(policy.props, "spec", "default", "timeoutSec"))
+        if not policies and backend not in brought:
+            yield backend, through[0].resource, None
+
+
+def _cuts_streams(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for backend, where, timeout in _timeouts(resources):
+        if timeout is None or timeout < SHORTEST_TIMEOUT_SECONDS:
+            said = (
+                f"no GCPBackendPolicy gives {backend} a time-out, so GKE's own {GKE_TIMEOUT_SECONDS} s holds"
+                if timeout is None
+                else f"spec.default.timeoutSec is {timeout:g}"
+            )
+            yield Finding(
+                what=f"{named(where)}: {said}", urn=where.urn, at_stake=stake(servers_behind(resources, backend))
+            )
+
+
+def _short_timeout(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    wanted = float(settings["timeoutSeconds"])
+    for _, where, timeout in _timeouts(resources):
+        if timeout is not None and SHORTEST_TIMEOUT_SECONDS <= timeout < wanted:
+            yield Finding(
+                what=f"{named(where)}: spec.default.timeoutSec is {timeout:g}",
+                fix=f"timeoutSec: {wanted:g} or more",
+                urn=where.urn,
+            )
+
+
+def _two_policies(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    targets: dict[tuple[str, str, str, str], list[Resource]] = {}
+    for one in resources:
+        if one.is_kubernetes and one.type.startswith(f"kubernetes:{GKE_API}/") and one.kind.endswith("Policy"):
+            kind, name = dig(one.props, "spec", "targetRef", "kind"), dig(one.props, "spec", "targetRef", "name")
+            if name is not None:
+                targets.setdefault((one.kind, namespace_of(one), str(kind), str(name)), []).append(one)
+    for pool in pools(resources):
+        if pool.brings_policies:
+            for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
+                key = (kind, pool.backend.namespace, pool.backend.kind, pool.backend.name)
+                targets.setdefault(key, []).append(pool.resource)
+    for (kind, _space, target_kind, target), found in targets.items():
+        if len(found) > 1:
+            makers = " and ".join(
+                f"the chart of {one.label} (provider.name: gke)" if one.kind == "Release" else named(one)
+                for one in found
+            )
+            yield Finding(
+                what=f"{target_kind} {target} is the target of {len(found)} {kind} objects: {makers}", urn=found[-1].urn
+            )
+
+
+def _epp_undersized(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    cpu, threshold = float(settings["cpu"]), float(settings["connections"])
+    for pool in pools(resources):
+        picker = pool.picker
+        if picker is None or picker.cpu is None or picker.cpu >= cpu:
+            continue
+        connections = 0
+        for pod in pods_behind(resources, pool.backend.namespace, pool.selector):
+            declared = pod.annotation(CONCURRENCY)
+            connections += pod.replicas * int(declared) if declared and declared.isdigit() else 0
+        if connections >= threshold:
+            yield Finding(
+                what=f"{picker.resource.label}: {picker.path} gives the endpoint picker {picker.cpu:g} CPU for "
+                f"{connections:,} connections",
+                urn=picker.resource.urn,
+                at_stake=stake(servers_behind(resources, pool.backend)),
+            )
+
+
+def _epp_replicas(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for pool in pools(resources):
+        picker = pool.picker
+        if picker is not None and picker.replicas > 1:
+            yield Finding(
+                what=f"{picker.resource.label}: {picker.replicas} replicas of the endpoint picker for {pool.backend}",
+                urn=picker.resource.urn,
+            )
+
+
+RULES = (
+    StackRule(
+        name="gateway-without-api",
+        subject="network",
+        statement="Whoever makes a GKE Gateway and the cluster under it enables the APIs that the Gateway needs.",
+        evidence=f"without {NETWORK_SERVICES} or the cluster's Gateway API the Gateway stays at PROGRAMMED False and says "
+        "nothing. Source: Inference Gateway guide v1.4.0; GKE Gateway documentation. Mandatory: no request ever arrives. "
+        "Silent on a stack that makes no cluster or enables no API: another one does",
+        fix=f"enable {NETWORK_SERVICES}",
+        level="mandatory",
+        severity="high",
+        judge=_without_api,
+    ),
+    StackRule(
+        name="gateway-without-proxy-only-subnet",
+        subject="network",
+        statement="A regional GKE Gateway has an active proxy-only subnet in its network and region.",
+        evidence="without the subnet the Gateway stays at PROGRAMMED False for ever, without a message. Source: Google Cloud, "
+        "proxy-only subnets; the article. Mandatory: no request ever arrives. Silent on a stack without subnets: it cannot "
+        "see its network",
+        fix=f"a Subnetwork with purpose {PROXY_ONLY}, role ACTIVE and a /23",
+        level="mandatory",
+        severity="high",
+        judge=_without_subnet,
+    ),
+    StackRule(
+        name="pool-behind-global-gateway",
+        subject="network",
+        statement="An InferencePool is reached through a regional GKE Gateway.",
+        evidence="GKE's global classes take no InferencePool: the route never resolves. Source: GKE gateway documentation of the "
+        "inference extension. Mandatory: no request ever arrives",
+        fix="gatewayClassName: gke-l7-rilb, or gke-l7-regional-external-managed",
+        level="mandatory",
+        severity="high",
+        judge=_global_gateway,
+    ),
+    StackRule(
+        name="gateway-without-health-check",
+        subject="network",
+        statement="What a GKE Gateway routes to has a HealthCheckPolicy that asks vLLM for /health.",
+        evidence="without one the load balancer asks for / and vLLM answers 404, so no replica is ever healthy. Source: GKE Gateway "
+        "documentation; vLLM 0.18.1. Mandatory: every request gets 503",
+        fix="a HealthCheckPolicy with requestPath: /health, and the backend as its targetRef",
+        level="mandatory",
+        severity="high",
+        judge=_without_health_check,
+    ),
+    Rule(
+        name="health-check-invalid",
+        subject="network",
+        statement="A HealthCheckPolicy says what Google Cloud and GKE's CRD accept.",
+        evidence="since April 2026 GKE's CRD accepts a port only with portSpecification USE_FIXED_PORT. Source: GKE gateway API, "
+        "HealthCheckPolicy. Mandatory: the object is refused, or never attached",
+        fix="portSpecification: USE_FIXED_PORT beside the port",
+        level="mandatory",
+        severity="medium",
+        judge=_invalid_health_check,
+    ),
+    StackRule(
+        name="gateway-cuts-streams",
+        subject="network",
+        statement="A GCPBackendPolicy lets an answer last at least as long as the slowest of the record.",
+        evidence=f"GKE's own time-out is {GKE_TIMEOUT_SECONDS} s for the whole answer; a request of the record takes 24 s on average "
+        f"and {answer_seconds(RECORD_ANSWER_TOKENS):.0f} s at both 99th percentiles ({TTFT_P99_MS / 1000:.1f} s + "
+        f"{RECORD_ANSWER_TOKENS} x {TPOT_P99_MS:g} ms). Source: the article, second run. Mandatory: answers end in mid-sentence, "
+        "and the GPUs' work on them is lost",
+        fix="a GCPBackendPolicy with timeoutSec: 3600 for the backend",
+        level="mandatory",
+        severity="high",
+        judge=_cuts_streams,
+    ),
+    StackRule(
+        name="gateway-timeout-short",
+        subject="network",
+        statement="A gateway's time-out leaves room for a long answer.",
+        evidence=f"{LONG_ANSWER_TOKENS:,} tokens at the record's 99th percentile take {answer_seconds(LONG_ANSWER_TOKENS):.0f} s; the "
+        "inferencepool chart's own policy cuts at 300 s. Source: the article, second run; chart v1.4.0. Advisory: how long "
+        "answers are is the team's to know",
+        fix="timeoutSec: 3600",
+        level="advisory",
+        severity="medium",
+        settings=(
+            Setting(
+                name="timeoutSeconds",
+                type="number",
+                default=LONG_TIMEOUT_SECONDS,
+                unit="s",
+                why="How long the slowest answer of this stack may take",
+            ),
+        ),
+        judge=_short_timeout,
+    ),
+    StackRule(
+        name="two-policies-on-one-target",
+        subject="network",
+        statement="Each target has one GKE policy of a kind.",
+        evidence="GKE applies the oldest and marks the other as conflicted, whichever that is. The inferencepool chart writes both of "
+        "its own with provider.name: gke. Source: GKE Gateway documentation; chart v1.4.0, templates. Mandatory: the "
+        "time-out in force is not the one written here",
+        fix="remove one; with policies of your own, provider.name: none in the chart's values",
+        level="mandatory",
+        severity="medium",
+        judge=_two_policies,
+    ),
+    StackRule(
+        name="epp-undersized",
+        subject="network",
+        statement="The endpoint picker has the CPU for the connections that its replicas are declared to carry.",
+        evidence=f"at its default of half a CPU the picker crashed under {EPP_CONNECTIONS:,} connections; with {EPP_CPU:g} it did not. "
+        "Source: the article, ClusterIP vs Inference Gateway. Mandatory: with the picker gone, requests queue up where they "
+        f"happen to land. Connections are replicas x the annotation {CONCURRENCY}; without it the rule is silent",
+        fix=f"inferenceExtension.resources: cpu {EPP_CPU:g} and memory 16Gi, requests and limits",
+        level="mandatory",
+        severity="high",
+        settings=(
+            Setting(
+                name="cpu",
+                type="number",
+                default=EPP_CPU,
+                unit="vCPU",
+                why="What the picker needs at those connections",
+            ),
+            Setting(
+                name="connections",
+                type="number",
+                default=EPP_CONNECTIONS,
+                why="Connections from which on the picker needs that CPU",
+            ),
+        ),
+        judge=_epp_undersized,
+    ),
+    StackRule(
+        name="epp-replicas-are-standby",
+        subject="network",
+        statement="Replicas of the endpoint picker are standby, and nobody counts on them for throughput.",
+        evidence="one picker is active by leader election whatever the number. Source: the article; chart v1.4.0, "
+        "--ha-enable-leader-election. Advisory: as standby it is a choice",
+        fix="replicas: 1 and more CPU for throughput; 2 to 3 for availability alone",
+        level="advisory",
+        severity="low",
+        judge=_epp_replicas,
+    ),
+)
