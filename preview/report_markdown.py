@@ -40,12 +40,26 @@ def markdown_text(*outcomes: Outcome) -> str:
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
             sections.append(_refusal(outcome))
+        elif several and _is_quiet(outcome):
+            sections.append(_quiet(outcome))
         else:
             sections += _sections(outcome, several=several)
     if several:
         sections.append(Section(name="about", text=_text([_nature(*outcomes)])))
     stack = "STACK" if several else stack_of(outcomes[0])
     return joined(sections, elsewhere=f"`fleet preview --stack {stack}` shows it; so do `--format html` and `json`.")
+
+
+def _is_quiet(report: Report) -> bool:
+    """Whether the table of stacks has said all that a reviewer needs."""
+    changes = report.comparison
+    return changes is not None and not (changes.pending or changes.dangers or report.policies.mandatory)
+
+
+def _quiet(report: Report) -> Section:
+    stack = report.recording.stack
+    parts = "\n\n".join(section.text for section in _sections(report, several=True) if section.text)
+    return Section(name=f"all about {stack}", text=_text(fold(f"{stack}: no changes", [parts])), rank=_DETAIL)
 
 
 def _sections(report: Report, *, several: bool) -> Iterator[Section]:

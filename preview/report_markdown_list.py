@@ -47,6 +47,7 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
         shown = [f"- {danger}" for danger in dangers[:_MOST_DANGERS]]
         rest = len(dangers) - len(shown)
         yield from alert("CAUTION", [*shown, *([f"- and {plural(rest, 'more danger')}"] if rest else [])])
+    against = sorted({one.against for one in compared})
     yield ""
     yield from table(
         ("stack", "verdict", "what changes", "price", "throughput"),
@@ -61,6 +62,9 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
             for line in lines
         ),
     )
+    if against:
+        yield ""
+        yield f"Compared with {', '.join(map(code, against))}."
 
 
 def _mark(stops: bool, warns: bool) -> str:

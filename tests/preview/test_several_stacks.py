@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,8 +66,6 @@ def test_a_line_has_verdict_change_price_and_rate() -> None:
 
 
 def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
-    from dataclasses import replace
-
     repeated = tuple(replace(one, policy="repeated-on-purpose") for one in ADVISORY)
     line = line_of(sample_report(policies=Policies(state="judged", violations=repeated)))
     assert line.verdict == "policies kept, 2 on purpose"
@@ -99,10 +98,24 @@ def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:
 def test_a_comment_about_unchanged_stacks_is_short() -> None:
     from tests.preview.test_report_changes import unchanged_report
 
+    quiet = replace(unchanged_report(), policies=Policies(state="judged", violations=ADVISORY))
+    text = markdown_text(quiet, quiet)
+    assert text.startswith("### Preview of 2 stacks: no stack changes")
+    assert "Compared with `main (1a2b3c4d)`." in text
+    assert text.count("<details><summary>test: no changes</summary>") == 2
+    assert "| dollars an hour" not in text
+    in_sight = text.partition("<details>")[0]
+    assert "declared-needs-missing" in text
+    assert "declared-needs-missing" not in in_sight
+
+
+def test_an_unchanged_stack_that_breaks_a_mandatory_policy_is_not_folded_away() -> None:
+    from tests.preview.test_report_changes import unchanged_report
+
     text = markdown_text(unchanged_report(), unchanged_report())
     assert "Preview of 2 stacks: 2 stacks break a mandatory policy" in text
-    assert "| dollars an hour" not in text
-    assert len(text) < 6000
+    assert "test: no changes" not in text
+    assert text.count("| mandatory | `no-surge-on-gpu-pods` |") == 2
 
 
 def test_machines_get_a_document_for_each_stack() -> None:
