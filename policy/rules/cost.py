@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import money
-from pods import GKE, GPU, GPUS_PER_NODE, Pod, pods, quantity, servers
+from environment import ENVIRONMENT, why_production
+from pods import GPU, GPUS_PER_NODE, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
@@ -16,8 +17,6 @@ _QUOTA_KEYS: Final = (f"requests.{GPU}", f"limits.{GPU}")
 _LOAD_GENERATORS: Final = re.compile(
     r"vllm bench|launch_clients|benchmark_serving|genai-perf|aiperf|guidellm|inference[-_]perf|\blocust\b|\bk6 run\b"
 )
-_ENVIRONMENT_LABELS: Final = ("environment", "env", "app.kubernetes.io/environment", "vllm-fleet.dev/environment")
-_PRODUCTION: Final = frozenset({"production", "prod", "live"})
 
 
 def _ordered_without_total(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -122,7 +121,7 @@ def _benchmark_left_on(resources: Sequence[Resource], settings: Settings) -> Ite
     found = [pod for resource in resources for pod in pods(resource) if _loads(pod)]
     if not found:
         return
-    reason = _why_production(resources, settings["environment"])
+    reason = why_production(resources, settings)
     if reason:
         for pod in found:
             yield Finding(
@@ -136,24 +135,6 @@ def _loads(pod: Pod) -> bool:
     return bool(pod.replicas) and any(
         _LOAD_GENERATORS.search(" ".join(container.words)) for container in pod.containers
     )
-
-
-def _why_production(resources: Sequence[Resource], declared: str | None) -> str:
-    if declared is not None:
-        return f"the stack's environment is {declared}" if declared.lower() in _PRODUCTION else ""
-    fleet = [resource for resource in resources if servers(resource)]
-    for resource in (*fleet, *(one for one in resources if one.is_kubernetes and one.kind == "Namespace")):
-        for label in _ENVIRONMENT_LABELS:
-            value = dig(resource.props, "metadata", "labels", label)
-            if value is not None:
-                if str(value).lower() in _PRODUCTION:
-                    return f"{resource.label} has the label {label}: {value}"
-                return ""
-    for resource in fleet:
-        for server in servers(resource):
-            if name := server.pod.selector(f"{GKE}/reservation-name"):
-                return f"{resource.label} runs on the reservation {name}, and nothing says that it is a test"
-    return ""
 
 
 def _fleet_stake(resources: Sequence[Resource]) -> str:
@@ -233,14 +214,7 @@ RULES: Final = (
         fix="disable the benchmark in this stack, or set environment to test while it runs",
         level="mandatory",
         severity="high",
-        settings=(
-            Setting(
-                name="environment",
-                type="string",
-                why="what the stack is: production, or anything else; unset: by the environment label of servers and "
-                "namespace, and a reservation without such a label counts as production",
-            ),
-        ),
+        settings=(ENVIRONMENT,),
         judge=_benchmark_left_on,
     ),
 )
