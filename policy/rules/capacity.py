@@ -106,7 +106,7 @@ def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
     for path, rung in _rungs(resource):
         duration = dig(rung, "maxRunDurationSeconds")
         if dig(rung, "flexStart", "enabled") is True and duration is not None and not _within(duration):
-            yield Finding(what=f"{path}.maxRunDurationSeconds is {duration:g}")
+            yield Finding(what=f"{path}.maxRunDurationSeconds is {_as_written(duration)}")
 
 
 def _spot_grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -131,8 +131,8 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
     if name.startswith(("gke", "autopilot")):
         yield Finding(what=f"metadata.name is {name}", fix="a name that begins with neither gke nor autopilot")
     for path, rung in _rungs(resource):
-        count = dig(rung, "gpu", "count")
-        if dig(rung, "gpu", "type") == B200 and count is not None and int(count) != GPUS_PER_NODE:
+        count = quantity(dig(rung, "gpu", "count"))
+        if dig(rung, "gpu", "type") == B200 and count is not None and count != GPUS_PER_NODE:
             yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {GPUS_PER_NODE}")
         if dig(rung, "reservations", "affinity") == "Specific":
             if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
@@ -162,7 +162,7 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
             if chosen is None or not pod.gpus:
                 continue
             rungs = [rung for _path, rung in _rungs(chosen)]
-            counts = {int(count) for rung in rungs if (count := dig(rung, "gpu", "count")) is not None}
+            counts = {int(count) for rung in rungs if (count := quantity(dig(rung, "gpu", "count"))) is not None}
             if counts and pod.gpus not in counts:
                 yield Finding(
                     what=f"{resource.label} asks for {pod.gpus} GPUs; its ComputeClass {pod.compute_class} makes nodes with "
@@ -196,6 +196,11 @@ def _tolerations(pod: Pod) -> tuple[Any, ...]:
 def _within(duration: Any) -> bool:
     seconds = quantity(duration)
     return seconds is not None and seconds.is_integer() and _SHORTEST <= seconds <= _LONGEST
+
+
+def _as_written(value: Any) -> str:
+    number = quantity(value)
+    return str(value) if number is None else f"{number:.15g}"
 
 
 def _is_class(resource: Resource) -> bool:
