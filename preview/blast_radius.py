@@ -131,4 +131,5 @@ def money_in_words(money: Delta) -> str:
     if money.difference is None:
         return f"{before} an hour becomes {after}"
     sign = "-" if money.difference < 0 else "+"
-    return f"{before} an hour becomes {after} ({sign}${abs(money.difference):,.2f})"
+    bound = " in known prices" if money.before_at_least or money.after_at_least else ""
+    return f"{before} an hour becomes {after} ({sign}${abs(money.difference):,.2f}{bound})"

@@ -104,7 +104,7 @@ def test_more_replicas_restart_nothing() -> None:
     assert changes.blast_radius.replicas_added == 4
     assert changes.headline == (
         "4 replicas more (32 GPUs)",
-        "at least $391.32 an hour becomes at least $521.76 (+$130.44)",
+        "at least $391.32 an hour becomes at least $521.76 (+$130.44 in known prices)",
         "Nothing that serves restarts",
     )
 

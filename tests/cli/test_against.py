@@ -1,0 +1,232 @@
+"""`fleet preview --against` on the project itself: a clone in which one thing changes at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preview.changes import Changes
+from preview.compare import compare
+from preview.offline import open_stack, record_stack
+from preview.recording import Recording
+from tests.cli.command import ROOT, fleet
+from tests.preview.fleets import one_of
+from tests.preview.state_export import write_state
+
+PACKAGES = ("cli", "infra", "planner", "preview", "settings", "workloads")
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = {f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(("git", *arguments), cwd=root, env=os.environ | identity, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The product in a repository of its own, with one commit."""
+    root = tmp_path_factory.mktemp("clone")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "__main__.py", ROOT / "requirements.txt"):
+        shutil.copy(file, root)
+    (root / ".gitignore").write_text("__pycache__/\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "as it is")
+    return root
+
+
+@pytest.fixture
+def clone(committed: Path) -> Iterator[Path]:
+    """The clone, as committed before and after."""
+    yield committed
+    git(committed, "checkout", "--quiet", "--", ".")
+    git(committed, "clean", "--quiet", "--force")
+
+
+def against(
+    clone: Path, *options: str, stack: str = "spot", reference: str = "main"
+) -> subprocess.CompletedProcess[str]:
+    return fleet(
+        "preview", "--stack", stack, "--no-policy", "--against", reference, *options, cwd=clone, PYTHONPATH=str(clone)
+    )
+
+
+def changes(clone: Path, **options: str) -> dict[str, Any]:
+    """What the command prints for machines; it must tell that there are changes."""
+    done = against(clone, "--format", "json", "--detailed-exitcode", **options)
+    assert done.returncode == 4, done.stderr
+    return dict(json.loads(done.stdout)["changes"])
+
+
+@cache
+def as_committed(stack: str) -> Recording:
+    return record_stack(open_stack(ROOT, stack), "preview")
+
+
+def with_stack_file(clone: Path, stack: str) -> Changes:
+    """The clone's stack file against that of the product, in this process: the code is the same."""
+    return compare(as_committed(stack), record_stack(open_stack(clone, stack), "preview"), against="main")
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1, f"{old!r} is in {file.name} {text.count(old)} times"
+    file.write_text(text.replace(old, new))
+
+
+def operations(found: dict[str, Any]) -> dict[str, str]:
+    return {step["name"]: step["operation"] for step in found["steps"]}
+
+
+def delta(found: Changes, id_: str) -> tuple[float | None, float | None]:
+    [one] = [one for one in found.deltas if one.id == id_]
+    return one.before, one.after
+
+
+def dangers(found: Changes) -> set[str]:
+    return {one.id for one in found.dangers}
+
+
+def test_the_same_code_and_stack_file_change_nothing(clone: Path) -> None:
+    done = against(clone, "--detailed-exitcode")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No changes" in done.stdout
+
+
+def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
+    edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
+    found = with_stack_file(clone, "spot")
+    assert one_of(found, "server-deployment").operation == "update"
+    assert delta(found, "gpus") == (96, 112)
+    before, after = delta(found, "usd-per-hour")
+    assert before is not None
+    assert after == pytest.approx(before + 2 * 32.61, abs=0.1)
+    # The published figure is one of twelve nodes.
+    assert delta(found, "tokens-per-second") == (1_103_941, None)
+    assert found.headline[0] == "2 replicas more (16 GPUs)"
+    assert "Nothing that serves restarts" in found.headline
+
+
+def test_another_profile_restarts_replicas_one_by_one(clone: Path) -> None:
+    edit(clone / "Pulumi.cud.yaml", "profile: serve-chat #", "profile: serve-code #")
+    found = with_stack_file(clone, "cud")
+    change = one_of(found, "server-deployment")
+    assert change.operation == "update"
+    assert "spec.template.spec.containers[vllm].args[--max-model-len]" in {one.path for one in change.properties}
+    assert (found.blast_radius.gpus_restarted, found.blast_radius.at_once) == (96, False)
+    assert "restart one by one" in found.headline[0]
+    assert dangers(found) == set()
+
+
+def test_other_capacity_is_a_danger(clone: Path) -> None:
+    held = "    mode: reservation\n    name: b200\n    nodes: 12\n    usdPerNodeHour: 60\n"
+    edit(clone / "Pulumi.spot.yaml", "    mode: spot\n", held)
+    found = with_stack_file(clone, "spot")
+    assert dangers(found) == {"capacity-changed"}
+    assert "from Spot to reservation b200" in found.dangers[0].message
+    before, after = delta(found, "usd-per-hour")
+    assert before is not None
+    assert after == pytest.approx(before + 12 * (60 - 32.61), abs=0.1)
+
+
+def test_another_revision_of_the_model_writes_new_weights_beside_the_old_ones(clone: Path) -> None:
+    model = "  vllm-fleet:model: {id: Qwen/Qwen3.5-27B-FP8, revision: " + "a" * 40 + ", sizeGb: 29}\n"
+    edit(clone / "Pulumi.spot.yaml", "  vllm-fleet:server:\n", f"{model}  vllm-fleet:server:\n")
+    found = with_stack_file(clone, "spot")
+    volumes = [one for one in found.resources if one.type.endswith(":PersistentVolumeClaim")]
+    assert [(one.operation, one.delete_first) for one in volumes] == [("replace", False)] * 2
+    assert found.blast_radius.volumes_replaced == 2
+    assert dangers(found) == {"weights-replaced"}
+    assert one_of(found, "server-deployment").operation == "update"
+
+
+def test_another_region_shouts(clone: Path) -> None:
+    edit(clone / "Pulumi.spot.yaml", "gcp:region: europe-west4", "gcp:region: us-central1")
+    edit(clone / "Pulumi.spot.yaml", '["europe-west4-b"]', '["us-central1-b"]')
+    found = with_stack_file(clone, "spot")
+    assert {"cluster-replaced", "weights-replaced", "all-replicas-at-once"} <= dangers(found)
+    assert found.blast_radius.clusters_replaced == 1
+    assert not any(one.guessed for one in found.resources)
+
+
+def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
+    edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
+    assert against(clone).returncode == 0
+    assert changes(clone)["headline"][0] == "2 replicas more (16 GPUs)"
+
+
+def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_it_does_not(clone: Path) -> None:
+    """The code differs here: each side must be recorded with its own modules."""
+    program = clone / "__main__.py"
+    aliased = program.read_text().replace('Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)', (
+        'Namespace("space", NamespaceArgs(settings=settings), pulumi.ResourceOptions.merge('
+        'on_cluster, pulumi.ResourceOptions(aliases=[pulumi.Alias(name="namespace")])))'
+    ))  # fmt: skip
+    program.write_text(aliased)
+    edit(clone / "infra" / "image_registry.py", "pulled through by the vLLM fleet", "mirrored for the vLLM fleet")
+    found = changes(clone)
+    changed = {name: operation for name, operation in operations(found).items() if operation != "same"}
+    assert list(changed.values()) == ["update"]
+    moved = {one["name"]: one["oldUrn"].rpartition("::")[2] for one in found["steps"] if one["urn"] != one["oldUrn"]}
+    assert moved["space"] == "namespace"
+    assert len(moved) > 5
+    assert all(new.replace("space", "namespace", 1) == old for new, old in moved.items())
+
+    program.write_text(aliased.replace('aliases=[pulumi.Alias(name="namespace")]', ""))
+    found = changes(clone)
+    assert found["summary"]["create"] == found["summary"]["delete"] > 5
+    assert "namespace-deleted" in {one["id"] for one in found["dangers"]}
+    assert found["blastRadius"]["atOnce"] is True
+
+
+def test_a_new_stack_is_all_new(clone: Path) -> None:
+    shutil.copy(clone / "Pulumi.dev.yaml", clone / "Pulumi.fresh.yaml")
+    found = changes(clone, stack="fresh")
+    assert {operation for operation, number in found["summary"].items() if number} == {"create"}
+    assert any("has no Pulumi.fresh.yaml: everything is new" in one for one in found["remarks"])
+
+
+def test_every_stack_is_compared_at_once(clone: Path) -> None:
+    edit(clone / "Pulumi.dev.yaml", "replicas: 1 ", "replicas: 2 ")
+    done = fleet(
+        "preview", "--all-stacks", "--no-policy", "--against", "main", "--detailed-exitcode",
+        cwd=clone, PYTHONPATH=str(clone),
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "1 replica more (8 GPUs)" in done.stdout
+    assert done.stdout.count("\nNo changes\n") == 4
+
+
+def test_a_program_that_is_up_changes_nothing_against_its_state(clone: Path, tmp_path: Path) -> None:
+    state = write_state(record_stack(open_stack(ROOT, "spot"), "known"), tmp_path / "state.json")
+    done = against(clone, "--detailed-exitcode", reference=str(state))
+    assert done.returncode == 0, done.stdout + done.stderr
+    edit(clone / "Pulumi.spot.yaml", "retentionDays: 90", "retentionDays: 60")
+    found = changes(clone, reference=str(state))
+    told = {name: operation for name, operation in operations(found).items() if operation != "same"}
+    assert list(told.values()) == ["update"]
+    assert found["against"] == "the state in state.json of 2026-11-20"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--against", "nowhere"), "fleet: git knows no commit 'nowhere'"),
+        (("--against", "gone.json"), "fleet: gone.json cannot be read: No such file"),
+        (("--detailed-exitcode",), "fleet: --detailed-exitcode tells whether anything changes"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_a_sentence(clone: Path, options: tuple[str, ...], message: str) -> None:
+    done = fleet("preview", "--stack", "dev", "--no-policy", *options, cwd=clone, PYTHONPATH=str(clone))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert "Traceback" not in done.stderr
