@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -17,95 +17,170 @@ import money
 from preview.recording import RecordedResource
 from preview.values import UNKNOWN, reveal, transform
 from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
-from tests.policy.mutation import STACKS, unchanged
+from tests.policy.mutant import DEPLOYMENT, of_program
+from tests.policy.mutants.capacity import LADDER
+from tests.policy.mutants.cost import WINDOW
+from tests.policy.mutation import STACKS, mutated, unchanged
 
-TYPES = (
-    "kubernetes:apps/v1:Deployment",
-    "kubernetes:apps/v1:StatefulSet",
-    "kubernetes:batch/v1:CronJob",
-    "kubernetes:batch/v1:Job",
-    "kubernetes:cloud.google.com/v1:ComputeClass",
-    "kubernetes:core/v1:Namespace",
-    "kubernetes:core/v1:PersistentVolume",
-    "kubernetes:core/v1:PersistentVolumeClaim",
-    "kubernetes:core/v1:Pod",
-    "kubernetes:core/v1:ResourceQuota",
-    "kubernetes:core/v1:Secret",
-    "kubernetes:core/v1:Service",
-    "kubernetes:core/v1:ServiceAccount",
-    "kubernetes:gateway.networking.k8s.io/v1:Gateway",
-    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute",
-    "kubernetes:helm.sh/v3:Release",
-    "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet",
-    "kubernetes:networking.gke.io/v1:GCPBackendPolicy",
-    "kubernetes:networking.gke.io/v1:HealthCheckPolicy",
-    "kubernetes:networking.k8s.io/v1:NetworkPolicy",
-    "kubernetes:policy/v1:PodDisruptionBudget",
-    "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshot",
-    "kubernetes:storage.k8s.io/v1:StorageClass",
-    "gcp:compute/disk:Disk",
-    "gcp:compute/futureReservation:FutureReservation",
-    "gcp:compute/subnetwork:Subnetwork",
-    "gcp:container/cluster:Cluster",
-    "gcp:projects/iAMMember:IAMMember",
-    "gcp:projects/service:Service",
-    "gcp:storage/bucket:Bucket",
-    "gcp:storage/bucketIAMMember:BucketIAMMember",
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1.0,
+    float("nan"),
+    float("inf"),
+    "",
+    "1.2.3",
+    [],
+    [[{}]],
+    {"x": [1.0]},
+    UNKNOWN_STRING_VALUE,
 )
-VALUES = st.sampled_from(
+"""What nobody should write, for every property of every kind of resource."""
+WORDS = st.sampled_from(
     ("true", "", "8", "64Gi", "-1", "nan", "1e999", "vllm", "serve", "sh", "-c", "vllm serve --tensor-parallel-size=8",
      "--max-num-seqs=x", "--speculative-config={", "--speculative-config=[1]", "-O", "-", "a/b:latest", "nvidia-b200",
      "hyperdisk-ml", "RollingUpdate", "100%", "10.0.0.0/8", "300.0.0.0/99", UNKNOWN_STRING_VALUE)
 )  # fmt: skip
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | VALUES
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(max_size=8) | WORDS
 QUICK = settings(
-    max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
 @cache
 def recorded() -> tuple[RecordedResource, ...]:
-    return tuple(one for stack in STACKS for one in unchanged(stack).resources if one.custom)
+    """The resources of the real stacks, and of stacks with what those do not use."""
+    ladder = mutated(of_program("", "a ladder", settings=LADDER))
+    window = mutated(of_program("", "an ordered window", settings=WINDOW))
+    stacks = (*(unchanged(stack) for stack in STACKS), ladder, window)
+    return (*(one for stack in stacks for one in stack.resources if one.custom), *_other_kinds())
+
+
+def _other_kinds() -> Iterator[RecordedResource]:
+    """Resources as other programs write them."""
+    template = next(one for one in unchanged("cud").resources if one.name == DEPLOYMENT).inputs["spec"]["template"]
+    metadata = {"name": "one", "namespace": "vllm", "labels": {"app": "one", "environment": "prod"}, "annotations": {}}
+    reference = {"group": "", "kind": "Service", "name": "one", "namespace": "vllm"}
+    specs: dict[str, dict[str, Any]] = {
+        "core/v1:Pod": template["spec"],
+        "apps/v1:StatefulSet": {"replicas": 2.0, "template": template, "updateStrategy": {"type": "RollingUpdate"}},
+        "batch/v1:CronJob": {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}},
+        "leaderworkerset.x-k8s.io/v1:LeaderWorkerSet": {
+            "replicas": 2.0,
+            "leaderWorkerTemplate": {"size": 2.0, "leaderTemplate": template, "workerTemplate": template},
+        },
+        "core/v1:PersistentVolume": {
+            "persistentVolumeReclaimPolicy": "Delete",
+            "csi": {"driver": "pd.csi.storage.gke.io", "volumeHandle": "projects/p/zones/z/disks/d"},
+        },
+        "gateway.networking.k8s.io/v1:GRPCRoute": {
+            "parentRefs": [{"name": "inference-gateway"}],
+            "rules": [{"backendRefs": [reference]}],
+        },
+        "networking.k8s.io/v1:Ingress": {
+            "ingressClassName": "gce",
+            "defaultBackend": {"service": {"name": "one"}},
+            "rules": [{"http": {"paths": [{"path": "/", "backend": {"service": {"name": "one"}}}]}}],
+        },
+        "cloud.google.com/v1:BackendConfig": {"iap": {"enabled": True}},
+        "inference.networking.k8s.io/v1:InferencePool": {"selector": {"matchLabels": {"app": "one"}}},
+        "networking.gke.io/v1:GCPAuthzPolicy": {"targetRef": reference, "targetRefs": [reference]},
+    }
+    for kind, spec in specs.items():
+        yield _made(f"kubernetes:{kind}", {"metadata": metadata, "spec": spec})
+    subjects = [{"kind": "ServiceAccount", "name": "one", "namespace": "vllm"}]
+    yield _made("kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", {"metadata": metadata, "subjects": subjects})
+    yield _made("kubernetes:core/v1:Secret", {"metadata": metadata, "stringData": {"token": "x"}})
+    yield _made("gcp:compute/disk:Disk", {"type": "hyperdisk-ml", "size": 64.0, "provisionedThroughput": 4800.0})
+    yield _made("gcp:compute/reservation:Reservation", {"specificReservationRequired": True})
+    yield _made("gcp:container/nodePool:NodePool", {"nodeConfig": {"serviceAccount": "a@b"}})
+    yield _made("gcp:storage/bucketACL:BucketACL", {"predefinedAcl": "private", "roleEntities": ["OWNER:user-a"]})
+    yield _made("gcp:projects/iAMPolicy:IAMPolicy", {"policyData": "{}"})
+    yield _made("gcp:projects/iAMBinding:IAMBinding", {"role": "roles/editor", "members": ["user:a"]})
+
+
+def _made(type_: str, inputs: dict[str, Any]) -> RecordedResource:
+    return RecordedResource(urn=f"urn:pulumi:others::p::{type_}::one", type=type_, name="one", inputs=inputs)
 
 
 @cache
-def known_keys() -> tuple[str, ...]:
-    """Every key that any resource of a real stack has, so that made-up ones are read and not passed over."""
-
-    def keys(value: Any) -> Iterable[str]:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                yield str(key)
-                yield from keys(item)
-        elif isinstance(value, list):
-            for item in value:
-                yield from keys(item)
-
-    return tuple(sorted({key for one in recorded() for key in keys(plain(one.inputs))}))
-
-
-def plain(inputs: Any) -> dict[str, Any]:
+def props_of(index: int) -> dict[str, Any]:
     known: dict[str, Any] = transform(
-        reveal(dict(inputs)), lambda leaf: UNKNOWN_STRING_VALUE if leaf is UNKNOWN else leaf
+        reveal(dict(recorded()[index].inputs)), lambda leaf: UNKNOWN_STRING_VALUE if leaf is UNKNOWN else leaf
     )
     return known
 
 
+@cache
+def known_keys() -> tuple[str, ...]:
+    """Every key that any resource has, so that made-up ones are read and not passed over."""
+    places = (path for index in range(len(recorded())) for path in paths(props_of(index)))
+    return tuple(sorted({step for path in places for step in path if isinstance(step, str)}))
+
+
+Path = tuple[str | int, ...]
+TEMPLATES = ("template", "leaderTemplate", "workerTemplate")
+
+
+def paths(value: Any, before: Path = ()) -> Iterator[Path]:
+    """Every place in a value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*before, key)
+        yield from paths(item, (*before, key))
+
+
+def places() -> Iterator[tuple[int, Path]]:
+    """One resource and place for each property of each type; items of a list are alike."""
+    seen = set()
+    for index, one in enumerate(recorded()):
+        for path in paths(props_of(index)):
+            general = tuple("#" if isinstance(step, int) else step for step in path)
+            key = (one.type, general)
+            # Metadata is the same everywhere, and so are pods in whatever makes them.
+            if general[0] == "metadata":
+                key = ("", general)
+            elif one.type == "kubernetes:core/v1:Pod":
+                key = ("pod", general)
+            elif pods := [place for place, step in enumerate(general) if step in TEMPLATES]:
+                key = ("pod", general[pods[-1] + 1 :])
+            # What stands in labels and in files is read as text alone.
+            if not {"labels", "matchLabels", "data", "fieldRef"} & set(general[:-1]) and key not in seen:
+                seen.add(key)
+                yield index, path
+
+
+def with_value(index: int, path: Path, value: Any) -> Resource:
+    """A recorded resource with another value at one place."""
+    props = deepcopy(props_of(index))
+    parent: Any = props
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = deepcopy(value)
+    return resource(recorded()[index].type, props, recorded()[index].urn)
+
+
 def resource(type_: str, props: dict[str, Any], urn: str = "urn:pulumi:s::p::t::n") -> Resource:
     """A resource as the policy SDK hands it to a rule: behind proxies that raise for what is unknown."""
-    return Resource(type=type_, props=unknown_checking_proxy(deepcopy(props)), name="n", urn=urn)
+    return Resource(type=type_, props=unknown_checking_proxy(props), name="n", urn=urn)
 
 
-def judge(rules: Iterable[AnyRule], resources: list[Resource]) -> None:
+RESOURCE_RULES = tuple(one for one in all_rules() if isinstance(one, Rule))
+# This one reads every text there is and nothing else, and takes as long for it as all others together.
+SWEPT_RULES = tuple(one for one in RESOURCE_RULES if one.name != "secret-in-plain-text")
+STACK_RULES = tuple(one for one in all_rules() if not isinstance(one, Rule))
+
+
+def judge(rules: Iterable[AnyRule], subject: Resource | list[Resource]) -> None:
     """Ask every rule. A value that is unknown may end a rule, nothing else may."""
     for rule in rules:
         try:
             if isinstance(rule, Rule):
-                for one in resources:
-                    for finding in rule.judge(one, with_defaults(rule, {})):
-                        assert message(rule, finding, at_stake=money.at_stake(one))
+                assert isinstance(subject, Resource)
+                for finding in rule.judge(subject, with_defaults(rule, {})):
+                    assert message(rule, finding, at_stake=money.at_stake(subject))
             else:
-                for finding in rule.judge(resources, with_defaults(rule, {})):
+                for finding in rule.judge(subject if isinstance(subject, list) else [subject], with_defaults(rule, {})):
                     assert message(rule, finding)
         except UnknownValueError:
             continue
@@ -126,58 +201,55 @@ def anything(draw: st.DrawFn, depth: int = 4) -> Any:
     return draw(st.dictionaries(keys, anything(depth - 1), max_size=4))
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
-    """A real resource with anything at one place."""
-    index = draw(st.integers(0, len(recorded()) - 1))
-    props = plain(recorded()[index].inputs)
-    place: Any = props
-    while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        if not keys:
-            return index, props
-        key = draw(st.sampled_from(keys))
-        inner = place[key]
-        if not isinstance(inner, dict | list) or draw(st.integers(0, 4)) == 0:
-            place[key] = draw(anything(3))
-            return index, props
-        place = inner
+TOP = st.sampled_from(("spec", "metadata", "values", "data", "parameters", "subjects"))
 
 
 @QUICK
-@given(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(("spec", "metadata", "values", "data")), anything(5)))
+@given(st.sampled_from(sorted({one.type for one in recorded()})), st.dictionaries(TOP, anything(5)))
 def test_no_rule_breaks_on_made_up_properties(type_: str, props: dict[str, Any]) -> None:
-    judge(all_rules(), [resource(type_, props)])
+    judge(all_rules(), resource(type_, props))
 
 
 @QUICK
-@given(damaged())
-def test_no_rule_breaks_on_a_real_resource_with_anything_at_one_place(one: tuple[int, dict[str, Any]]) -> None:
-    index, props = one
-    judge(all_rules(), [resource(recorded()[index].type, props)])
+@given(st.sampled_from(list(places())), anything(3))
+def test_no_rule_breaks_on_a_real_resource_with_anything_at_one_place(place: tuple[int, Path], value: Any) -> None:
+    judge(RESOURCE_RULES, with_value(*place, value))
 
 
-@settings(QUICK, max_examples=40)
-@given(damaged())
-def test_no_rule_about_a_stack_breaks_when_one_resource_holds_anything(one: tuple[int, dict[str, Any]]) -> None:
-    index, props = one
-    rest = [
-        Resource(type=other.type, props=plain(other.inputs), name=other.name, urn=other.urn)
-        for place, other in enumerate(recorded())
-        if place != index
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+def test_no_rule_breaks_on_a_wrong_value_at_any_place(value: Any) -> None:
+    broken = []
+    for index, path in places():
+        try:
+            judge(SWEPT_RULES, with_value(index, path, value))
+        except Exception as error:
+            where = f"{recorded()[index].type} {'.'.join(map(str, path))}"
+            broken.append(f"{error.__notes__[0]}: {where}: {error!r}")
+    assert broken == []
+
+
+@settings(QUICK, max_examples=60)
+@given(st.sampled_from(list(places())), st.sampled_from(WRONG) | anything(3))
+def test_no_rule_about_a_stack_breaks_when_one_resource_holds_anything(place: tuple[int, Path], value: Any) -> None:
+    judge(STACK_RULES, [*_stack_of(place[0]), with_value(*place, value)])
+
+
+def _stack_of(index: int) -> list[Resource]:
+    """The other resources of its stack; kinds that no stack has join one that has everything."""
+    stack = recorded()[index].urn.split("::")[0].replace(":others", ":gateway")
+    return [
+        Resource(type=one.type, props=props_of(other), name=one.name, urn=one.urn)
+        for other, one in enumerate(recorded())
+        if other != index and one.urn.startswith((f"{stack}::", "urn:pulumi:others::"))
     ]
-    judge(
-        [rule for rule in all_rules() if not isinstance(rule, Rule)], [*rest, resource(recorded()[index].type, props)]
-    )
 
 
 def test_a_rule_that_breaks_is_not_taken_for_one_that_is_silent() -> None:
-    class Broken(Exception):
+    class BrokenError(Exception):
         pass
 
     def breaks(*_: object) -> Any:
-        raise Broken
+        raise BrokenError
 
-    rule = next(one for one in all_rules() if isinstance(one, Rule))
-    with pytest.raises(Broken):
-        judge([replace(rule, judge=breaks)], [resource(TYPES[0], {})])
+    with pytest.raises(BrokenError):
+        judge([replace(RESOURCE_RULES[0], judge=breaks)], resource("kubernetes:core/v1:Pod", {}))

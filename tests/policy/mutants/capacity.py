@@ -28,8 +28,8 @@ _GKE = "cloud.google.com"
 _ACCELERATOR = {f"{_GKE}/gke-accelerator": "nvidia-b200"}
 _RESERVATION = {f"{_GKE}/reservation-name": "b200-production", f"{_GKE}/reservation-affinity": "specific"}
 _SELECTOR = f"{POD}.nodeSelector"
-_LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
-_WINDOW = {
+LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
+_DRAFT = {
     "capacity": {
         "mode": "calendar",
         "reservation": "window",
@@ -65,7 +65,7 @@ MUTANTS = (
         flag(DEPLOYMENT, "--data-parallel-size=1"),
         stack="cud",
     ),
-    of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_ACCELERATOR)),
+    of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_ACCELERATOR), stack="guest"),
     of_resource(
         "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"
     ),
@@ -79,6 +79,7 @@ MUTANTS = (
         "contradictory-selectors",
         "Spot of a reservation",
         _selecting({**_ACCELERATOR, f"{_GKE}/gke-spot": "true", **_RESERVATION}),
+        stack="guest",
     ),
     of_resource(
         "contradictory-selectors",
@@ -102,7 +103,7 @@ MUTANTS = (
         "reservation-not-specific",
         "an order that anybody's machines may use",
         arguments("infra.capacity.compute.FutureReservation", lambda given: given.pop("specific_reservation_required")),
-        settings=_WINDOW,
+        settings=_DRAFT,
     ),
     of_resource(
         "reservation-not-specific",
@@ -121,6 +122,7 @@ MUTANTS = (
             }
         ),
         settings={"capacity": {"mode": "flex-start", "runDurationSeconds": 604_800}},
+        stack="guest",
     ),
     of_program(
         "flex-start-limits",
@@ -129,7 +131,8 @@ MUTANTS = (
             "workloads.capacity_ladder.compute_class_spec",
             lambda spec: set_at(spec, "priorities.1.maxRunDurationSeconds", value=60),
         ),
-        settings=_LADDER,
+        settings=LADDER,
+        stack="guest",
     ),
     of_resource(
         "flex-start-limits",
@@ -145,7 +148,7 @@ MUTANTS = (
         ),
         stack="spot",
     ),
-    of_program("spot-grace-above-budget", "ten minutes of grace on Spot", _selecting(grace_seconds=600)),
+    of_program("spot-grace-above-budget", "ten minutes of grace on Spot", _selecting(grace_seconds=600), stack="guest"),
     of_resource(
         "spot-grace-above-budget",
         "the default grace on Spot",
@@ -159,7 +162,8 @@ MUTANTS = (
             "workloads.capacity_ladder.compute_class_spec",
             lambda spec: spec.update(whenUnsatisfiable="ScaleUpAnyway"),
         ),
-        settings=_LADDER,
+        settings=LADDER,
+        stack="guest",
     ),
     of_resource(
         "compute-class-unsound",
@@ -170,7 +174,7 @@ MUTANTS = (
         "compute-class-mismatch",
         "ten minutes of grace on a ladder with a Spot rung",
         _selecting(grace_seconds=600),
-        settings=_LADDER,
+        settings=LADDER,
     ),
     of_resource(
         "compute-class-mismatch",

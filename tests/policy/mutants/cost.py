@@ -19,7 +19,7 @@ from tests.policy.mutant import (
 
 _ORDER = "kept-window"
 _ORDER_TYPE = "gcp:compute/futureReservation:FutureReservation"
-_WINDOW = {
+WINDOW = {
     "capacity": {
         "mode": "calendar",
         "reservation": "window",
@@ -59,7 +59,7 @@ MUTANTS = (
         "future-reservation-without-total",
         "an order that does not say what it costs",
         arguments("infra.capacity.compute.FutureReservation", lambda given: given.update(description="vLLM fleet")),
-        settings=_WINDOW,
+        settings=WINDOW,
     ),
     of_resource(
         "future-reservation-without-total",
@@ -71,7 +71,7 @@ MUTANTS = (
         "future-reservation-unprotected",
         "an order that a changed property replaces",
         arguments("infra.capacity.compute.FutureReservation", _unprotected),
-        settings=_WINDOW,
+        settings=WINDOW,
     ),
     of_resource(
         "future-reservation-unprotected",
@@ -98,6 +98,7 @@ MUTANTS = (
         result(
             "workloads.namespace.gpu_quota", lambda quota: set_at(quota, "hard", "requests.nvidia.com/gpu", value="800")
         ),
+        stack="guest",
     ),
     of_resource(
         "gpu-quota-above-plan",

@@ -37,7 +37,9 @@ def _probe(path: str, value: Any) -> Patch:
 
 
 MUTANTS = (
-    of_program("surge-on-whole-node-pods", "one pod more", _deployment("strategy.rollingUpdate.maxSurge", 1)),
+    of_program(
+        "surge-on-whole-node-pods", "one pod more", _deployment("strategy.rollingUpdate.maxSurge", 1), stack="guest"
+    ),
     of_resource(
         "surge-on-whole-node-pods", "Kubernetes' own quarter", drop(DEPLOYMENT, f"{_ROLLING}.maxSurge"), stack="cud"
     ),
@@ -68,7 +70,7 @@ MUTANTS = (
         put(_BUDGET, "spec.maxUnavailable", value="100%"),
         stack="cud",
     ),
-    of_program("disruption-budget-blocks", "a budget of none", _budget(maxUnavailable=0)),
+    of_program("disruption-budget-blocks", "a budget of none", _budget(maxUnavailable=0), stack="guest"),
     of_resource(
         "disruption-budget-blocks",
         "all twelve must stay",
@@ -96,21 +98,26 @@ MUTANTS = (
     of_resource(
         "stops-before-endpoints-go", "the hook removed", drop(DEPLOYMENT, f"{CONTAINER}.lifecycle.preStop"), stack="cud"
     ),
-    of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}),
+    of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}, stack="guest"),
     of_resource(
         "probe-shorter-than-loading",
         "the liveness probe alone",
         drop(DEPLOYMENT, f"{CONTAINER}.startupProbe"),
         stack="guest",
     ),
-    of_program("probe-thresholds-inverted", "killed at the first miss", _probe("livenessProbe.failureThreshold", 1)),
+    of_program(
+        "probe-thresholds-inverted",
+        "killed at the first miss",
+        _probe("livenessProbe.failureThreshold", 1),
+        stack="guest",
+    ),
     of_resource(
         "probe-thresholds-inverted",
         "taken out after five minutes, killed after two",
         put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.failureThreshold", value=30),
         stack="spot",
     ),
-    of_program("probe-timeout-hasty", "one second", _probe("readinessProbe.timeoutSeconds", 1)),
+    of_program("probe-timeout-hasty", "one second", _probe("readinessProbe.timeoutSeconds", 1), stack="guest"),
     of_resource(
         "probe-timeout-hasty",
         "the default of a second",
@@ -118,7 +125,10 @@ MUTANTS = (
         stack="cud",
     ),
     of_program(
-        "progress-deadline-below-start", "ten minutes", returning("workloads.server.progress_deadline_seconds", 600)
+        "progress-deadline-below-start",
+        "ten minutes",
+        returning("workloads.server.progress_deadline_seconds", 600),
+        stack="guest",
     ),
     of_resource(
         "progress-deadline-below-start",

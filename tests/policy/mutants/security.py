@@ -42,14 +42,16 @@ def _container(path: str, value: Any) -> Patch:
 
 
 PODS = (
-    of_program("privileged-container", "a privileged server", _container("securityContext.privileged", True)),
+    of_program(
+        "privileged-container", "a privileged server", _container("securityContext.privileged", True), stack="guest"
+    ),
     of_resource(
         "privileged-container",
         "the writer may administer its node",
         put("weights-download", f"{CONTAINER}.securityContext.capabilities.add", value=["SYS_ADMIN"]),
         stack="cud",
     ),
-    of_program("host-namespaces", "the host's shared memory", _pod("hostIPC", True)),
+    of_program("host-namespaces", "the host's shared memory", _pod("hostIPC", True), stack="guest"),
     of_resource(
         "host-namespaces", "the host's network", put(DEPLOYMENT, f"{POD}.hostNetwork", value=True), stack="spot"
     ),
@@ -59,16 +61,23 @@ PODS = (
         append(DEPLOYMENT, f"{POD}.volumes", {"name": "run", "hostPath": {"path": "/run/containerd"}}),
         stack="guest",
     ),
-    of_program("runs-as-root", "the writer as root", constant("workloads.weights.NONROOT", 0)),
+    of_program("runs-as-root", "the writer as root", constant("workloads.weights.NONROOT", 0), stack="guest"),
     of_resource("runs-as-root", "whatever the image says", drop(DEPLOYMENT, f"{POD}.securityContext"), stack="cud"),
-    of_program("container-not-restricted", "the default capabilities", _container("securityContext.capabilities", {})),
+    of_program(
+        "container-not-restricted",
+        "the default capabilities",
+        _container("securityContext.capabilities", {}),
+        stack="guest",
+    ),
     of_resource(
         "container-not-restricted",
         "escalation in the benchmark's first container",
         put("benchmark-job", f"{POD}.initContainers.0.securityContext.allowPrivilegeEscalation", value=True),
         stack="gateway",
     ),
-    of_program("token-mounted-for-nothing", "a token in the server", _pod("automountServiceAccountToken", True)),
+    of_program(
+        "token-mounted-for-nothing", "a token in the server", _pod("automountServiceAccountToken", True), stack="guest"
+    ),
     of_resource(
         "token-mounted-for-nothing",
         "an account that mounts it, and a pod that does not refuse",
@@ -84,6 +93,7 @@ SECRETS = (
         "a token in a variable",
         result("workloads.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
         unspeakable=_TOKEN,
+        stack="guest",
     ),
     of_program(
         "secret-in-plain-text",
@@ -145,6 +155,7 @@ ACCESS = (
         "namespace-without-network-policy",
         "no default deny",
         result("workloads.network_policies.policies", lambda specs: specs.pop("default-deny") and None),
+        stack="guest",
     ),
     of_resource("namespace-without-network-policy", "the default deny deleted", delete(_DENY), stack="cud"),
     of_resource(
@@ -160,11 +171,17 @@ ACCESS = (
             "workloads.network_policies.policies",
             lambda specs: set_at(specs, "default-deny.policyTypes", value=["Ingress"]),
         ),
+        stack="guest",
     ),
     of_resource(
         "namespace-egress-open", "everything may go out", put(_DENY, "spec.egress", value=[{}]), stack="gateway"
     ),
-    of_program("namespace-without-pod-security", "no labels", returning("workloads.namespace.pod_security_labels", {})),
+    of_program(
+        "namespace-without-pod-security",
+        "no labels",
+        returning("workloads.namespace.pod_security_labels", {}),
+        stack="guest",
+    ),
     of_resource(
         "namespace-without-pod-security",
         "the level that allows everything",

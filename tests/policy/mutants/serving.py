@@ -27,7 +27,7 @@ _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
-def _engine(rule: str, what: str, *, stack: str = "dev", **engine: Any) -> Mutant:
+def _engine(rule: str, what: str, *, stack: str = "guest", **engine: Any) -> Mutant:
     """Other engine settings, by their names in the stack file."""
     return of_program(rule, what, stack=stack, settings={"server": {"engine": engine}})
 
@@ -81,7 +81,9 @@ PARALLELISM_AND_MEMORY = (
     of_resource(
         "mtp-two-is-slower", "two draft tokens, by hand", flag(DEPLOYMENT, _SPECULATION.format(2)), stack="guest"
     ),
-    _engine("utilisation-with-mtp", "0.95 with a bf16 cache", gpuMemoryUtilization=0.95, kvCacheDtype="auto"),
+    _engine(
+        "utilisation-with-mtp", "0.95 with a bf16 cache", gpuMemoryUtilization=0.95, kvCacheDtype="auto", stack="dev"
+    ),
     of_resource(
         "utilisation-with-mtp",
         "0.95 without the CUDA-graph estimate",
@@ -124,7 +126,7 @@ CACHE_AND_ADMISSION = (
         flag(DEPLOYMENT, "--max-model-len=1000"),
         stack="guest",
     ),
-    _engine("sequences-below-load", "100 sequences an engine for 2,000 requests", maxNumSeqs=100),
+    _engine("sequences-below-load", "100 sequences an engine for 2,000 requests", maxNumSeqs=100, stack="dev"),
     of_program(
         "sequences-below-load",
         "more requests than the profile is for",
@@ -132,7 +134,7 @@ CACHE_AND_ADMISSION = (
         settings={"server": {"needs": {"concurrencyPerReplica": 4_000}}},
     ),
     of_resource("sequences-below-load", "64 sequences", flag(DEPLOYMENT, "--max-num-seqs=64"), stack="spot"),
-    _engine("batch-below-sequences", "4,096 tokens a step for 8,192 sequences", maxNumBatchedTokens=4_096),
+    _engine("batch-below-sequences", "4,096 tokens a step for 8,192 sequences", maxNumBatchedTokens=4_096, stack="dev"),
     of_resource(
         "batch-below-sequences",
         "128 tokens a step",
@@ -168,7 +170,7 @@ CACHE_AND_ADMISSION = (
         settings={"server": {"needs": {"contextTokens": 4_096}}},
     ),
     of_resource("context-below-need", "4K for requests of 8K", flag(DEPLOYMENT, "--max-model-len=4096"), stack="cud"),
-    _engine("context-far-above-need", "the article's 131,072", maxModelLen=131_072),
+    _engine("context-far-above-need", "the article's 131,072", maxModelLen=131_072, stack="dev"),
     of_resource(
         "context-far-above-need",
         "no limit, so the model's own",
@@ -186,7 +188,7 @@ START = (
         variable(DEPLOYMENT, "VLLM_USE_DEEP_GEMM", "1"),
         stack="gateway",
     ),
-    of_program("image-not-checked", "0.19.0", settings={"server": {"image": {"tag": "v0.19.0"}}}),
+    of_program("image-not-checked", "0.19.0", settings={"server": {"image": {"tag": "v0.19.0"}}}, stack="guest"),
     of_resource(
         "image-not-checked",
         "a nightly",
@@ -197,11 +199,14 @@ START = (
         "flags-vllm-refuses",
         "an option that vLLM does not have",
         result("workloads.vllm_args.args", lambda words: [*words, "--max-num-sequences=8192"]),
+        stack="guest",
     ),
     of_resource(
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
     ),
-    of_program("image-not-pinned", "the tag alone", returning("workloads.server.image_of", _image("v0.18.1"))),
+    of_program(
+        "image-not-pinned", "the tag alone", returning("workloads.server.image_of", _image("v0.18.1")), stack="guest"
+    ),
     of_resource(
         "image-not-pinned",
         "the tag alone, by hand",
@@ -209,7 +214,10 @@ START = (
         stack="guest",
     ),
     of_program(
-        "image-latest", "the writer runs latest", constant("workloads.weights.WRITER_IMAGE", "alpine/git:latest")
+        "image-latest",
+        "the writer runs latest",
+        constant("workloads.weights.WRITER_IMAGE", "alpine/git:latest"),
+        stack="guest",
     ),
     of_resource(
         "image-latest",
@@ -225,6 +233,7 @@ START = (
             lambda words: [word for word in words if not word.startswith("--revision")],
         ),
         settings={"weights": {"source": "huggingface"}},
+        stack="guest",
     ),
     of_resource(
         "model-not-pinned",
@@ -238,9 +247,12 @@ START = (
         "a server that declares nothing",
         returning("workloads.server_pod.declared_needs", {}),
         returning("workloads.server.declared_needs", {}),
+        stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),
-    of_program("cpu-starves-engines", "8 CPUs for eight engines", settings={"server": {"resources": {"cpu": 8}}}),
+    of_program(
+        "cpu-starves-engines", "8 CPUs for eight engines", settings={"server": {"resources": {"cpu": 8}}}, stack="guest"
+    ),
     of_resource(
         "cpu-starves-engines",
         "4,000 millicores",
@@ -261,6 +273,7 @@ ON_PURPOSE = (
         "repeated-on-purpose",
         "the article's first row, which repeats more lessons",
         settings={"server": {"profile": "tp8"}},
+        stack="guest",
     ),
     of_resource(
         "repeated-on-purpose",

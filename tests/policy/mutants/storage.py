@@ -21,6 +21,7 @@ MUTANTS = (
         "reader-mounts-writable",
         "the server's volume mount leaves out readOnly",
         result("workloads.weights.WeightsMount.volume_mount", lambda mount: mount.pop("readOnly") and None),
+        stack="guest",
     ),
     of_resource(
         "reader-mounts-writable",
@@ -41,6 +42,7 @@ MUTANTS = (
             "workloads.weights.download_job_spec",
             lambda spec: set_at(spec, "template.spec.volumes.0.persistentVolumeClaim.readOnly", value=True),
         ),
+        stack="guest",
     ),
     of_resource(
         "writer-mounted-read-only",
@@ -52,6 +54,7 @@ MUTANTS = (
         "hyperdisk-limit",
         "a volume of 64 GiB with more throughput than its size allows",
         settings={"weights": {"throughputMibps": 200_000}},
+        stack="guest",
     ),
     of_resource(
         "hyperdisk-limit",
@@ -79,6 +82,7 @@ MUTANTS = (
         "machine-cannot-attach-disk",
         "the writer on a machine family without Hyperdisk ML",
         settings={"weights": {"writer": {"machineFamily": "n4"}}},
+        stack="guest",
     ),
     of_resource(
         "machine-cannot-attach-disk",
