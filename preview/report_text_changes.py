@@ -62,7 +62,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
     if not changes.deltas:
         return
     moving = [one for one in changes.deltas if one.changed]
-    page.title("Numbers", "before → after" if moving else "none changes")
+    page.title("Numbers", "before → after" if moving else "unchanged")
     for per_cent in (True, False):
         rows = [
             (one.label, before_in_words(one), after_in_words(one), difference_in_words(one, per_cent=per_cent))
@@ -89,7 +89,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
         f"{one.label} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after is not None
     ]
     if still:
-        page.prose("unchanged: " + ", ".join(still), style="dim")
+        page.prose(("unchanged: " if moving else "") + ", ".join(still), style="dim")
 
 
 def print_changes(page: Page, report: Report, changes: Changes) -> None:

@@ -62,6 +62,11 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
     page.prose(f"{verdict.policy}{f': {where}' if where else ''}{level}", mark="✗ ", style=style, mark_style=style)
     if verdict.statement:
         page.prose(verdict.statement, indent=4, style="dim")
+    if verdict.on_purpose:
+        # Why the rule is there and what it costs stands with the profile that repeats it.
+        for place in places:
+            page.prose(" ".join(place.what.split()), indent=4, mark="· ", mark_style="dim")
+        return
     why, fix = shared(places, "why"), shared(places, "fix")
     for place in places:
         if len(names) > 1:

@@ -15,10 +15,10 @@ from preview.page import Paper
 from preview.report_html import html_text
 from preview.report_json import json_text
 from preview.report_markdown import markdown_text
-from preview.report_model import Report
+from preview.report_model import Policies, Report
 from preview.report_text import print_text
 from preview.several_stacks import Outcome
-from tests.preview.sample_changes import change, compared_report, edited, sample_changes
+from tests.preview.sample_changes import ADVISORY, change, compared_report, edited, sample_changes
 from tests.preview.sample_report import TOKEN, sample_report
 
 
@@ -292,3 +292,10 @@ def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:
     page = html_text(sample_report())
     for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $391"):
         assert words in page
+
+
+def test_what_is_repeated_on_purpose_is_told_in_short() -> None:
+    repeated = replace(ADVISORY[0], policy="repeated-on-purpose")
+    text = text_of(compared_report(policies=Policies(state="judged", violations=(repeated,))))
+    assert "· the annotation context-tokens is missing" in text
+    assert "annotate the pod" not in text
