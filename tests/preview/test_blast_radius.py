@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tests.preview.fleets import (
 )
 from tests.preview.sample_report import resource
 
+ROOT_FOLDER = Path(__file__).parents[2]
 IMAGE = "spec/template/spec/containers/0/image"
 
 
@@ -207,6 +210,28 @@ def test_submitting_a_future_reservation_is_a_danger_once() -> None:
     assert dangers(compare(recording(), recording(submitted))) == ["future-reservation-submitted"]
     assert dangers(compare(recording(submitted), recording(submitted))) == []
     assert dangers(compare(recording(), recording(draft))) == []
+
+
+def test_the_guide_lists_every_danger_and_every_number() -> None:
+    guide = (ROOT_FOLDER / "docs" / "compare.md").read_text(encoding="utf-8")
+    table = guide[guide.index("| danger | when |") :].partition("\n\n")[0]
+    listed = {id_ for row in table.splitlines() for id_ in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
+    code = "".join((ROOT_FOLDER / "preview" / f"{name}.py").read_text() for name in ("dangers", "compare"))
+    written = set(re.findall(r'\bid="([a-z-]+)"', code))
+    made = {f"{stem}-{verb}" for stem in re.findall(r'id=f"([a-z]+)-{', code) for verb in ("replaced", "deleted")}
+    assert listed == written | made
+    numbers = guide[guide.index("## Numbers") :].partition("Each side")[0]
+    told = {one.id for one in changes_of(outputs=EVERY_NUMBER).deltas}
+    assert set(re.findall(r"`([a-z-]+)`", numbers)) == told
+
+
+EVERY_NUMBER = {
+    "usdPerHour": 1.0,
+    "usdPerMillionTokens": 1.0,
+    "usdPerMillionOutputTokens": 1.0,
+    "publishedTotalTokensPerSecond": 1,
+    "publishedOutputTokensPerSecond": 1,
+}
 
 
 def test_numbers_of_both_sides() -> None:
