@@ -267,6 +267,12 @@ def test_values_cannot_become_markup_on_the_page() -> None:
     assert page.count("&lt;script&gt;") >= 6
 
 
+def test_code_in_a_sentence_is_code_and_nothing_more() -> None:
+    page = html_text(compared_report(sample_changes(remarks=("Run `a <b>` now.", "an odd ` <i>"))))
+    assert "Run <code>a &lt;b&gt;</code> now." in page
+    assert "an odd ` &lt;i&gt;" in page
+
+
 def test_every_tag_of_the_page_is_closed() -> None:
     from html.parser import HTMLParser
 
