@@ -10,7 +10,7 @@ VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test lint types benchmark schema policy-readme picture inventories workflows vllm-check clean
+.PHONY: help setup preview render doctor test lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 
 inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
+
+mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
+	@$(BIN)/python -m tests.policy.mutation $(RULES)
 
 workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
