@@ -50,10 +50,9 @@ class _Asked(threading.local):
 
     def stack(self, args: StackValidationArgs) -> list[Resource]:
         """The resources, the same objects for every policy that is asked about them."""
-        known = [one.props for one in self._stack]
-        if len(known) != len(args.resources) or any(
-            mine is not theirs.props for mine, theirs in zip(known, args.resources, strict=True)
-        ):
+        # A new question brings new views, and the known ones are kept: the first tells them apart.
+        known = len(self._stack) == len(args.resources) and bool(self._stack)
+        if not known or self._stack[0].props is not args.resources[0].props:
             self._stack = [_stack_resource(one) for one in args.resources]
         return self._stack
 

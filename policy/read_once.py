@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 _KEPT: Final = 4_096
@@ -53,11 +54,18 @@ class _JsonFormat:
 
 def install(sdk: Any) -> bool:
     """Replace the conversions in the SDK's module. Says whether they were there to be replaced."""
-    names = ("json_format", "deserialize_properties", "unknown_checking_proxy")
-    if not all(hasattr(sdk, name) for name in names) or not hasattr(sdk.json_format, "MessageToDict"):
+    servicer = getattr(sdk, "_PolicyAnalyzerServicer", None)
+    functions = ("json_format", "deserialize_properties", "unknown_checking_proxy")
+    methods = ("_get_resource_options", "_get_provider_resource")
+    if not all(hasattr(sdk, name) for name in functions) or not hasattr(sdk.json_format, "MessageToDict"):
+        return False
+    if not all(hasattr(servicer, name) for name in methods):
         return False
     if not isinstance(sdk.json_format, _JsonFormat):
         sdk.json_format = _JsonFormat(sdk.json_format)
-        sdk.deserialize_properties = Memo(sdk.deserialize_properties)
-        sdk.unknown_checking_proxy = Memo(sdk.unknown_checking_proxy)
+        for name in functions[1:]:
+            setattr(sdk, name, Memo(getattr(sdk, name)))
+        for name in methods:
+            # They use nothing of their object, and a memo is not bound to it.
+            setattr(servicer, name, Memo(partial(getattr(servicer, name), None)))
     return True

@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 Level = Literal["advisory", "mandatory"]
@@ -42,6 +42,7 @@ class Setting:
 
 Settings = Mapping[str, Any]
 """Values of a rule's settings by name. Every declared setting is there; None where it is unset."""
+_NO_SETTINGS: Final[Settings] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +71,12 @@ class Resource:
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What readers of this resource have worked out once for all rules."""
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Last part of the type: `Deployment`."""
         return self.type.rpartition(":")[2]
 
-    @property
+    @cached_property
     def is_kubernetes(self) -> bool:
         """Whether this is an object of the Kubernetes API."""
         return self.type.startswith("kubernetes:")
@@ -162,7 +163,7 @@ def rule_named(name: str) -> AnyRule:
 
 def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
     """The rule's settings: what was given over its defaults."""
-    return {one.name: given.get(one.name, one.default) for one in rule.settings}
+    return {one.name: given.get(one.name, one.default) for one in rule.settings} if rule.settings else _NO_SETTINGS
 
 
 def found(rule: AnyRule, subject: Resource | Sequence[Resource], **given: Any) -> list[Finding]:

@@ -182,6 +182,8 @@ def test_reading_once_changes_no_verdict(pack: Pack, monkeypatch: pytest.MonkeyP
     before = [pack.judge(one) for one in subjects]
     for name in ("json_format", "deserialize_properties", "unknown_checking_proxy"):
         monkeypatch.setattr(sdk, name, getattr(sdk, name))
+    for name in ("_get_resource_options", "_get_provider_resource"):
+        monkeypatch.setattr(sdk._PolicyAnalyzerServicer, name, getattr(sdk._PolicyAnalyzerServicer, name))
     assert read_once.install(sdk)
     calls: list[object] = []
     original = sdk.unknown_checking_proxy._function
