@@ -20,6 +20,7 @@ FORMS: Final = (
     ("an API key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,}")),
     ("a Slack token", re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{20,}")),
     ("a signed token (JWT)", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
+    ("a bearer token", re.compile(r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}")),
     ("a password in a URL", re.compile(r"\b[a-z][a-z0-9+]*://[^/\s:@]+:[^/\s:@${}]+@")),
 )
 """Forms that their issuers document, so that a match is hardly ever chance."""

@@ -290,7 +290,8 @@ def set_flags(words: list[str], *flags: str) -> None:
 
 def _parent(props: Any, path: str, *keys: str) -> tuple[Any, Any]:
     steps: list[Any] = [int(step) if step.isdigit() else step for step in path.split(".")]
-    *way, last = [*steps, *keys]
+    steps += keys
+    *way, last = steps
     for step in way:
         props = props.setdefault(step, {}) if isinstance(props, dict) else props[step]
     return props, last

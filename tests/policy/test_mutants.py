@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -79,7 +79,7 @@ def test_no_verdict_repeats_a_secret(outcomes: dict[str, Outcome]) -> None:
             assert outcome.mutant.unspeakable not in one.message, one.policy
 
 
-def test_the_kill_rate_is_whole(outcomes: dict[str, Outcome], record_property: pytest.RecordProperty) -> None:
+def test_the_kill_rate_is_whole(outcomes: dict[str, Outcome], record_property: Callable[[str, object], None]) -> None:
     line = kill_rate(list(outcomes.values()))
     record_property("closing line", line)
     assert f"{len(MUTANTS)} of {len(MUTANTS)} killed (100%)" in line

@@ -177,6 +177,7 @@ def test_a_token_with_rights_is_not_for_nothing() -> None:
         ),
         (f"{CONTAINER}.env", [{"name": "ANY", "value": TOKEN}], "env[0].value looks like a Hugging Face token"),
         ("metadata.annotations", {"from": "https://me:letmein1@huggingface.co/m"}, "looks like a password in a URL"),
+        ("metadata.annotations", {"header": "Authorization: Bearer letmein1-letmein1"}, "looks like a bearer token"),
         ("data", {"HF_TOKEN": "letmein1"}, "data.HF_TOKEN looks like a secret, by its name"),
         ("data", {"key.pem": "-----BEGIN RSA PRIVATE KEY-----\nletmein1"}, "data.key.pem looks like a private key"),
     ],

@@ -65,6 +65,19 @@ MUTANTS = (
         flag(DEPLOYMENT, "--data-parallel-size=1"),
         stack="cud",
     ),
+    of_resource(
+        "partial-node",
+        "four GPUs, chosen by affinity",
+        put(DEPLOYMENT, _SELECTOR, value={f"{_GKE}/gke-spot": "true"}),
+        put(
+            DEPLOYMENT,
+            f"{POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+            value=[
+                {"matchExpressions": [{"key": f"{_GKE}/gke-accelerator", "operator": "In", "values": ["nvidia-b200"]}]}
+            ],
+        ),
+        put(DEPLOYMENT, f"{CONTAINER}.resources", value={"limits": {"nvidia.com/gpu": "4"}}),
+    ),
     of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_ACCELERATOR), stack="guest"),
     of_resource(
         "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"

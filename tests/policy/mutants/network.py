@@ -38,6 +38,11 @@ def _another(props: Props) -> None:
     props["metadata"]["name"] = "by-hand"
 
 
+def _public_twin(props: Props) -> None:
+    _another(props)
+    _publish(props["spec"])
+
+
 MUTANTS = (
     of_program(
         "gateway-without-api",
@@ -172,6 +177,12 @@ MUTANTS = (
         "an external load balancer, by hand",
         put("server-service", "spec.type", value="LoadBalancer"),
         stack="spot",
+    ),
+    of_resource(
+        "open-to-the-internet",
+        "a second, public Service",
+        twin("server-service-by-hand", "server-service", _public_twin),
+        stack="cud",
     ),
     of_program(
         "unguarded-paths-public",

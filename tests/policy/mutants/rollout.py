@@ -89,6 +89,12 @@ MUTANTS = (
         put(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds", value=30),
         stack="cud",
     ),
+    of_resource(
+        "grace-below-drain",
+        "a minute of sleep in a shell, on Spot",
+        put(DEPLOYMENT, f"{CONTAINER}.lifecycle", value={"preStop": {"exec": {"command": ["sh", "-c", "sleep 1m"]}}}),
+        stack="spot",
+    ),
     of_program(
         "stops-before-endpoints-go",
         "no sleep before the stop signal",

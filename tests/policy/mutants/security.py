@@ -125,6 +125,17 @@ SECRETS = (
     ),
     of_resource(
         "secret-in-plain-text",
+        "the key in the header of a probe",
+        put(
+            DEPLOYMENT,
+            f"{CONTAINER}.readinessProbe.httpGet.httpHeaders",
+            value=[{"name": "Authorization", "value": f"Bearer {_KEY}"}],
+        ),
+        stack="gateway",
+        unspeakable=_KEY,
+    ),
+    of_resource(
+        "secret-in-plain-text",
         "a password in the address of a mirror",
         put("weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
         stack="guest",

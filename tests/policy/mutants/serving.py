@@ -7,6 +7,7 @@ from typing import Any
 from tests.policy.mutant import (
     CONTAINER,
     DEPLOYMENT,
+    Edit,
     Mutant,
     Props,
     change,
@@ -23,6 +24,7 @@ from tests.policy.mutant import (
 )
 
 _SPECULATION = '--speculative-config={{"method":"mtp","num_speculative_tokens":{}}}'
+_MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
 _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
@@ -38,6 +40,11 @@ def _mtp(tokens: int) -> dict[str, Any]:
 
 def _image(tag: str) -> str:
     return f"{_REGISTRY}/vllm/vllm-openai:{tag}"
+
+
+def _started(command: list[str], *args: str) -> Edit:
+    """A server that somebody else starts in another way."""
+    return change(DEPLOYMENT, lambda props: get(props, CONTAINER).update(command=command, args=list(args)))
 
 
 def _silence(props: Props) -> None:
@@ -60,6 +67,18 @@ PARALLELISM_AND_MEMORY = (
         without_flag(DEPLOYMENT, "--data-parallel-size"),
         flag(DEPLOYMENT, "-tp=8"),
         stack="gateway",
+    ),
+    of_resource(
+        "tp8-on-one-gpu-model",
+        "the option in a shell's script",
+        _started(["bash", "-c"], f"ulimit -n 65536 && exec vllm serve {_MODEL} --tensor-parallel-size 8"),
+    ),
+    of_resource(
+        "tp8-on-one-gpu-model",
+        "the option with underscores, under the module",
+        _started(
+            ["python3", "-m", "vllm.entrypoints.openai.api_server"], f"--model={_MODEL}", "--tensor_parallel_size=8"
+        ),
     ),
     _engine("expert-parallel-on-dense-model", "expert parallelism", enableExpertParallel=True),
     of_resource(
@@ -171,6 +190,11 @@ CACHE_AND_ADMISSION = (
     ),
     of_resource("context-below-need", "4K for requests of 8K", flag(DEPLOYMENT, "--max-model-len=4096"), stack="cud"),
     _engine("context-far-above-need", "the article's 131,072", maxModelLen=131_072, stack="dev"),
+    of_resource(
+        "context-far-above-need",
+        "the article's 131,072 as 128K",
+        flag(DEPLOYMENT, "--max-model-len=128K"),
+    ),
     of_resource(
         "context-far-above-need",
         "no limit, so the model's own",

@@ -6,6 +6,7 @@ from tests.policy.mutant import (
     CONTAINER,
     DEPLOYMENT,
     POD,
+    append,
     drop,
     of_program,
     of_resource,
@@ -34,6 +35,19 @@ MUTANTS = (
         "one mount of the weights is writable",
         put(DEPLOYMENT, f"{CONTAINER}.volumeMounts.3.readOnly", value=False),
         stack="cud",
+    ),
+    of_resource(
+        "reader-mounts-writable",
+        "another pod attaches the readers' claim for writing",
+        append(
+            "benchmark-job",
+            f"{POD}.volumes",
+            {
+                "name": "tokenizer",
+                "persistentVolumeClaim": {"claimName": "weights-qwen3-5-27b-fp8-2e1b213-64gib-4800mibps-b"},
+            },
+        ),
+        stack="spot",
     ),
     of_program(
         "writer-mounted-read-only",
@@ -89,6 +103,12 @@ MUTANTS = (
         "the writer leaves its machine to Autopilot",
         drop(_WRITER, f"{POD}.nodeSelector"),
         stack="gateway",
+    ),
+    of_resource(
+        "machine-cannot-attach-disk",
+        "readers of a Persistent Disk",
+        put(_READER_CLASS, "parameters.type", value="pd-ssd"),
+        stack="spot",
     ),
     of_program(
         "weights-unprotected",
