@@ -10,7 +10,7 @@ VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup preview render doctor test test-slow lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -36,7 +36,10 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
 
 test: setup ## The fast suite
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+test-slow: setup ## What takes too long for every commit: the pull-request job in a fresh clone
+	@$(BIN)/python -m pytest -q -m slow
 
 lint: setup ## ruff, yamllint
 	@$(BIN)/ruff check .

@@ -50,8 +50,17 @@ def test_every_fleet_command_that_is_named_exists() -> None:
 
     commands = set()
     for page in PAGES:
-        commands |= set(re.findall(r"`?fleet (preview|render|config schema|config check|doctor)\b", page.read_text(encoding="utf-8")))
-        unknown = set(re.findall(r"`fleet ([a-z]+)", page.read_text(encoding="utf-8"))) - {"preview", "render", "config", "doctor"}
+        commands |= set(
+            re.findall(
+                r"`?fleet (preview|render|config schema|config check|doctor)\b", page.read_text(encoding="utf-8")
+            )
+        )
+        unknown = set(re.findall(r"`fleet ([a-z]+)", page.read_text(encoding="utf-8"))) - {
+            "preview",
+            "render",
+            "config",
+            "doctor",
+        }
         assert not unknown, f"{page}: {unknown}"
     assert commands
     for command in commands:

@@ -135,7 +135,9 @@ def test_what_destroy_leaves_is_the_image_of_the_weights_and_the_bucket() -> Non
     left = bill(FULL)
     assert [item.id for item in left.after_destroy_items] == ["disk-image", "bucket"]
     assert left.after_destroy_usd_per_month == pytest.approx(0.10)
-    nothing = bill(replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, image_gib=64, image_retained=False)))
+    nothing = bill(
+        replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, image_gib=64, image_retained=False))
+    )
     assert nothing.after_destroy_items == ()
 
 

@@ -13,6 +13,8 @@ import pytest
 from settings.stack_file import stack_names
 from tests.workflows.steps import ROOT, outputs, run, stand_in, workflow
 
+pytestmark = pytest.mark.slow
+
 STEPS = [one for one in workflow("preview")["jobs"]["offline"]["steps"] if "run" in one]
 FORMATS = ("md", "html", "json", "sarif")
 

@@ -259,4 +259,6 @@ def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
     declared = server_pod.declared_needs(make_settings(server={"replicas": 1, "profile": "tp8"}))
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
-    assert "vllm-fleet.dev/on-purpose" not in server_pod.declared_needs(make_settings(server={"replicas": 1, "profile": "tuned"}))
+    assert "vllm-fleet.dev/on-purpose" not in server_pod.declared_needs(
+        make_settings(server={"replicas": 1, "profile": "tuned"})
+    )
