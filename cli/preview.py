@@ -111,13 +111,13 @@ def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> Abstrac
 
 
 def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
-    """The gravest of all: a stack without a preview, then a mandatory violation, then changes if they are asked for."""
+    """The gravest: a stack without a preview, then a mandatory violation or an error of the program, then changes, if asked for."""
     from preview.several_stacks import refusals_of, reports_of
 
     reports = reports_of(outcomes)
     if refusals_of(outcomes):
         return UNUSABLE
-    if any(one.policies.mandatory for one in reports):
+    if any(one.policies.mandatory or any(said.severity == "error" for said in one.diagnostics) for one in reports):
         return FINDINGS
     changed = any(one.comparison is not None and one.comparison.pending for one in reports)
     return CHANGES if tells_changes and changed else CLEAN
