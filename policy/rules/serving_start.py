@@ -92,14 +92,15 @@ def _undeclared(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 
 def _starved(engine: Engine, settings: Settings) -> Iterator[Finding]:
-    cores = engine.server.container.requested("cpu")
-    if cores is None or not engine.server.pod.gpus:
+    if not engine.server.pod.gpus:
         return
+    cores = engine.server.container.requested("cpu")
     engines, api_servers = engine.flags.engines, engine.flags.api_servers
     needed = ceil(engines * settings["coresPerEngine"] + api_servers * settings["coresPerApiServer"] + 1)
-    if cores < needed:
+    if cores is None or cores < needed:
+        given = "no CPU is requested" if cores is None else f"{cores:g} CPUs"
         yield engine.found(
-            f"{cores:g} CPUs for {engines} engine(s) and {api_servers} API server(s), which need {needed}",
+            f"{given} for {engines} engine(s) and {api_servers} API server(s), which need {needed}",
             fix=f"request {needed} CPUs or more; a whole A4 node has about 220 to give",
         )
 

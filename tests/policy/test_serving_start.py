@@ -128,6 +128,14 @@ def test_starved_engines_are_found() -> None:
     assert only("cpu-starves-engines", server(cpu="17500m"))
 
 
+def test_a_server_that_asks_for_no_cpu_is_found() -> None:
+    subject = server()
+    resources = subject.props["spec"]["template"]["spec"]["containers"][0]["resources"]
+    for part in resources.values():
+        del part["cpu"]
+    assert "no CPU is requested" in only("cpu-starves-engines", subject)
+
+
 def test_one_api_server_needs_less() -> None:
     assert found("cpu-starves-engines", server("--api-server-count=1", cpu="13")) == []
     assert only("cpu-starves-engines", server("--api-server-count=1", cpu="12"))
