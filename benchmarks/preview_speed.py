@@ -104,6 +104,7 @@ def run(rounds: int) -> dict[str, list[Sample]]:
         commands: dict[str, tuple[list[str], Path]] = {
             "import": ([python, "-c", SDK_IMPORT], ROOT),
             "preview": (preview, ROOT),
+            "judged": (preview[:-1], ROOT),
             "grown": (preview, grown),
             "nothing": ([python, "-c", "pass"], ROOT),
             "help": ([str(FLEET), "--help"], ROOT),
@@ -121,10 +122,13 @@ def run(rounds: int) -> dict[str, list[Sample]]:
 def checks(samples: dict[str, list[Sample]], limits: argparse.Namespace) -> list[Check]:
     """The figures that have a limit."""
     seconds = {name: statistics.median(one.seconds for one in several) for name, several in samples.items()}
-    rss_mib = max(one.rss_mib for name in ("preview", "grown") for one in samples[name])
+    best = {name: min(one.seconds for one in several) for name, several in samples.items()}
+    rss_mib = max(one.rss_mib for name in ("preview", "judged", "grown") for one in samples[name])
     unit = "x"
     return [
         Check(f"preview of {STACK} / bare SDK import", seconds["preview"] / seconds["import"], limits.ratio, unit),
+        # The best runs: pack and program share the cores, so whatever else runs slows this one twice.
+        Check("with the policy pack / without, best runs", best["judged"] / best["preview"], limits.policies, unit),
         Check(f"{GROWN} replicas / 12 replicas", seconds["grown"] / seconds["preview"], limits.growth, unit),
         Check("largest resident memory of a preview", rss_mib, limits.rss_mib, "MiB"),
         *(
@@ -149,6 +153,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="runs of each command; the median counts (default: 7)")
     parser.add_argument("--ratio", type=float, default=0.6, help="limit of preview / import (default: 0.6)")
+    parser.add_argument("--policies", type=float, default=1.3, help="limit of with / without the pack (default: 1.3)")
     parser.add_argument("--growth", type=float, default=1.1, help="limit of 1000 / 12 replicas (default: 1.1)")
     parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
     parser.add_argument("--start", type=float, default=0.06, help="limit of --help / import (default: 0.06)")
