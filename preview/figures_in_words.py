@@ -96,7 +96,7 @@ def residual_in_words(bill: Bill) -> Iterator[str]:
 def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:
     unknown = sum(item.usd_per_hour is None for item in items)
     if unknown == len(items) and items:
-        return f"nobody can say ({plural(unknown, 'price')} unknown)"
+        return f"unknown ({plural(unknown, 'price')} without a dated source)"
     return (
         f"at least {usd(known)} {period} ({plural(unknown, 'price')} unknown)" if unknown else f"{usd(known)} {period}"
     )
