@@ -42,7 +42,7 @@ take 2 minutes; an hour is for thirty times as many."""
 
 _SCRIPTS = ("__init__", "fetch_tokenizer", "launch_clients", "results_bucket")
 _SCRIPTS_ROOT = "/opt/vllm-fleet"
-_WORK = "/work"
+_WORK = "/scratch"
 _TOKENIZER = f"{_WORK}/tokenizer"
 
 

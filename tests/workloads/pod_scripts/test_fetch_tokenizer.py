@@ -31,7 +31,7 @@ def run(tmp_path: Path, *, failures: int) -> tuple[subprocess.CompletedProcess[s
     root = Path(fetch_tokenizer.__file__).parent.parent
     code = (
         "from pod_scripts import fetch_tokenizer; "
-        "fetch_tokenizer.main('the/model', 'abc', '/work/tokenizer', pause_seconds=0.0)"
+        "fetch_tokenizer.main('the/model', 'abc', '/scratch/tokenizer', pause_seconds=0.0)"
     )
     environment = {
         **os.environ,
@@ -47,7 +47,7 @@ def test_it_asks_for_the_pinned_revision_without_xet(tmp_path: Path) -> None:
     done, calls = run(tmp_path, failures=0)
     assert done.returncode == 0
     (call,) = calls
-    assert (call["repository"], call["revision"], call["local_dir"]) == ("the/model", "abc", "/work/tokenizer")
+    assert (call["repository"], call["revision"], call["local_dir"]) == ("the/model", "abc", "/scratch/tokenizer")
     assert call["xet"] == "1"
 
 

@@ -50,7 +50,7 @@ def a_run(**changes: Any) -> Run:
         "name": "benchmark-1234",
         "endpoint": "http://server:8000",
         "model": "the/model",
-        "tokenizer": "/work/tokenizer",
+        "tokenizer": "/scratch/tokenizer",
         "workload": "article",
         "input_len": 768,
         "output_len": 384,
@@ -185,7 +185,7 @@ def start(cloud: FakeCloud, folder: Path, **environment: str) -> subprocess.Comp
     options = {
         "endpoint": f"{cloud.url}/",
         "model": "the/model",
-        "tokenizer": "/work/tokenizer",
+        "tokenizer": "/scratch/tokenizer",
         "workload": "article",
         "input-len": "768",
         "output-len": "384",
