@@ -89,9 +89,13 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
             values[name] = text
         elif name in _SECTIONS:
             try:
-                values[name] = _tuples(json.loads(text))
+                section = _tuples(json.loads(text))
             except json.JSONDecodeError:
                 problems.append(_not_structured(key, text))
+            else:
+                # An empty section is how Pulumi.yaml's default says "not set".
+                if section != {}:
+                    values[name] = section
         else:
             problems.append(_unknown_key(key))
     try:
