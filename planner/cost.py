@@ -7,7 +7,7 @@ amount, and every total is then "at least". Nothing unknown is counted as zero.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -66,6 +66,8 @@ class FleetShape:
     bucket_gib: float = 0
     """GiB that the results bucket keeps."""
     bucket_retained: bool = True
+    stated_prices: Mapping[str, float] = field(default_factory=dict)
+    """USD per unit that the stack file states, by item id; each replaces the list price, known or not."""
 
     def __post_init__(self) -> None:
         if self.capacity not in CAPACITY_KEYS:
@@ -169,13 +171,27 @@ class Bill:
 
 def bill(shape: FleetShape) -> Bill:
     """The bill of a fleet."""
-    return Bill(items=tuple(_items(shape)), excluded=tuple(ledger.load("prices")["excluded"]))
+    items = tuple(_as_stated(item, shape.stated_prices) for item in _items(shape))
+    return Bill(items=items, excluded=tuple(ledger.load("prices")["excluded"]))
+
+
+def priced_items() -> dict[str, str]:
+    """Units of the items whose price a stack file may state, by item id."""
+    return {id_: str(price["unit"]) for id_, price in ledger.section("prices", "items").items()}
 
 
 def capacity_usd_per_node_hour(capacity: str) -> float | None:
     """List price of an A4 node-hour bought that way; None where no dated price is known."""
     price: float | None = ledger.entry("prices", "capacity", capacity)["usd"]
     return price
+
+
+def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
+    if item.id not in stated:
+        return item
+    return replace(
+        item, unit_price_usd=stated[item.id], reason=None, source=None, note="price stated in the stack file"
+    )
 
 
 def _items(shape: FleetShape) -> Iterator[LineItem]:

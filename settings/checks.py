@@ -33,6 +33,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_server(settings),
         *_secrets(settings),
         *_exposure(settings),
+        *_prices(settings),
         *_benchmark(settings),
     )
 
@@ -322,6 +323,23 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
             why=f"the pod is killed {settings.placement.grace_seconds} s after its end begins, "
             f"{settings.placement.pre_stop_seconds} s of which are the pause before the signal",
             write="remove shutdownTimeoutSeconds: the server sets the longest that fits",
+        )
+
+
+def _prices(settings: Settings) -> Iterator[Problem]:
+    if not settings.prices:
+        return
+    from planner.cost import priced_items
+
+    known = priced_items()
+    for item in sorted(set(settings.prices) - set(known)):
+        yield Problem(
+            id="unknown-price",
+            path=_key(f"prices.{item}"),
+            value=settings.prices[item],
+            allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
+            why="no line of the bill has that name, so the price would count for nothing",
+            write="one of the names above; the price of a node is capacity.usdPerNodeHour",
         )
 
 

@@ -126,6 +126,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         nat_gateways=int(own),
         registry_gib=VLLM_IMAGE_GIB if own else 0,
         bucket_gib=0,
+        stated_prices=settings.prices,
     )
 
 

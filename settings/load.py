@@ -31,6 +31,7 @@ _SECTIONS = frozenset(
         "monitoring",
         "budget",
         "results",
+        "prices",
         "labels",
     }
 )

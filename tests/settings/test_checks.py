@@ -180,3 +180,19 @@ def test_a_calendar_window_lies_in_one_zone() -> None:
     request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
     capacity = {"mode": "calendar", "reservation": "cal", "create": request}
     assert "calendar-zone" in refused(capacity=capacity, zones=["europe-west4-a", "europe-west4-b"])
+
+
+def test_a_stated_price_fills_the_bill() -> None:
+    prices = {"hyperdisk-ml-capacity": 0.1}
+    (item,) = [one for one in figures(make_settings(prices=prices)).bill.items if one.id == "hyperdisk-ml-capacity"]
+    assert item.unit_price_usd == 0.1
+    assert item.note == "price stated in the stack file"
+    unknown = {one.name for one in figures(make_settings()).bill.items if one.usd_per_hour is None}
+    assert item.name in unknown
+    assert item.name not in figures(make_settings(prices=prices)).bill.unknown
+
+
+def test_a_price_of_nothing_on_the_bill_is_refused_with_the_names_there_are() -> None:
+    problem = found(prices={"hyperdisk": 0.1})["unknown-price"]
+    assert problem.path == "vllm-fleet:prices.hyperdisk"
+    assert "hyperdisk-ml-capacity (USD per GiB-month)" in problem.allowed
