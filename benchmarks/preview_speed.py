@@ -157,16 +157,24 @@ def main() -> int:
     parser.add_argument("--growth", type=float, default=1.1, help="limit of 1000 / 12 replicas (default: 1.1)")
     parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
     parser.add_argument("--start", type=float, default=0.06, help="limit of --help / import (default: 0.06)")
+    parser.add_argument(
+        "--attempts", type=int, default=2, help="measurements before it counts as too slow (default: 2)"
+    )
     limits = parser.parse_args()
-    samples = run(limits.rounds)
-    for name, several in samples.items():
-        ordered = sorted(one.seconds for one in several)
-        say(f"{name:<10} median {statistics.median(ordered):6.3f} s   {ordered[0]:6.3f} to {ordered[-1]:6.3f} s")
-    say()
-    found = checks(samples, limits)
-    for check in found:
-        say(str(check))
-    return 0 if all(check.passed for check in found) else 1
+    for attempt in range(1, limits.attempts + 1):
+        samples = run(limits.rounds)
+        for name, several in samples.items():
+            ordered = sorted(one.seconds for one in several)
+            say(f"{name:<10} median {statistics.median(ordered):6.3f} s   {ordered[0]:6.3f} to {ordered[-1]:6.3f} s")
+        say()
+        found = checks(samples, limits)
+        for check in found:
+            say(str(check))
+        if all(check.passed for check in found):
+            return 0
+        if attempt < limits.attempts:
+            say("\nOver a limit; once more, in case something else was running.\n")
+    return 1
 
 
 if __name__ == "__main__":
