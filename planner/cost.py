@@ -72,9 +72,9 @@ class FleetShape:
     def __post_init__(self) -> None:
         if self.capacity not in CAPACITY_KEYS:
             raise ValueError(f"capacity must be one of {', '.join(CAPACITY_KEYS)}, got {self.capacity!r}")
-        for field in ("nodes", "epp_vcpus", "load_balancers", "nat_gateways", "registry_gib", "bucket_gib"):
-            if getattr(self, field) < 0:
-                raise ValueError(f"{field} must be 0 or more, got {getattr(self, field)}")
+        for name in ("nodes", "epp_vcpus", "load_balancers", "nat_gateways", "registry_gib", "bucket_gib"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
         if self.committed_nodes is not None and self.committed_nodes < 0:
             raise ValueError(f"committed_nodes must be 0 or more, got {self.committed_nodes}")
         if self.usd_per_node_hour is not None and not 0 <= self.usd_per_node_hour < inf:
