@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
     parser.add_argument("--start", type=float, default=0.06, help="limit of --help / import (default: 0.06)")
     parser.add_argument(
-        "--attempts", type=int, default=2, help="measurements before it counts as too slow (default: 2)"
+        "--attempts", type=int, default=3, help="measurements before it counts as too slow (default: 3)"
     )
     limits = parser.parse_args()
     for attempt in range(1, limits.attempts + 1):
