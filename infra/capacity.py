@@ -12,11 +12,6 @@ from settings.problems import Problem
 from settings.settings import Settings
 
 
-def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
-    """What a whole window costs in USD, used or not: every node, every hour, rounded to the cent."""
-    return round(nodes * days * 24 * usd_per_node_hour, 2)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
     """Arguments of `CalendarReservation`. Raises pulumi.RunError where they do not say which machines to order."""

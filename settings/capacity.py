@@ -136,6 +136,12 @@ class Ladder(_Mode):
 Capacity = Annotated[Spot | FlexStart | Calendar | Reservation | Ladder, Field(discriminator="mode")]
 """The five ways to get A4 nodes; `mode` says which."""
 
+
+def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
+    """What a whole calendar window costs in USD, used or not: every node, every hour, rounded to the cent."""
+    return round(nodes * days * 24 * usd_per_node_hour, 2)
+
+
 PriceKey = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
 
 

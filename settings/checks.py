@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
+from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation, window_total_usd
 from settings.platform_checks import moment, platform_problems
 from settings.problems import Problem
-from settings.section import NAMESPACE
+from settings.section import NAMESPACE, key
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -38,16 +38,12 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
-def _key(path: str) -> str:
-    return f"{NAMESPACE}:{path}"
-
-
 def _location(settings: Settings) -> Iterator[Problem]:
     for zone in settings.zones:
         if not zone.startswith(f"{settings.region}-"):
             yield Problem(
                 id="zone-outside-region",
-                path=_key("zones"),
+                path=key("zones"),
                 value=zone,
                 allowed=f"zones of {settings.region}",
                 why="the cluster, its subnet and the image registry are in gcp:region",
@@ -56,7 +52,7 @@ def _location(settings: Settings) -> Iterator[Problem]:
     if len(set(settings.zones)) != len(settings.zones):
         yield Problem(
             id="zone-twice",
-            path=_key("zones"),
+            path=key("zones"),
             value=list(settings.zones),
             allowed="each zone once",
             why="each zone gets one copy of the weights volume",
@@ -71,7 +67,7 @@ def _platform(settings: Settings) -> Iterator[Problem]:
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
-                path=_key(section),
+                path=key(section),
                 value="(set)",
                 allowed="left out while platform.stack is set",
                 why=f"network, cluster, budget and bucket belong to {settings.platform.stack}; here they would do nothing",
@@ -80,7 +76,7 @@ def _platform(settings: Settings) -> Iterator[Problem]:
     if settings.gateway.enabled:
         yield Problem(
             id="platform-needs-proxy-only",
-            path=_key("gateway.enabled"),
+            path=key("gateway.enabled"),
             value=True,
             allowed="true, when the platform has a proxy-only subnet",
             why="the Gateway stays at PROGRAMMED False without it, and says nothing; this stack cannot see the other's network",
@@ -94,7 +90,7 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
     if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
         yield Problem(
             id="ladder-without-rungs",
-            path=_key("capacity"),
+            path=key("capacity"),
             value="spot only" if capacity.spot else "nothing",
             allowed="two rungs or more of reservation, flexStartSeconds, spot",
             why="a ladder with one rung is that rung with an extra object to break",
@@ -103,7 +99,7 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.replicas:
         yield Problem(
             id="reservation-too-small",
-            path=_key("capacity.nodes"),
+            path=key("capacity.nodes"),
             value=capacity.nodes,
             allowed=f"{settings.replicas} or more (server.replicas)",
             why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
@@ -113,7 +109,7 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
         if len(settings.zones) > 1:
             yield Problem(
                 id="calendar-zone",
-                path=_key("zones"),
+                path=key("zones"),
                 value=list(settings.zones),
                 allowed="one zone, while capacity.create asks for a window",
                 why="a reservation lies in one zone; pods of the others would stay Pending beside a paid window",
@@ -130,7 +126,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     if start.year == 1:
         yield Problem(
             id="not-a-moment",
-            path=_key(f"{path}.startTime"),
+            path=key(f"{path}.startTime"),
             value=request.start_time,
             allowed="a real moment in UTC",
             why="it is when you begin to pay for the window",
@@ -139,7 +135,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     if request.nodes < settings.replicas:
         yield Problem(
             id="calendar-too-few-nodes",
-            path=_key(f"{path}.nodes"),
+            path=key(f"{path}.nodes"),
             value=request.nodes,
             allowed=f"{settings.replicas} or more (server.replicas)",
             why="pods beyond the reservation stay Pending for the whole window",
@@ -148,7 +144,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     if request.total_usd is None:
         yield Problem(
             id="calendar-draft",
-            path=_key(f"{path}.totalUsd"),
+            path=key(f"{path}.totalUsd"),
             value=None,
             allowed="the window's whole price in USD, typed by hand",
             why="an approved request can be neither changed nor cancelled, so without its total it stays a draft",
@@ -160,18 +156,18 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     if price is None:
         yield Problem(
             id="calendar-without-price",
-            path=_key("capacity.usdPerNodeHour"),
+            path=key("capacity.usdPerNodeHour"),
             value=None,
             allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
             why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
             write="usdPerNodeHour: 00.00",
         )
         return
-    total = request.nodes * request.duration_days * 24 * price
+    total = window_total_usd(request.nodes, request.duration_days, price)
     if abs(total - request.total_usd) > CALENDAR_TOTAL_TOLERANCE_USD:
         yield Problem(
             id="calendar-total-wrong",
-            path=_key(f"{path}.totalUsd"),
+            path=key(f"{path}.totalUsd"),
             value=request.total_usd,
             allowed=f"{total:.2f}, to the dollar",
             why=f"{request.nodes} nodes x {request.duration_days} days x 24 h x ${price:g}: nobody should submit what they misread",
@@ -187,7 +183,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
         if settings.server.replicas not in (0, 1):
             yield Problem(
                 id="download-per-replica",
-                path=_key("weights.source"),
+                path=key("weights.source"),
                 value="huggingface",
                 allowed="hyperdisk, for more than one replica",
                 why=f"each replica would pull {model.size_gb:g} GB through the NAT at every start; "
@@ -202,7 +198,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
         field = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}[finding.field]
         yield Problem(
             id="hyperdisk-limit",
-            path=_key(f"weights.{field}"),
+            path=key(f"weights.{field}"),
             value=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
             allowed=finding.message,
             why="Hyperdisk ML refuses the volume, or the readers starve each other at start",
@@ -212,7 +208,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
     if weights.size_gib < needed_gib:
         yield Problem(
             id="weights-volume-too-small",
-            path=_key("weights.sizeGib"),
+            path=key("weights.sizeGib"),
             value=weights.size_gib,
             allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
             why="the download fills the volume to the size of the model, and the file system needs room of its own",
@@ -226,7 +222,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
     if resources.shm_gib * 2 > resources.memory_gib:
         yield Problem(
             id="shm-takes-memory",
-            path=_key("server.resources.shmGib"),
+            path=key("server.resources.shmGib"),
             value=resources.shm_gib,
             allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
             why="shared memory (/dev/shm) is memory of the same pod; eight engines need the rest",
@@ -236,7 +232,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
     if engine_gpus != GPUS_PER_NODE:
         yield Problem(
             id="partial-node",
-            path=_key("server.engine.dataParallelSize"),
+            path=key("server.engine.dataParallelSize"),
             value=f"{settings.serving.engine.data_parallel_size} ranks x TP {settings.serving.engine.tensor_parallel_size}",
             allowed=f"ranks x TP = {GPUS_PER_NODE}",
             why="Autopilot gives a pod all eight B200 of an A4 or none, and bills eight; engines on fewer leave the rest idle",
@@ -245,7 +241,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
     if server.replicas == "external":
         yield Problem(
             id="replicas-elsewhere",
-            path=_key("server.replicas"),
+            path=key("server.replicas"),
             value="external",
             allowed="a number, or external",
             why="kubectl or an autoscaler owns the number, so price and throughput here are those of one replica",
@@ -255,7 +251,7 @@ def _server(settings: Settings) -> Iterator[Problem]:
     if server.replicas == 0:
         yield Problem(
             id="paused",
-            path=_key("server.replicas"),
+            path=key("server.replicas"),
             value=0,
             allowed="any number; 0 pauses",
             why="no server runs; the weights stay on their volume and cost goes on at the residual rate shown",
@@ -269,15 +265,15 @@ def _secrets(settings: Settings) -> Iterator[Problem]:
         ("weights.tokenSecret", settings.weights.token_secret, settings.has_hf_token, "hfToken"),
         ("server.apiKeySecret", settings.server.api_key_secret, settings.has_api_key, "apiKey"),
     )
-    for path, named, given, key in pairs:
+    for path, named, given, name in pairs:
         if named is not None and given:
             yield Problem(
                 id="secret-twice",
-                path=_key(path),
+                path=key(path),
                 value=named,
-                allowed=f"either this or the secret key {NAMESPACE}:{key}",
+                allowed=f"either this or the secret key {NAMESPACE}:{name}",
                 why="two sources of one secret: nobody could say which one is in force",
-                write=f"pulumi config rm {NAMESPACE}:{key}, or remove {path}",
+                write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
             )
 
 
@@ -286,7 +282,7 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
     if gateway.enabled and gateway.gateway_class == "gke-l7-regional-external-managed" and not settings.guards_v1_only:
         yield Problem(
             id="open-to-the-internet",
-            path=_key("gateway.gatewayClass"),
+            path=key("gateway.gatewayClass"),
             value=gateway.gateway_class,
             allowed="gke-l7-rilb, or the external class together with an API key",
             why="whoever finds the address could spend your GPUs, and vLLM itself asks for nothing without a key",
@@ -296,7 +292,7 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
         who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labelled as clients"
         yield Problem(
             id="key-guards-v1-alone",
-            path=_key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
+            path=key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
             value=server.internal_load_balancer,
             allowed=f"this, where {who} may use the server without the key; otherwise a gateway alone",
             why=f"vLLM checks the key under /v1 only; /invocations, /tokenize and /metrics answer {who} without it",
@@ -307,7 +303,7 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
     if timeout and engine.api_servers > 1:
         yield Problem(
             id="shutdown-timeout-without-effect",
-            path=_key("server.engine.shutdownTimeoutSeconds"),
+            path=key("server.engine.shutdownTimeoutSeconds"),
             value=timeout,
             allowed="left out (null) with several API servers",
             why=f"vLLM stops its {engine.api_servers} API servers before the engines, so streams end whatever the engines still do; "
@@ -317,7 +313,7 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
     elif timeout and timeout + settings.placement.pre_stop_seconds + 10 > settings.placement.grace_seconds:
         yield Problem(
             id="shutdown-timeout-above-grace",
-            path=_key("server.engine.shutdownTimeoutSeconds"),
+            path=key("server.engine.shutdownTimeoutSeconds"),
             value=timeout,
             allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} on this capacity",
             why=f"the pod is killed {settings.placement.grace_seconds} s after its end begins, "
@@ -335,7 +331,7 @@ def _prices(settings: Settings) -> Iterator[Problem]:
     for item in sorted(set(settings.prices) - set(known)):
         yield Problem(
             id="unknown-price",
-            path=_key(f"prices.{item}"),
+            path=key(f"prices.{item}"),
             value=settings.prices[item],
             allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
             why="no line of the bill has that name, so the price would count for nothing",
@@ -347,7 +343,7 @@ def _benchmark(settings: Settings) -> Iterator[Problem]:
     if settings.benchmark.enabled and settings.server.replicas == 0:
         yield Problem(
             id="benchmark-without-server",
-            path=_key("benchmark.enabled"),
+            path=key("benchmark.enabled"),
             value=True,
             allowed="false while server.replicas is 0",
             why="the Job would wait for a server that is paused, on a C4 node that is paid for",

@@ -22,6 +22,10 @@ Switch = bool | None
 
 LONGEST_CONTEXT_TOKENS = 262_144
 """Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
+DEFAULT_GPU_MEMORY_SHARE = 0.9
+DEFAULT_SEQUENCES = 1_024
+DEFAULT_BATCHED_TOKENS = 8_192
+"""What vLLM takes on a B200 where the option is not written. Source: argument parser and engine arguments of vLLM 0.18.1."""
 GPUS_PER_POD = 8
 """An A4 node has eight B200, and Autopilot gives a pod all or none of them."""
 
@@ -194,6 +198,26 @@ class Engine(Section):
     def speculative_tokens(self) -> int:
         """Draft tokens per step; 0 without speculation."""
         return self.speculative.num_speculative_tokens if self.speculative else 0
+
+    @property
+    def context_tokens(self) -> int:
+        """Longest prompt plus answer, vLLM's default where none is written."""
+        return self.max_model_len or LONGEST_CONTEXT_TOKENS
+
+    @property
+    def batched_tokens(self) -> int:
+        """Tokens one engine computes in a step, vLLM's default where none is written."""
+        return self.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS
+
+    @property
+    def sequences(self) -> int:
+        """Sequences one engine admits, vLLM's default where none is written."""
+        return self.max_num_seqs or DEFAULT_SEQUENCES
+
+    @property
+    def gpu_memory_share(self) -> float:
+        """Share of a GPU's memory, vLLM's default where none is written."""
+        return self.gpu_memory_utilization or DEFAULT_GPU_MEMORY_SHARE
 
     @property
     def text_only(self) -> bool:

@@ -7,8 +7,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from planner import memory
+from settings.engine import DEFAULT_SEQUENCES
 from settings.problems import Problem
-from settings.section import NAMESPACE
+from settings.section import key
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -28,7 +29,7 @@ Judged = Iterator[tuple[tuple[str, ...], Problem]]
 
 def engine_key(name: str) -> str:
     """Path of an engine setting in the stack file."""
-    return f"{NAMESPACE}:server.engine.{name}"
+    return key(f"server.engine.{name}")
 
 
 def engine_lessons(settings: Settings) -> Judged:
@@ -44,7 +45,7 @@ def engine_lessons(settings: Settings) -> Judged:
 def _parallelism(settings: Settings) -> Judged:
     engine, model = settings.serving.engine, settings.serving.model
     room_gib = memory.cache_gib_per_gpu(
-        gpu_memory_utilization=engine.gpu_memory_utilization or 0.9,
+        gpu_memory_utilization=engine.gpu_memory_share,
         weights_and_draft_gib=model.size_gb * 1e9 / memory.GIB,
     )
     if engine.tensor_parallel_size > 1 and room_gib > 0:
@@ -98,7 +99,7 @@ def _speculation(settings: Settings) -> Judged:
 
 def _gpu_memory(settings: Settings) -> Judged:
     engine = settings.serving.engine
-    share = engine.gpu_memory_utilization or 0.9
+    share = engine.gpu_memory_share
     keys = ("gpuMemoryUtilization", "kvCacheDtype", "speculative", "estimateCudagraphs")
     if share >= CRASH_UTILISATION and engine.speculative_tokens:
         bf16 = engine.kv_cache_dtype in _BF16_CACHES
@@ -190,7 +191,7 @@ def _prefix_caching(settings: Settings) -> Judged:
     if not engine.enable_prefix_caching or not _has_known_architecture(settings):
         return
     shortest = memory.shortest_prompt_prefix_caching_can_hit(_layout(settings))
-    longest = engine.max_model_len or 262_144
+    longest = engine.context_tokens
     if shortest is not None and longest < shortest:
         block = memory.attention_block_tokens(_layout(settings))
         yield (
@@ -209,7 +210,7 @@ def _prefix_caching(settings: Settings) -> Judged:
 
 def _sequences(settings: Settings) -> Judged:
     serving, engine = settings.serving, settings.serving.engine
-    per_engine = engine.max_num_seqs or 1_024
+    per_engine = engine.sequences
     admitted = per_engine * engine.data_parallel_size
     if admitted < serving.concurrency_per_replica:
         needed = ceil(serving.concurrency_per_replica / engine.data_parallel_size)
@@ -226,7 +227,7 @@ def _sequences(settings: Settings) -> Judged:
                 write=f"maxNumSeqs: {needed}",
             ),
         )
-    batch = engine.max_num_batched_tokens or 8_192
+    batch = engine.batched_tokens
     if batch < per_engine:
         yield (
             ("maxNumSeqs", "maxNumBatchedTokens"),
@@ -242,7 +243,7 @@ def _sequences(settings: Settings) -> Judged:
     if not _has_known_architecture(settings):
         return
     layout = _layout(settings)
-    cache_gib = memory.cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9)
+    cache_gib = memory.cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_share)
     if engine.max_num_seqs is not None and engine.tensor_parallel_size == 1:
         limit = memory.max_num_seqs_limit(layout, cache_gib)
         if engine.max_num_seqs > limit:
@@ -254,7 +255,7 @@ def _sequences(settings: Settings) -> Judged:
                     value=engine.max_num_seqs,
                     allowed=f"up to about {limit}, the recurrent-state blocks that fit one GPU",
                     why="0.18.1 accepts it and never runs so many; vLLM 0.20 and later refuse to start",
-                    write=f"maxNumSeqs: {min(limit, 1_024)}",
+                    write=f"maxNumSeqs: {min(limit, DEFAULT_SEQUENCES)}",
                     level="finding",
                 ),
             )
@@ -275,7 +276,7 @@ def _sequences(settings: Settings) -> Judged:
 
 def _context(settings: Settings) -> Judged:
     serving, engine = settings.serving, settings.serving.engine
-    configured, needed = engine.max_model_len or 262_144, serving.context_tokens
+    configured, needed = engine.context_tokens, serving.context_tokens
     if configured < needed:
         yield (
             ("maxModelLen",),

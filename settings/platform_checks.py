@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from settings.problems import Problem
-from settings.section import NAMESPACE
+from settings.section import key
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -21,10 +21,6 @@ def platform_problems(settings: Settings) -> Iterator[Problem]:
     """Every limit of Google Cloud's network and of GKE that these settings break."""
     yield from _network(settings)
     yield from _cluster(settings)
-
-
-def _key(path: str) -> str:
-    return f"{NAMESPACE}:{path}"
 
 
 def _network(settings: Settings) -> Iterator[Problem]:
@@ -49,7 +45,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
                 meant = "10.0.0.0/20"
             yield Problem(
                 id="not-a-range",
-                path=_key(path),
+                path=key(path),
                 value=text,
                 allowed="an IPv4 range whose host bits are zero",
                 why="Google Cloud refuses a range that does not begin at its own network address",
@@ -61,7 +57,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
             if ranges[one].overlaps(ranges[other]):
                 yield Problem(
                     id="ranges-overlap",
-                    path=_key(other),
+                    path=key(other),
                     value=str(ranges[other]),
                     allowed=f"a range outside {ranges[one]} ({one})",
                     why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
@@ -82,7 +78,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
         if block.prefixlen > longest:
             yield Problem(
                 id="range-too-small",
-                path=_key(path),
+                path=key(path),
                 value=str(block),
                 allowed=f"/{longest} or larger for {settings.replicas} server nodes",
                 why=why,
@@ -96,7 +92,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
         if ports & (ports - 1):
             yield Problem(
                 id="nat-ports-power-of-two",
-                path=_key(path),
+                path=key(path),
                 value=ports,
                 allowed="a power of two",
                 why="Cloud NAT's dynamic port allocation takes no other number",
@@ -105,7 +101,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
     if nat.max_ports_per_vm <= nat.min_ports_per_vm:
         yield Problem(
             id="nat-ports-order",
-            path=_key("network.nat.maxPortsPerVm"),
+            path=key("network.nat.maxPortsPerVm"),
             value=nat.max_ports_per_vm,
             allowed=f"more than minPortsPerVm ({nat.min_ports_per_vm})",
             why="dynamic port allocation grows from the one to the other",
@@ -119,7 +115,7 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
     if endpoint.enabled and not endpoint.authorized_networks:
         yield Problem(
             id="open-control-plane",
-            path=_key("cluster.ipEndpoint.authorizedNetworks"),
+            path=key("cluster.ipEndpoint.authorizedNetworks"),
             value=[],
             allowed="one named range or more",
             why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
@@ -133,7 +129,7 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
         if block is None or block.prefixlen == 0:
             yield Problem(
                 id="open-control-plane",
-                path=_key(f"cluster.ipEndpoint.authorizedNetworks[{i}].cidr"),
+                path=key(f"cluster.ipEndpoint.authorizedNetworks[{i}].cidr"),
                 value=network.cidr,
                 allowed="a range of yours; 0.0.0.0/0 is everybody's",
                 why="it decides who may try to log in to the control plane",
@@ -147,7 +143,7 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
     if hours < 4 or total < 48:
         yield Problem(
             id="maintenance-too-short",
-            path=_key("cluster.maintenance"),
+            path=key("cluster.maintenance"),
             value=f"{hours:g} h x {per_week} a week",
             allowed="windows of 4 hours or more, 48 hours or more in any 32 days",
             why="GKE refuses a policy that leaves it less room for upgrades",

@@ -17,3 +17,8 @@ class Section(BaseModel):
 
 SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
 """Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""
+
+
+def key(path: str) -> str:
+    """The path of a setting as the stack file spells it: `vllm-fleet:server.replicas`."""
+    return f"{NAMESPACE}:{path}"

@@ -7,11 +7,10 @@ refers to a Secret would be a second path to test.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workloads import pod_scripts
+from workloads import pod_scripts, secret_manager
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -22,8 +21,6 @@ SECRET_KEY: Final = "key"  # noqa: S105 - a key's name
 _DIR: Final = "/var/run/secrets/vllm-api-key"
 PATH: Final = f"{_DIR}/{SECRET_KEY}"
 """Where the containers find the key."""
-SECRETS_DRIVER: Final = "secrets-store-gke.csi.k8s.io"
-"""Source: GKE documentation, Secret Manager add-on; the upstream driver's name does not work with the add-on."""
 _VOLUME: Final = "api-key"
 
 
@@ -31,14 +28,7 @@ def volume(settings: Settings) -> dict[str, Any]:
     """The pod's volume that holds the key as a file."""
     if settings.server.api_key_secret is None:
         return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
-    return {
-        "name": _VOLUME,
-        "csi": {
-            "driver": SECRETS_DRIVER,
-            "readOnly": True,
-            "volumeAttributes": {"secretProviderClass": SECRET_NAME},
-        },
-    }
+    return secret_manager.volume(_VOLUME, SECRET_NAME)
 
 
 def mount() -> dict[str, Any]:
@@ -48,12 +38,7 @@ def mount() -> dict[str, Any]:
 
 def provider_class_spec(settings: Settings) -> dict[str, Any]:
     """Spec of the SecretProviderClass that fetches the key from Secret Manager when a pod starts."""
-    version = f"projects/{settings.project}/secrets/{settings.server.api_key_secret}/versions/latest"
-    return {
-        "provider": "gke",
-        # The add-on wants a YAML list in a string; JSON is YAML.
-        "parameters": {"secrets": json.dumps([{"resourceName": version, "path": SECRET_KEY}])},
-    }
+    return secret_manager.provider_class_spec(settings.project, str(settings.server.api_key_secret), SECRET_KEY)
 
 
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:

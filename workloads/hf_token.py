@@ -9,11 +9,10 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.settings import Settings
+from workloads import secret_manager
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET, labels
 
-SECRET_MANAGER_DRIVER = "secrets-store-gke.csi.k8s.io"  # noqa: S105 - a driver's name
-"""GKE's own driver; the upstream one's name is refused. Source: GKE docs, Secret Manager add-on."""
 _VOLUME = "hf-token"
 
 
@@ -25,14 +24,7 @@ def needs_token(settings: Settings) -> bool:
 def token_volume(settings: Settings) -> dict[str, Any] | None:
     """The pod volume with the token's file, or None."""
     if settings.weights.token_secret is not None:
-        return {
-            "name": _VOLUME,
-            "csi": {
-                "driver": SECRET_MANAGER_DRIVER,
-                "readOnly": True,
-                "volumeAttributes": {"secretProviderClass": HF_TOKEN_SECRET},
-            },
-        }
+        return secret_manager.volume(_VOLUME, HF_TOKEN_SECRET)
     if settings.has_hf_token:
         # 0444: the pods are not root, and the file is in their own mount namespace alone.
         return {"name": _VOLUME, "secret": {"secretName": HF_TOKEN_SECRET, "defaultMode": 0o444}}
@@ -76,7 +68,7 @@ class HfToken(pulumi.ComponentResource):
                 api_version="secrets-store.csi.x-k8s.io/v1",
                 kind="SecretProviderClass",
                 metadata=metadata,
-                spec=provider_class_spec(settings.project, secret),
+                spec=secret_manager.provider_class_spec(settings.project, secret, HF_TOKEN_KEY),
                 opts=child,
             )
         elif args.hf_token is not None:
@@ -90,12 +82,3 @@ class HfToken(pulumi.ComponentResource):
         else:
             raise ValueError("HfToken needs hf_token or settings.weights.token_secret; see hf_token.needs_token")
         self.register_outputs({})
-
-
-def provider_class_spec(project: str, secret: str) -> dict[str, Any]:
-    """Spec of the SecretProviderClass that puts the newest version of `secret` into the token's file."""
-    resource = f"projects/{project}/secrets/{secret}/versions/latest"
-    return {
-        "provider": "gke",
-        "parameters": {"secrets": f'- resourceName: "{resource}"\n  path: "{HF_TOKEN_KEY}"\n'},
-    }

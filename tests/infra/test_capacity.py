@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from infra.capacity import window_total_usd
 from preview.recorder import ProgramError, RecordedResource
+from settings.capacity import window_total_usd
 from tests.infra.recorded import all_of, only, recorded
 
 REQUEST = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.capacity import window_total_usd
 from infra.services import required_apis
+from settings.capacity import window_total_usd
 from settings.checks import structural_problems
 from tests.infra.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
