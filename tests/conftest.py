@@ -1,8 +1,16 @@
-"""What the suite says at its end."""
+"""How properties are tested, and what the suite says at its end."""
 
 from __future__ import annotations
 
+import os
+
+import hypothesis
 import pytest
+
+# No example is judged by the clock: on a busy machine the first one, which builds schemas, takes longer than any limit that
+# would say something. In continuous integration every run tries the same examples; elsewhere each tries new ones.
+hypothesis.settings.register_profile("fleet", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("fleet")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
