@@ -1,0 +1,367 @@
+"""A Kubernetes API as plain dictionaries: get, list, apply, patch, delete, watch. The official client carries TLS and auth."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from rehearsal.results import RehearsalError
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+Manifest = dict[str, Any]
+FIELD_MANAGER: Final = "vllm-fleet-rehearsal"
+CONNECTIONS: Final = 64
+"""Kept-alive connections per process: the widest parallel apply plus every watch."""
+REQUEST_SECONDS: Final = 60.0
+"""Longest wait for one answer, wall time. Watches are not bound by it."""
+
+_JSON: Final = "application/json"
+_PATCHES: Final[Mapping[str, str]] = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object, as manifests name it."""
+
+    api_version: str
+    kind: str
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Kind:
+        """The kind of a manifest."""
+        return cls(manifest["apiVersion"], manifest["kind"])
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+NAMESPACE = Kind("v1", "Namespace")
+NODE = Kind("v1", "Node")
+POD = Kind("v1", "Pod")
+EVENT = Kind("v1", "Event")
+SERVICE = Kind("v1", "Service")
+CONFIG_MAP = Kind("v1", "ConfigMap")
+RESOURCE_QUOTA = Kind("v1", "ResourceQuota")
+PERSISTENT_VOLUME = Kind("v1", "PersistentVolume")
+PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
+DEPLOYMENT = Kind("apps/v1", "Deployment")
+REPLICA_SET = Kind("apps/v1", "ReplicaSet")
+JOB = Kind("batch/v1", "Job")
+LEASE = Kind("coordination.k8s.io/v1", "Lease")
+POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget")
+STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass")
+VOLUME_ATTACHMENT = Kind("storage.k8s.io/v1", "VolumeAttachment")
+CUSTOM_RESOURCE_DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+VOLUME_SNAPSHOT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshot")
+VOLUME_SNAPSHOT_CONTENT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent")
+GATEWAY = Kind("gateway.networking.k8s.io/v1", "Gateway")
+
+
+class ApiRefusedError(Exception):
+    """The API server said no. `status` is the HTTP status, `reason` its one word, `message` its sentence."""
+
+    def __init__(self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+
+
+class ApiUnreachableError(Exception):
+    """No answer: the API server is down, restarting, or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """Where a kind lives: its plural name and whether it is namespaced."""
+
+    plural: str
+    namespaced: bool
+
+
+class ClusterApi:
+    """One cluster's API. Safe to use from many threads; every object is a plain dictionary."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._endpoints: dict[Kind, _Endpoint] = {}
+        self._lock = threading.Lock()
+        self.refused_counts: dict[int, int] = {}
+        """How often each HTTP status of refusal came back; for tests and figures."""
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path, context: str | None = None) -> ClusterApi:
+        """Open the cluster that a kubeconfig names. Raises RehearsalError when the file cannot be used."""
+        from kubernetes import client, config
+
+        settings = client.Configuration()
+        try:
+            config.load_kube_config(config_file=str(path), context=context, client_configuration=settings)
+        except (config.ConfigException, OSError, ValueError) as error:
+            raise RehearsalError(f"{path} cannot be used as a kubeconfig: {error}") from error
+        settings.connection_pool_maxsize = CONNECTIONS
+        settings.retries = False
+        return cls(client.ApiClient(settings))
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._client.close()
+
+    # Reading
+
+    def version(self) -> str:
+        """`gitVersion` of the server, e.g. "v1.36.3"."""
+        return str(self.raw("GET", "/version")["gitVersion"])
+
+    def is_ready(self) -> bool:
+        """Whether the server answers /readyz with ok."""
+        try:
+            return self.text("/readyz") == "ok"
+        except (ApiRefusedError, ApiUnreachableError):
+            return False
+
+    def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:
+        """The object, or None when there is none of that name."""
+        try:
+            return self.raw("GET", self._path(kind, namespace, name))
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+
+    def list_all(
+        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> list[Manifest]:
+        """Every object of a kind; of all namespaces when none is given."""
+        return self.list_with_version(kind, namespace, label_selector=label_selector, field_selector=field_selector)[0]
+
+    def list_with_version(
+        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> tuple[list[Manifest], str]:
+        """Every object of a kind, and the resource version from which a watch misses nothing."""
+        query = _query(labelSelector=label_selector, fieldSelector=field_selector)
+        answer = self.raw("GET", self._path(kind, namespace) + query)
+        items = answer.get("items") or []
+        for item in items:  # a list's items do not repeat what the list says
+            item["apiVersion"], item["kind"] = kind.api_version, kind.kind
+        return items, answer["metadata"]["resourceVersion"]
+
+    # Writing
+
+    def apply(
+        self, manifest: Mapping[str, Any], *, field_manager: str = FIELD_MANAGER, force: bool = False
+    ) -> Manifest:
+        """Server-side apply with strict field validation. Raises ApiRefusedError, also for an unknown field."""
+        metadata = manifest["metadata"]
+        path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
+        query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
+        return self.raw("PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml")
+
+    def create(self, manifest: Mapping[str, Any], *, subresource_of: str = "") -> Manifest:
+        """Create an object, with strict field validation. `subresource_of` is for evictions and the like: `NAME/eviction`."""
+        path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
+        path += f"/{subresource_of}" if subresource_of else ""
+        return self.raw("POST", path + _query(fieldValidation="Strict"), body=manifest)
+
+    def evict(self, namespace: str, name: str) -> None:
+        """Ask for a pod's eviction, as a drain does. Raises ApiRefusedError with status 429 when a disruption budget forbids it."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+        self.raw("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body=body)
+
+    def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None,
+        body: Any,
+        *,
+        subresource: str = "",
+        patch_type: str = "merge",
+    ) -> Manifest:
+        """Patch an object or its `status` or `scale`. `patch_type` is merge, strategic or json."""
+        path = self._path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
+        return self.raw("PATCH", path, body=body, content_type=_PATCHES[patch_type])
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> bool:
+        """Delete an object. False when it was not there. `propagation` is Background, Foreground or Orphan."""
+        options: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        try:
+            self.raw("DELETE", self._path(kind, namespace, name), body=options)
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:
+                return False
+            raise
+        return True
+
+    # Watching
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        since_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        stop: threading.Event | None = None,
+    ) -> Iterator[tuple[str, Manifest]]:
+        """Changes since a resource version: ("ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", object).
+
+        Ends when the server closes the stream or `stop` is set. Raises ApiRefusedError (410 when the version is too old) and
+        ApiUnreachableError.
+        """
+        query = _query(
+            watch="true",
+            resourceVersion=since_version,
+            allowWatchBookmarks="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            timeoutSeconds="3600",
+        )
+        # A short read timeout would end a quiet watch; a set `stop` is looked at whenever a line or a bookmark arrives,
+        # and Mirror closes the stream from outside.
+        response = self._open("GET", self._path(kind, namespace) + query, timeout=(5.0, None))
+        try:
+            yield from _events(response, stop)
+        finally:
+            response.close()
+
+    # The wire
+
+    def raw(self, method: str, path: str, *, body: Any = None, content_type: str = _JSON) -> Manifest:
+        """One request and its JSON answer."""
+        response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+        try:
+            text = response.data
+        except Exception as error:
+            raise ApiUnreachableError(f"{method} {path}: {error}") from error
+        answer: Manifest = json.loads(text) if text else {}
+        return answer
+
+    def text(self, path: str) -> str:
+        """The answer to a GET as text: /readyz, /metrics."""
+        data: bytes = self._open("GET", path, timeout=REQUEST_SECONDS).data
+        return data.decode(errors="replace")
+
+    def _open(self, method: str, path: str, *, body: Any = None, content_type: str = _JSON, timeout: Any) -> Any:
+        import urllib3
+
+        settings = self._client.configuration
+        headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
+        queries: list[Any] = []
+        self._client.update_params_for_auth(headers, queries, ["BearerToken"], path, method, body)
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            data = json.dumps(body, separators=(",", ":")).encode()
+        limits = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        try:
+            response = self._client.rest_client.pool_manager.request(
+                method,
+                settings.host + path,
+                body=data,
+                headers=headers,
+                preload_content=False,
+                retries=False,
+                timeout=urllib3.Timeout(connect=limits[0], read=limits[1]),
+            )
+            if response.status >= 400:
+                raise self._refusal(response.status, response.data)
+        except urllib3.exceptions.HTTPError as error:
+            raise ApiUnreachableError(f"{method} {path}: {error}") from error
+        return response
+
+    def _refusal(self, status: int, text: bytes) -> ApiRefusedError:
+        with self._lock:
+            self.refused_counts[status] = self.refused_counts.get(status, 0) + 1
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            return ApiRefusedError(status, "Unknown", text.decode(errors="replace")[:500])
+        causes = (answer.get("details") or {}).get("causes") or ()
+        return ApiRefusedError(
+            status,
+            answer.get("reason") or "Unknown",
+            answer.get("message") or "",
+            tuple(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes),
+        )
+
+    # Where a kind lives
+
+    def _path(self, kind: Kind, namespace: str | None = None, name: str | None = None) -> str:
+        endpoint = self._endpoint(kind)
+        parts = [_group_path(kind.api_version)]
+        if endpoint.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace)}")
+        elif endpoint.namespaced and name is not None:
+            raise ValueError(f"{kind} {name} lives in a namespace: name it")
+        parts.append(endpoint.plural)
+        if name is not None:
+            parts.append(quote(name))
+        return "/".join(parts)
+
+    def _endpoint(self, kind: Kind) -> _Endpoint:
+        known = self._endpoints.get(kind)
+        if known is not None:
+            return known
+        answer = self.raw("GET", _group_path(kind.api_version))
+        for one in answer.get("resources") or ():
+            if "/" not in one["name"]:
+                self._endpoints[Kind(kind.api_version, one["kind"])] = _Endpoint(one["name"], one["namespaced"])
+        if kind not in self._endpoints:
+            raise ApiRefusedError(404, "NotFound", f"the server has no kind {kind.kind} in {kind.api_version}")
+        return self._endpoints[kind]
+
+
+def _group_path(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def _query(**parameters: str) -> str:
+    given = {key: value for key, value in parameters.items() if value}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _events(response: Any, stop: threading.Event | None) -> Iterator[tuple[str, Manifest]]:
+    import urllib3
+
+    buffer = b""
+    try:
+        # read1 hands over whatever has arrived; stream() would wait for a full block.
+        while chunk := response.read1():
+            buffer += chunk
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                if stop is not None and stop.is_set():
+                    return
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiRefusedError(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
+                yield event["type"], event["object"]
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        if stop is not None and stop.is_set():
+            return
+        raise ApiUnreachableError(f"the watch broke off: {error}") from error

@@ -1,0 +1,1 @@
+"""Autopilot's rules as ValidatingAdmissionPolicies."""

@@ -1,0 +1,1 @@
+"""The drills: what a bad day does to the fleet, one module each."""

@@ -1,0 +1,1 @@
+"""A rehearsal's results for people and machines: text, JSON, an HTML timeline."""

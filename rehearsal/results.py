@@ -1,0 +1,77 @@
+"""What a rehearsal found out: checks that held or did not, figures, findings, and one result per drill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rehearsal.timeline import Moment
+
+
+class RehearsalError(Exception):
+    """What keeps a rehearsal from an answer, in words for a person: a build that fails, a port, a wrong kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something about the stack itself that a real `pulumi up` would run into."""
+
+    severity: Literal["error", "warning"]
+    subject: str
+    """URN of the resource, or `Kind/name`."""
+    message: str
+    """What would happen, with the value and the reason."""
+    fix: str
+    """What to write instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that a drill set out to prove."""
+
+    statement: str
+    """E.g. "never more than 96 GPUs at once"."""
+    held: bool
+    seen: str
+    """What was seen, with its figure: "at most 96, at 312 s"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number that a drill measured, in simulated time unless its unit says otherwise."""
+
+    name: str
+    value: float | int | str
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillResult:
+    """How one drill went."""
+
+    name: str
+    """Its name on the command line."""
+    title: str
+    proves: str
+    checks: tuple[Check, ...]
+    figures: tuple[Figure, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    wall_seconds: float = 0.0
+    simulated_seconds: float = 0.0
+    gave_up: str = ""
+    """Why the drill could not be played to its end; empty when it was."""
+    skipped: str = ""
+    """Why this drill has no meaning on this stack; empty when it has."""
+
+    @property
+    def passed(self) -> bool:
+        """Every check held, nothing broke off, and no finding is an error. A skipped drill counts as passed."""
+        if self.skipped:
+            return True
+        return not self.gave_up and all(one.held for one in self.checks) and not self._broken
+
+    @property
+    def _broken(self) -> bool:
+        return any(one.severity == "error" for one in self.findings)

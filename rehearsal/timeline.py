@@ -1,0 +1,60 @@
+"""What happened when, in simulated time: the raw material of every figure and of the picture of a drill."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from rehearsal.clock import Clock
+
+Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator"]
+"""Who did something: the applying program, a machine, a pod, a disk, the load balancer, Google's stock of machines, clients, a person."""
+Mood = Literal["plain", "good", "waiting", "bad"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One thing that happened, or a stretch in which something held."""
+
+    lane: Lane
+    subject: str
+    """Name of the node, pod, volume or resource; one row of the picture."""
+    text: str
+    """A few words: "created", "Ready", "preempted: 15 s notice"."""
+    at_seconds: float
+    """Simulated seconds on the rehearsal's clock."""
+    until_seconds: float | None = None
+    """End of a stretch; None for a moment."""
+    mood: Mood = "plain"
+
+
+class Timeline:
+    """Collects moments from many threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._moments: list[Moment] = []
+        self._lock = threading.Lock()
+
+    def note(
+        self, lane: Lane, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None
+    ) -> Moment:
+        """Something happened now; with `since_seconds` it is a stretch that began then and ends now."""
+        now = self.clock.now_seconds()
+        began, ended = (now, None) if since_seconds is None else (since_seconds, now)
+        moment = Moment(lane=lane, subject=subject, text=text, at_seconds=began, until_seconds=ended, mood=mood)
+        with self._lock:
+            self._moments.append(moment)
+        return moment
+
+    def moments(self, since_seconds: float = 0.0) -> tuple[Moment, ...]:
+        """Everything that began or ended at or after `since_seconds`, in order of beginning."""
+        with self._lock:
+            found = list(self._moments)
+        return _ordered(one for one in found if max(one.at_seconds, one.until_seconds or 0.0) >= since_seconds)
+
+
+def _ordered(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+    return tuple(sorted(moments, key=lambda one: (one.at_seconds, one.lane, one.subject)))
