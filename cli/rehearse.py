@@ -1,0 +1,106 @@
+"""`fleet rehearse`: the stack on a real Kubernetes control plane, with Google's part played and bad days drilled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS, CommandError, flush
+from cli.options import Root, Stack
+
+if TYPE_CHECKING:
+    from rehearsal.drills.drill import Drill
+
+_Format = Literal["text", "json"]
+MAX_SPEED = 600.0
+"""Above it a second's delay of Kubernetes' own controllers reads as more than ten minutes of Google's."""
+
+
+def rehearse(
+    stack: Stack = None,
+    drill: Annotated[
+        list[str] | None,
+        typer.Option("--drill", "-d", metavar="NAME", help="Play this drill. Repeatable.", show_default=False),
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Only the drills that take seconds, as CI plays them.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Name the drills and what each proves, and play none.")] = False,
+    speed: Annotated[
+        float,
+        typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds in a second of wall time."),
+    ] = 60.0,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            dir_okay=False,
+            help="Use this cluster (kind, envtest) and not one of our own; never a real GKE cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.", show_default=False),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            file_okay=False,
+            help="Also write rehearsal.html and rehearsal.json to this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    root: Root = None,
+) -> int:
+    """Bring a stack up on a Kubernetes control plane of your own, play Google's part, and drill its bad days.
+
+    Needs no cloud and no GPU; the first run builds the control plane with Go, which takes minutes. Exits with 1 when a
+    drill fails. Without --drill, every drill.
+    """
+    if context is not None and kubeconfig is None:
+        raise CommandError(f"--context {context}: a context belongs to a kubeconfig; pass --kubeconfig FILE too")
+    if drill and fast:
+        raise CommandError("--fast chooses drills and so does --drill; pass one of them")
+    from rehearsal.drills.catalogue import chosen
+
+    drills = chosen(drill or (), fast_only=fast)
+    if list_:
+        _print_drills(drills)
+        return CLEAN
+    from cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    from preview import sdk_imports
+
+    sdk_imports.install()
+    from cli.terminal import stdout_paper
+    from rehearsal.rehearsal import rehearse as play
+    from rehearsal.report import progress
+
+    with progress.shown(stdout_paper(), quiet=format_ == "json") as shown:
+        report = play(folder, name, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=shown)
+    if out is not None:
+        _write(report, out)
+    if format_ == "json":
+        from rehearsal.report.json_document import json_text
+
+        sys.stdout.write(json_text(report))
+    else:
+        from rehearsal.report.text import print_text
+
+        print_text(stdout_paper(), report)
+    sdk_imports.exit_fast(flush(CLEAN if report.passed else FINDINGS))
+
+
+def _print_drills(drills: tuple[Drill, ...]) -> None:
+    width = max(len(one.name) for one in drills)
+    for one in drills:
+        sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")

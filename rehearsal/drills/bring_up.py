@@ -1,0 +1,152 @@
+"""The stack comes up, and what a second `pulumi up`, a broken-off one and `pulumi destroy` do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.drills.conditions import needs_servers
+from rehearsal.drills.drill import Drill, Proof
+from rehearsal.meter import GPU_LABEL
+
+if TYPE_CHECKING:
+    from rehearsal.apply.applier import ApplyReport
+    from rehearsal.stage import Stage
+
+GENERATED = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink")
+"""What an API server writes into metadata by itself."""
+
+
+def _bring_up(stage: Stage, proof: Proof) -> None:
+    """The stage is up already when this is played, or it would have said why not: here is what that looked like."""
+    report = stage.first_report
+    proof.findings.extend(report.findings)
+    servers = stage.settings.replicas
+    early = _out_of_order(stage, report)
+    proof.check("every resource starts after all it needs", not early, early or f"{len(report.created)} resources")
+    ready = stage.until_ready(servers)
+    nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
+    gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
+    proof.check(
+        f"{servers} servers on {servers} machines of their own",
+        len(nodes) == servers == len(gpu_nodes),
+        f"{len(stage.ready_pods())} servers, {len(nodes)} machines in use, {len(gpu_nodes)} made",
+    )
+    zones = sorted({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu_nodes})
+    proof.check(
+        "every machine is in the zones of the stack",
+        set(zones) <= set(stage.settings.zones),
+        ", ".join(zones) or "none made",
+    )
+    most = stage.meter.gpu_nodes.highest() * 8
+    proof.check(f"never more than {servers * 8} GPUs at once", most <= servers * 8, f"at most {most}")
+    finished = max(report.finished_seconds.values(), default=0.0)
+    proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
+    proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
+    for urn, seconds in sorted(report.duration_seconds.items(), key=lambda item: -item[1])[:4]:
+        proof.figure(f"wait for {urn.rpartition('::')[2]}", round(seconds / 60, 1), "min")
+
+
+def _out_of_order(stage: Stage, report: ApplyReport) -> str:
+    from preview.recording import needs_of
+
+    for resource in stage.base.resources:
+        started = report.started_seconds.get(resource.urn)
+        for need in needs_of(resource):
+            ended = report.finished_seconds.get(need)
+            if started is not None and ended is not None and started < ended:
+                return f"{resource.name} began before {need.rpartition('::')[2]} was ready"
+    return ""
+
+
+def _second_up(stage: Stage, proof: Proof) -> None:
+    before = stage.fingerprints()
+    report = stage.up()
+    after = stage.fingerprints()
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    proof.check(
+        "a second pulumi up changes nothing",
+        not changed and not (report.created or report.updated or report.replaced or report.deleted),
+        ", ".join(changed) or f"{len(report.unchanged)} resources unchanged",
+    )
+
+
+def _restarted_api_server(stage: Stage, proof: Proof) -> None:
+    with stage.up_in_background() as running:
+        stage.until("a third of the resources", lambda: stage.applied_share() >= 1 / 3, 3600)
+        stage.timeline.note("operator", "kube-apiserver", "stopped in the middle of pulumi up", mood="bad")
+        stage.control_plane.restart_api_server(down_seconds=3.0)
+        stage.timeline.note("operator", "kube-apiserver", "back", mood="good")
+        first = running.result()
+    stage.state = first.state
+    second = stage.up()
+    proof.check(
+        "applied again, pulumi up ends well", not second.failed, "; ".join(second.failed.values()) or "no failure"
+    )
+    stage.until_ready(stage.settings.replicas)
+    third = stage.up()
+    proof.check(
+        "the end state is the one that was asked for: a further pulumi up changes nothing",
+        not (third.created or third.updated or third.replaced or third.deleted),
+        f"{len(third.unchanged)} resources unchanged",
+    )
+    twice = [name for name, count in Counter(_object_names(stage)).items() if count > 1]
+    proof.check("nothing is there twice", not twice, ", ".join(twice) or "every object once")
+    proof.figure("resources that had failed", len(first.failed), "", "and were done by the second pulumi up")
+
+
+def _object_names(stage: Stage) -> list[str]:
+    return [f"{one['kind']}/{one['metadata']['name']}" for one in stage.applied_objects()]
+
+
+def _destroy(stage: Stage, proof: Proof) -> None:
+    assert stage.state is not None
+    report = stage.applier.destroy(stage.state)
+    stage.state = None
+    proof.findings.extend(report.findings)
+    proof.check("pulumi destroy ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check(
+        "what it leaves is what the program says it leaves",
+        not report.unexpected,
+        ", ".join(report.unexpected) or f"{len(report.retained)} retained",
+    )
+    pods = [pod["metadata"]["name"] for pod in stage.pods()]
+    proof.check("no server is left", not pods, ", ".join(pods) or "none")
+    disks = [disk.name for disk in stage.disks.inventory() if disk.kind == "disk"]
+    proof.check("no disk is left that costs money by the hour", not disks, ", ".join(disks) or "none")
+    for one in report.retained:
+        cost: Any = "no dated price" if one.usd_per_month is None else round(one.usd_per_month, 2)
+        proof.figure(f"left: {one.kind} {one.name}", cost, "$/month" if one.usd_per_month is not None else "", one.why)
+    stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    proof.check("no GPU machine is left", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines")
+
+
+DRILLS = (
+    Drill(
+        name="bring-up",
+        title="First pulumi up",
+        proves="the stack comes up by its own dependency graph, each server on a machine of its own",
+        play=_bring_up,
+    ),
+    Drill(
+        name="second-up",
+        title="pulumi up once more",
+        proves="a second pulumi up changes nothing",
+        play=_second_up,
+    ),
+    Drill(
+        name="restarted-api-server",
+        title="The API server restarts in the middle of pulumi up",
+        proves="applied again, the stack ends in the same state",
+        play=_restarted_api_server,
+        start="empty",
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="destroy",
+        title="pulumi destroy",
+        proves="destroy leaves exactly what the program retains, with its cost",
+        play=_destroy,
+        spends_stage=True,
+    ),
+)

@@ -1,0 +1,30 @@
+"""Every drill there is, in the order they are played."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from rehearsal.drills import bring_up, disruption, gateway, scaling, shortage, weights
+from rehearsal.drills.drill import Drill
+from rehearsal.results import RehearsalError
+
+DRILLS: tuple[Drill, ...] = (
+    *bring_up.DRILLS,
+    *shortage.DRILLS,
+    *disruption.DRILLS,
+    *weights.DRILLS,
+    *gateway.DRILLS,
+    *scaling.DRILLS,
+)
+
+
+def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...]:
+    """The drills of these names, or all, or all fast ones; in the catalogue's order. Raises RehearsalError for a name there is not."""
+    known = {drill.name: drill for drill in DRILLS}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise RehearsalError(f"--drill {name}: there is no such drill{hint} `fleet rehearse --list` names them all")
+    return tuple(drill for drill in DRILLS if (drill.name in names if names else drill.fast or not fast_only))

@@ -1,0 +1,58 @@
+"""When a drill has no meaning under a stack's settings, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+Skip = Callable[["Settings"], str]
+
+
+def needs_servers(least: int = 1) -> Skip:
+    """Not for a stack with fewer servers."""
+
+    def skip(settings: Settings) -> str:
+        number = settings.server.replicas
+        if number == "external":
+            return "server.replicas is external: somebody else says how many servers there are"
+        return "" if number >= least else f"the stack runs {number} server(s), the drill needs {least}"
+
+    return skip
+
+
+def on_spot(least: int) -> Skip:
+    """Only where Google may take a node back at any moment, and with that many servers."""
+
+    def skip(settings: Settings) -> str:
+        if not settings.placement.interruptible:
+            return "nodes of this capacity get no Spot notice"
+        return needs_servers(least)(settings)
+
+    return skip
+
+
+def writes_weights(settings: Settings) -> str:
+    """Only where this stack writes a weights volume."""
+    return "" if settings.weights.source == "hyperdisk" else "the stack writes no weights volume"
+
+
+def has_gateway(settings: Settings) -> str:
+    """Only where the gateway is on."""
+    return "" if settings.gateway.enabled else "the gateway is off in this stack"
+
+
+def owns_platform(settings: Settings) -> str:
+    """Only where the stack has a cluster of its own."""
+    return "" if settings.owns_platform else "the cluster is another stack's"
+
+
+def all_of(*skips: Skip) -> Skip:
+    """The first reason that any of them gives."""
+
+    def skip(settings: Settings) -> str:
+        return next((reason for one in skips if (reason := one(settings))), "")
+
+    return skip

@@ -1,0 +1,59 @@
+"""What a drill is: a name, what it proves, where it starts from, and a play that writes down what it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from rehearsal.results import Check, Figure, Finding
+
+if TYPE_CHECKING:
+    from rehearsal.stage import Stage
+    from settings.settings import Settings
+
+Start = Literal["running", "empty"]
+
+
+@dataclass
+class Proof:
+    """What a drill saw. A drill ends early by raising `DrillBrokenOffError`."""
+
+    checks: list[Check] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def check(self, statement: str, held: bool, seen: str) -> bool:
+        """Write down whether something held and what was seen; returns whether it held."""
+        self.checks.append(Check(statement=statement, held=held, seen=seen))
+        return held
+
+    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "") -> None:
+        """Write down a number."""
+        self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
+
+
+class DrillBrokenOffError(Exception):
+    """The drill cannot go on; the message says what it waited for and what was there instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """One bad day, or one good one."""
+
+    name: str
+    """On the command line, kebab-case."""
+    title: str
+    proves: str
+    """One sentence for the table and the page."""
+    play: Callable[[Stage, Proof], None]
+    start: Start = "running"
+    """`running`: the stack is up as its file says, and is again afterwards. `empty`: a control plane of its own."""
+    speed: float | None = None
+    """Simulated seconds a wall second, where the drill needs a slower clock than the others; only with start `empty`."""
+    spends_stage: bool = False
+    """Whether the stack is gone afterwards: such a drill is played last."""
+    fast: bool = True
+    """Whether CI plays it at every change."""
+    skip: Callable[[Settings], str] = lambda _: ""
+    """Why the drill has no meaning under these settings, or nothing."""

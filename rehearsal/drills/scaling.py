@@ -1,0 +1,148 @@
+"""More and fewer servers: paused and resumed, to zero and back by an autoscaler, 1000 of them, two stacks on one cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehearsal.drills.conditions import all_of, needs_servers, owns_platform
+from rehearsal.drills.drill import Drill, Proof
+
+if TYPE_CHECKING:
+    from rehearsal.stage import Stage
+
+GUEST_NAMESPACE = "vllm-guest"
+GUEST_SERVER = "guest-server"
+SCALE_SPEED = 1200.0
+"""A clock for measuring Kubernetes and not Google: at this speed the simulated waits of a bring-up are a second or two."""
+
+
+def _pause(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    volumes = {disk.name for disk in stage.disks.inventory()}
+    report = stage.up(stage.record({"server": {"replicas": 0}}))
+    proof.check("pulumi up to zero ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    stage.until("every server to go", lambda: stage.meter.servers.now == 0, 1800)
+    empty = stage.until(
+        "every GPU machine to go",
+        lambda: stage.clock.now_seconds() if stage.meter.gpu_nodes.now == 0 else None,
+        4 * stage.timings.scale_down_seconds,
+    )
+    kept = {disk.name for disk in stage.disks.inventory()}
+    proof.check("the weights stay", volumes <= kept, f"{len(kept)} disks and images")
+    resumed_at = stage.clock.now_seconds()
+    report = stage.up()
+    back = stage.until_ready(servers)
+    proof.check("pulumi up resumes", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.check(
+        "no weights are downloaded again",
+        stage.writer.attempts_since(began) == 0,
+        f"{stage.writer.attempts_since(began)} downloads",
+    )
+    proof.figure(
+        "GPUs paid for after the pause", round((empty - began) / 60, 1), "min", "until the last machine is gone"
+    )
+    proof.figure("Ready again after", round((back - resumed_at) / 60, 1), "min")
+
+
+def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
+    servers = stage.settings.replicas
+    external = stage.record({"server": {"replicas": "external"}})
+    report = stage.up(external)
+    proof.check("the number is handed over", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    stage.scale(0)
+    stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    stage.up(external)
+    proof.check("pulumi up leaves zero at zero", stage.meter.servers.now == 0, f"{stage.meter.servers.now} servers")
+    began = stage.clock.now_seconds()
+    stage.scale(1)
+    first = stage.until_ready(1)
+    proof.figure(
+        "first server from zero", round((first - began) / 60, 1), "min", "what a request waits that finds nobody"
+    )
+    stage.up(external)
+    proof.check("pulumi up leaves one at one", stage.meter.servers.now == 1, f"{stage.meter.servers.now} servers")
+    stage.up()
+    stage.until_ready(servers)
+    proof.check(f"handed back, there are {servers} again", True, f"{stage.meter.ready_servers.now} Ready")
+
+
+def _two_stacks(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    guest = stage.guest(
+        {
+            "namespace": GUEST_NAMESPACE,
+            "server": {"name": GUEST_SERVER, "replicas": 1, "profile": stage.settings.server.profile},
+        }
+    )
+    report = stage.applier.up(guest)
+    proof.check("the second stack comes up", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    proof.findings.extend(report.findings)
+    stage.until(
+        "the guest's server", lambda: len(stage.ready_pods(GUEST_SERVER)) == 1, 2 * stage.timings.whole_start_seconds
+    )
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check("the first stack does not notice", lowest == servers, f"at worst {lowest} of {servers} Ready")
+    again = stage.up()
+    touched = [*again.created, *again.updated, *again.replaced, *again.deleted]
+    proof.check(
+        "neither stack claims the other's objects", not touched, ", ".join(touched) or "pulumi up changes nothing"
+    )
+    gone = stage.applier.destroy(report.state)
+    proof.check("the second stack goes alone", not gone.failed, "; ".join(gone.failed.values()) or "no failure")
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check("and the first still serves", lowest == servers, f"{stage.meter.ready_servers.now} of {servers} Ready")
+
+
+def _scale(servers: int, stage: Stage, proof: Proof) -> None:
+    sections = {"server": {"replicas": servers}, "benchmark": {"enabled": False}}
+    stage.stock.spot_nodes = None
+    stage.bring_up(stage.record(sections))
+    stage.until_ready(servers)
+    nodes = stage.meter.gpu_nodes.highest()
+    proof.check(f"{servers} servers on {servers} machines", nodes == servers, f"{nodes} machines at most")
+    for phase, seconds in stage.phase_seconds.items():
+        proof.figure(phase, round(seconds, 1), "s of wall time")
+    proof.figure("whole", round(sum(stage.phase_seconds.values()), 1), "s of wall time")
+
+
+def _scale_drill(servers: int, *, fast: bool) -> Drill:
+    return Drill(
+        name=f"scale-{servers}",
+        title=f"{servers} machines",
+        proves=f"{servers} servers become Ready, and how long Kubernetes itself takes for that",
+        play=lambda stage, proof: _scale(servers, stage, proof),
+        start="empty",
+        speed=SCALE_SPEED,
+        fast=fast,
+        skip=all_of(needs_servers(), owns_platform),
+    )
+
+
+DRILLS = (
+    Drill(
+        name="pause",
+        title="Paused to zero and resumed",
+        proves="zero servers cost no GPU, the weights stay, and the fleet comes back",
+        play=_pause,
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="to-zero",
+        title="An autoscaler goes to zero and back",
+        proves="with external replicas pulumi up does not fight whoever scales",
+        play=_to_zero_and_back,
+        skip=needs_servers(),
+        fast=False,
+    ),
+    Drill(
+        name="two-stacks",
+        title="A second stack on the same cluster",
+        proves="a guest comes and goes without touching its host",
+        play=_two_stacks,
+        skip=all_of(needs_servers(), owns_platform),
+        fast=False,
+    ),
+    _scale_drill(12, fast=True),
+    _scale_drill(128, fast=False),
+    _scale_drill(1000, fast=False),
+)

@@ -1,0 +1,167 @@
+"""Not enough of something: quota, Spot machines, a reservation that has not begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehearsal.api import EVENT, RESOURCE_QUOTA, Manifest
+from rehearsal.drills.conditions import all_of, needs_servers
+from rehearsal.drills.drill import Drill, Proof
+from settings.capacity import Spot
+
+if TYPE_CHECKING:
+    from rehearsal.stage import Stage
+    from settings.settings import Settings
+
+HOLD_SECONDS = 120.0
+"""How long a drill looks on to be sure that nothing happens, simulated."""
+
+
+def _spot(settings: Settings) -> str:
+    return "" if isinstance(settings.capacity, Spot) else "the stack is not on Spot"
+
+
+def _over_quota(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    stage.scale(servers + 1)
+    said = stage.until("the refusal", lambda: _event(stage, "FailedCreate", "exceeded quota"), HOLD_SECONDS)
+    stage.clock.sleep(HOLD_SECONDS)
+    nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
+    proof.check(f"server {servers + 1} is refused by the GPU quota", True, said)
+    proof.check("no machine is asked for it", nodes <= servers, f"{nodes} machines")
+    proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
+    stage.scale(servers)
+    stage.until_ready(servers)
+
+
+def _stock_out(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    stage.stock.spot_nodes = servers
+    stage.timeline.note("capacity", "spot", f"no more than {servers} Spot machines to be had", mood="bad")
+    hard = {"spec": {"hard": {"requests.nvidia.com/gpu": str((servers + 1) * 8)}}}
+    stage.api.patch(RESOURCE_QUOTA, "gpu", stage.namespace, hard)
+    stage.scale(servers + 1)
+    pending = stage.until(
+        "a pending server", lambda: next((pod for pod in stage.pods() if not pod["spec"].get("nodeName")), None), 120
+    )
+    name = pending["metadata"]["name"]
+    trouble = stage.until("the reason it is pending", lambda: stage.provisioner.why_pending(pending), 900)
+    waited = stage.clock.now_seconds() - began
+    nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
+    proof.check(
+        f"server {servers + 1} stays pending, with a reason a person understands",
+        True,
+        f"{trouble.message} {trouble.fix}",
+    )
+    proof.check("no machine appears from nowhere", nodes <= servers, f"{nodes} machines")
+    proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
+    proof.figure("the reason is there after", round(waited), "s")
+    stage.stock.spot_nodes = servers + 1
+    stage.timeline.note("capacity", "spot", "one more Spot machine", mood="good")
+    done = stage.until_ready(servers + 1)
+    proof.check(
+        "it starts by itself once there is a machine", True, f"{name} Ready {round((done - began) / 60)} min after"
+    )
+    stage.scale(servers)
+    stage.stock.spot_nodes = None
+    stage.until_ready(servers)
+
+
+def _next_rung(stage: Stage, proof: Proof) -> None:
+    servers = min(stage.settings.replicas, 2)
+    ladder = {"mode": "ladder", "reservation": {"name": "b200-block"}}
+    sections = {"capacity": ladder, "server": {"replicas": servers}, "benchmark": {"enabled": False}}
+    stage.stock.reserve("b200-block", nodes=servers - 1, zone=stage.settings.zones[0])
+    stage.stock.flex_start_nodes = 0
+    stage.bring_up(stage.record(sections))
+    ready = stage.until_ready(servers)
+    kinds = sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
+    expected = sorted(["reservation"] * (servers - 1) + ["spot"])
+    proof.check(
+        "the reservation is used up first, then what is to be had: no flex-start, so Spot",
+        kinds == expected,
+        f"{servers} servers on {', '.join(kinds)}",
+    )
+    proof.figure("all Ready after", round(ready / 60, 1), "min")
+
+
+def _rung(node: Manifest | None) -> str:
+    labels = node["metadata"]["labels"] if node else {}
+    if "cloud.google.com/reservation-name" in labels:
+        return "reservation"
+    return "spot" if labels.get("cloud.google.com/gke-spot") == "true" else "flex-start"
+
+
+def _inactive_reservation(stage: Stage, proof: Proof) -> None:
+    servers = min(stage.settings.replicas, 2)
+    sections = {
+        "capacity": {"mode": "calendar", "reservation": "b200-week", "usdPerNodeHour": 80},
+        "server": {"replicas": servers},
+        "benchmark": {"enabled": False},
+    }
+    recording = stage.record(sections)
+    stage.stock.reserve("b200-week", nodes=servers, zone=stage.settings.zones[0], active=False)
+    stage.timeline.note("capacity", "b200-week", "the window has not begun", mood="waiting")
+    with stage.up_in_background(recording) as running:
+        pending = stage.until(
+            "a pending server",
+            lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
+            3 * stage.timings.whole_start_seconds,
+        )
+        trouble = stage.provisioner.why_pending(pending)
+        assert trouble is not None
+        proof.check(
+            "servers wait, and the reason is named", "b200-week" in trouble.message, f"{trouble.message} {trouble.fix}"
+        )
+        proof.check(
+            "no machine is made meanwhile", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines"
+        )
+        began = stage.clock.now_seconds()
+        stage.stock.activate("b200-week")
+        stage.timeline.note("capacity", "b200-week", "the window begins", mood="good")
+        ready = stage.until_ready(servers)
+        proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "paid and not yet serving")
+        report = running.result()
+    proof.check(
+        "pulumi up, which waited, ends well", not report.failed, "; ".join(report.failed.values()) or "no failure"
+    )
+
+
+def _event(stage: Stage, reason: str, part: str) -> str:
+    """Message of the newest such event of the namespace, or nothing."""
+    events = stage.api.list_all(EVENT, stage.namespace, field_selector=f"reason={reason}")
+    return next((str(one["message"]) for one in reversed(events) if part in one["message"]), "")
+
+
+DRILLS = (
+    Drill(
+        name="over-quota",
+        title="One server more than the quota",
+        proves="the GPU quota keeps a slip of the finger from a bill",
+        play=_over_quota,
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="stock-out",
+        title="No more Spot machines to be had",
+        proves="a server without a machine waits, says why, and starts when there is one",
+        play=_stock_out,
+        skip=all_of(needs_servers(), _spot),
+    ),
+    Drill(
+        name="next-rung",
+        title="The ladder's next rung",
+        proves="the reservation is drained before Spot is paid for",
+        play=_next_rung,
+        start="empty",
+        skip=needs_servers(2),
+    ),
+    Drill(
+        name="inactive-reservation",
+        title="The calendar window has not begun",
+        proves="servers wait for the window with a reason, and start with it",
+        play=_inactive_reservation,
+        start="empty",
+        skip=needs_servers(),
+    ),
+)

@@ -1,0 +1,86 @@
+"""The weights: a writer that fails half way, and a new revision under load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehearsal.drills.conditions import all_of, needs_servers, writes_weights
+from rehearsal.drills.drill import Drill, Proof
+from rehearsal.drills.requests import requests_during
+
+if TYPE_CHECKING:
+    from rehearsal.stage import Stage
+
+WRITER = "weights-writer"
+FAILS_AFTER = 0.6
+"""Share of the download at which the first attempt dies."""
+OTHER_REVISION = "0123456789abcdef0123456789abcdef01234567"
+"""A revision that no repository has: the rehearsal downloads nothing."""
+
+
+def _writer_fails(stage: Stage, proof: Proof) -> None:
+    sections = {"server": {"replicas": 1}, "benchmark": {"enabled": False}}
+    recording = stage.record(sections)
+    stage.writer.fail_next(after_share=FAILS_AFTER, exit_code=1)
+    report = stage.bring_up(recording)
+    ready = stage.until_ready(1)
+    attempts = stage.writer.attempts()
+    proof.check("the Job tries again by itself", len(attempts) == 2, f"{len(attempts)} attempts")
+    proof.check(
+        "pulumi up waits for it and ends well", not report.failed, "; ".join(report.failed.values()) or "no failure"
+    )
+    first, second = attempts[0], attempts[-1]
+    rest = 1 - FAILS_AFTER
+    proof.check(
+        "the second attempt takes only the rest",
+        abs(second.share_written - rest) < 0.02,
+        f"{second.share_written:.0%} of the download, after {first.share_written:.0%}",
+    )
+    proof.figure("first attempt", round(first.seconds / 60, 1), "min")
+    proof.figure("second attempt", round(second.seconds / 60, 1), "min")
+    proof.figure("Ready after", round(ready / 60, 1), "min")
+
+
+def _new_revision(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    before = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
+    model = {"id": stage.settings.serving.model.id, "revision": OTHER_REVISION}
+    with requests_during(stage, proof) as requests:
+        report = stage.up(stage.record({"model": model}))
+        done = stage.until_ready(servers)
+    proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check("never more than one server missing", lowest >= servers - 1, f"at worst {lowest} of {servers} Ready")
+    if servers > 1:
+        proof.check("the Service is never without a server", requests.unserved == 0, f"{requests.unserved} refused")
+    mounted = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for pod in stage.ready_pods()
+        for volume in pod["spec"]["volumes"]
+        if "persistentVolumeClaim" in volume
+    }
+    new = [name for name in mounted if OTHER_REVISION[:7] in name]
+    proof.check("every server reads the new revision", len(mounted) == len(new), ", ".join(sorted(mounted)))
+    after = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
+    proof.check("the new volume was beside the old one", bool(after - before), f"{len(after - before)} new disk(s)")
+    proof.figure("from pulumi up to the last server", round((done - began) / 60, 1), "min")
+
+
+DRILLS = (
+    Drill(
+        name="writer-fails",
+        title="The weights' download fails half way",
+        proves="the writer resumes, and pulumi up waits for it",
+        play=_writer_fails,
+        start="empty",
+        skip=all_of(needs_servers(), writes_weights),
+    ),
+    Drill(
+        name="new-revision",
+        title="A new revision of the weights under load",
+        proves="a new volume beside the old one, servers one by one",
+        play=_new_revision,
+        skip=all_of(needs_servers(), writes_weights),
+        fast=False,
+    ),
+)

@@ -1,0 +1,142 @@
+"""Plays drills one after the other: the running ones on one stage that is set right in between, the others on their own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
+from rehearsal.results import DrillResult
+from rehearsal.stage import Stage, Surroundings
+
+if TYPE_CHECKING:
+    from preview.offline import OfflineStack
+
+LOG = logging.getLogger(__name__)
+
+
+class Runner:
+    """One stack's drills. `results` has them in the order they were played."""
+
+    def __init__(
+        self,
+        opened: OfflineStack,
+        around: Surroundings,
+        *,
+        on_start: Callable[[Drill], None] = lambda _: None,
+        on_result: Callable[[DrillResult], None] = lambda _: None,
+    ) -> None:
+        self._opened, self._around = opened, around
+        self._on_start, self._on_result = on_start, on_result
+        self.results: list[DrillResult] = []
+        self._stage: Stage | None = None
+        self._never_came_up = ""
+
+    def play(self, drills: Sequence[Drill]) -> tuple[DrillResult, ...]:
+        """Play them all. Raises RehearsalError where the machine, not the stack, is at fault."""
+        running = [drill for drill in drills if drill.start == "running"]
+        running.sort(key=lambda drill: drill.spends_stage)
+        try:
+            for drill in running:
+                self._play(drill)
+        finally:
+            self._end_stage()
+        for drill in drills:
+            if drill.start == "empty":
+                self._play(drill)
+        return tuple(self.results)
+
+    def _play(self, drill: Drill) -> None:
+        skipped = drill.skip(self._opened.settings)
+        self._on_start(drill)
+        if skipped:
+            result = _result(drill, Proof(), skipped=skipped)
+        elif drill.start == "empty":
+            with Stage(self._opened, self._around, speed=drill.speed) as stage:
+                result = self._on(stage, drill)
+        else:
+            result = self._on_running_stage(drill)
+        self.results.append(result)
+        self._on_result(result)
+
+    def _on_running_stage(self, drill: Drill) -> DrillResult:
+        began = time.monotonic()
+        if self._never_came_up:
+            return _result(drill, Proof(), gave_up=self._never_came_up)
+        try:
+            stage = self._running_stage()
+        except DrillBrokenOffError as error:
+            self._end_stage()
+            self._never_came_up = str(error)
+            return _result(drill, Proof(), gave_up=str(error), wall_seconds=time.monotonic() - began)
+        result = self._on(stage, drill)
+        if drill.spends_stage or result.gave_up:
+            self._end_stage()
+        else:
+            try:
+                stage.restore()
+            except DrillBrokenOffError as error:
+                LOG.info("after %s: %s; starting anew", drill.name, error)
+                self._end_stage()
+        return result
+
+    def _running_stage(self) -> Stage:
+        if self._stage is None:
+            stage = Stage(self._opened, self._around)
+            stage.__enter__()
+            self._stage = stage
+            stage.bring_up()
+            stage.until_ready(self._opened.settings.replicas)
+        return self._stage
+
+    def _end_stage(self) -> None:
+        stage, self._stage = self._stage, None
+        if stage is not None:
+            stage.__exit__(None, None, None)
+
+    def _on(self, stage: Stage, drill: Drill) -> DrillResult:
+        proof, gave_up = Proof(), ""
+        # The bring-up has happened by the time its drill is played; its story begins with the clock.
+        since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
+        began = time.monotonic()
+        try:
+            drill.play(stage, proof)
+        except DrillBrokenOffError as error:
+            gave_up = str(error)
+        return _result(
+            drill,
+            proof,
+            gave_up=gave_up,
+            wall_seconds=time.monotonic() - began,
+            simulated_seconds=stage.clock.now_seconds() - since,
+            stage=stage,
+            since_seconds=since,
+        )
+
+
+def _result(
+    drill: Drill,
+    proof: Proof,
+    *,
+    gave_up: str = "",
+    skipped: str = "",
+    wall_seconds: float = 0.0,
+    simulated_seconds: float = 0.0,
+    stage: Stage | None = None,
+    since_seconds: float = 0.0,
+) -> DrillResult:
+    return DrillResult(
+        name=drill.name,
+        title=drill.title,
+        proves=drill.proves,
+        checks=tuple(proof.checks),
+        figures=tuple(proof.figures),
+        findings=tuple(proof.findings),
+        moments=stage.timeline.moments(since_seconds) if stage is not None else (),
+        wall_seconds=wall_seconds,
+        simulated_seconds=simulated_seconds,
+        gave_up=gave_up,
+        skipped=skipped,
+    )

@@ -1,0 +1,48 @@
+"""The same stack under changed settings: what a person gets who edits the stack file and runs `pulumi up` again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from preview.offline import OfflineStack
+from settings.load import check, parse
+from settings.problems import SettingsError
+from settings.section import NAMESPACE
+
+
+def varied(stack: OfflineStack, sections: Mapping[str, Any]) -> OfflineStack:
+    """The stack with these settings written over its own, section by section, key by key.
+
+    `sections` is spelled as in a stack file: `{"server": {"replicas": 4}}`; a value of None takes a key out; a `mode`
+    replaces its section as a whole, because the modes of a section do not share their keys. Raises SettingsError with
+    whatever is refused, as the program would.
+    """
+    config = dict(stack.config)
+    for name, change in sections.items():
+        key = f"{NAMESPACE}:{name}"
+        if not isinstance(change, Mapping):
+            config[key] = change if isinstance(change, str) else json.dumps(change)
+            continue
+        before = {} if "mode" in change else json.loads(config.get(key) or "{}")
+        config[key] = json.dumps(_merged(before, change))
+    settings = parse(stack.file.stack, config)
+    problems = check(settings)
+    refused = [problem for problem in problems if problem.level == "refused"]
+    if refused:
+        raise SettingsError(stack.file.stack, refused)
+    return replace(stack, config=config, settings=settings, problems=problems)
+
+
+def _merged(before: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(before)
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merged(merged[key], value)
+        else:
+            merged[key] = value
+    return merged
