@@ -1,0 +1,208 @@
+"""From nothing to the first answer: every step's duration, the critical path, and what would shorten it.
+
+Durations are low, likely and high, from planner/data/durations.yaml; most are assumed and say so. The chain is the one
+that the program builds: the server's nodes are asked for when the weights volume is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from planner import ledger
+from planner.hyperdisk import MIN_THROUGHPUT_MIBPS
+
+BYTES_PER_MIB = 2**20
+Bound = Literal["low", "likely", "high"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What has to happen before the fleet serves. Raises ValueError on a number that cannot be."""
+
+    weights_gb: float
+    """Size of the model's files, GB (10^9 bytes)."""
+    volume_gib: int
+    volume_mibps: float
+    """Throughput of the volume that the servers read."""
+    readers: int
+    """Servers that read one volume at the same time."""
+    platform_exists: bool = False
+    """Whether network and cluster are there."""
+    weights_exist: bool = False
+    """Whether the volume is there: a restart, a resumed fleet, one more node."""
+    writer_mibps: float = MIN_THROUGHPUT_MIBPS
+    """Throughput of the volume that is written to."""
+    warm_caches: bool = False
+    """Whether compiled kernels and graphs are found on a volume that outlives the pod."""
+    spare_nodes: bool = False
+    """Whether machines stand ready, image pulled."""
+    gateway: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "writer_mibps"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step on the way, with the moments at which it begins and ends when every step takes its likely time."""
+
+    id: str
+    title: str
+    low_seconds: float
+    likely_seconds: float
+    high_seconds: float
+    begins_seconds: float
+    needs: tuple[str, ...]
+    critical: bool
+    """Whether a delay here delays the first answer."""
+    source: str
+    """Id of the source in planner/data/sources.yaml; empty where the duration is assumed."""
+    note: str
+
+    @property
+    def ends_seconds(self) -> float:
+        """When it ends, likely."""
+        return self.begins_seconds + self.likely_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lever:
+    """One thing that would shorten the way, and by how much, everything else unchanged."""
+
+    id: str
+    title: str
+    saves_seconds: float
+    """Likely seconds saved until the first answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeToServe:
+    """The whole way."""
+
+    steps: tuple[Step, ...]
+    low_seconds: float
+    likely_seconds: float
+    high_seconds: float
+    levers: tuple[Lever, ...] = ()
+
+    @property
+    def critical_path(self) -> tuple[Step, ...]:
+        """The steps that decide when the fleet serves, in their order."""
+        return tuple(step for step in self.steps if step.critical)
+
+
+def time_to_serve(start: Start) -> TimeToServe:
+    """The way to the first answer, with the levers that would shorten it, the strongest first."""
+    way = _way(start)
+    levers = sorted(_levers(start, way.likely_seconds), key=lambda lever: -lever.saves_seconds)
+    return replace(way, levers=tuple(levers))
+
+
+def _way(start: Start) -> TimeToServe:
+    durations = {step.id: step for step in _steps(start)}
+    ends = {bound: _ends(durations, bound) for bound in ("low", "likely", "high")}
+    likely = ends["likely"]
+    critical = _critical(durations, likely)
+    steps = tuple(
+        replace(step, begins_seconds=likely[id_] - step.likely_seconds, critical=id_ in critical)
+        for id_, step in durations.items()
+    )
+    low, most_likely, high = (max(ends[bound].values()) for bound in ("low", "likely", "high"))
+    return TimeToServe(steps=steps, low_seconds=low, likely_seconds=most_likely, high_seconds=high)
+
+
+def _steps(start: Start) -> Iterator[Step]:
+    for id_, entry in ledger.section("durations", "steps").items():
+        if id_ in _left_out(start):
+            continue
+        low, likely, high = (_duration(id_, entry, bound, start) for bound in ("low", "likely", "high"))
+        yield Step(
+            id=id_,
+            title=entry["title"],
+            low_seconds=low,
+            likely_seconds=likely,
+            high_seconds=high,
+            begins_seconds=0.0,
+            needs=_needs(entry["needs"], _left_out(start)),
+            critical=False,
+            source=entry.get("source", ""),
+            note=entry.get("note") or entry.get("assumed", ""),
+        )
+
+
+def _left_out(start: Start) -> frozenset[str]:
+    left = {"engines" if start.warm_caches else "engines-warm"}
+    if start.platform_exists:
+        left |= {"apis", "cluster"}
+    if start.weights_exist:
+        left |= {"writer-node", "download", "image", "volume"}
+    if start.spare_nodes:
+        left |= {"gpu-node", "image-pull"}
+    if not start.gateway:
+        left |= {"gateway"}
+    return frozenset(left)
+
+
+def _needs(needs: list[str], left_out: frozenset[str]) -> tuple[str, ...]:
+    """The steps needed, each that is left out replaced by what it needed itself."""
+    found: list[str] = []
+    for need in needs:
+        if need in left_out:
+            found += _needs(ledger.entry("durations", "steps", need)["needs"], left_out)
+        else:
+            found.append(need)
+    return tuple(dict.fromkeys(found))
+
+
+def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) -> float:
+    mib = start.weights_gb * 1e9 / BYTES_PER_MIB
+    if id_ == "download":
+        return mib / min(float(entry["mibps"][bound]), start.writer_mibps)
+    if id_ == "image":
+        return start.volume_gib * float(entry["seconds_per_gib"][bound])
+    if id_ == "weights-read":
+        return mib / min(float(entry["mibps_per_node"]), start.volume_mibps / start.readers)
+    return float(entry[bound])
+
+
+def _ends(steps: Mapping[str, Step], bound: Bound) -> dict[str, float]:
+    ends: dict[str, float] = {}
+    # The file lists every step after those it needs.
+    for id_, step in steps.items():
+        begins = max((ends[need] for need in step.needs), default=0.0)
+        ends[id_] = begins + float(getattr(step, f"{bound}_seconds"))
+    return ends
+
+
+def _critical(steps: Mapping[str, Step], ends: Mapping[str, float]) -> frozenset[str]:
+    path: set[str] = set()
+    last = max(ends, key=lambda id_: ends[id_])
+    while True:
+        path.add(last)
+        if not steps[last].needs:
+            return frozenset(path)
+        last = max(steps[last].needs, key=lambda id_: ends[id_])
+
+
+def _levers(start: Start, seconds: float) -> Iterator[Lever]:
+    def lever(id_: str, title: str, **changes: Any) -> Iterator[Lever]:
+        saved = seconds - _way(replace(start, **changes)).likely_seconds
+        if saved >= 1:
+            yield Lever(id=id_, title=title, saves_seconds=saved)
+
+    if not start.warm_caches:
+        yield from lever("warm-caches", "compile caches on a volume that outlives the pod", warm_caches=True)
+    if not start.spare_nodes:
+        yield from lever("spare-nodes", "one more node kept ready, idle", spare_nodes=True)
+    if not start.weights_exist:
+        yield from lever("weights-first", "weights written before the fleet is wanted", weights_exist=True)
+        yield from lever(
+            "faster-writer", "twice the throughput of the writer's volume", writer_mibps=2 * start.writer_mibps
+        )
+    yield from lever("faster-volume", "twice the throughput of the weights volume", volume_mibps=2 * start.volume_mibps)
+    if not start.platform_exists:
+        yield from lever("platform-first", "network and cluster made before", platform_exists=True)

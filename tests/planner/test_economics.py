@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.cost import FleetShape, bill
+from planner.economics import (
+    Duty,
+    SpotLoss,
+    api_prices,
+    batch_hours,
+    break_even_utilisation,
+    nodes_for_batch,
+    spares_for,
+    usd_per_month,
+)
+
+
+def test_the_article_is_cheaper_than_every_api_it_names_from_a_fraction_of_its_rate_on() -> None:
+    shares = {
+        price.id: break_even_utilisation(12 * 32.61, 1_103_941, price.usd_per_million_blended) for price in api_prices()
+    }
+    assert shares["gemini-3.1-flash-lite"] == pytest.approx(0.147, abs=0.001)
+    assert shares["claude-opus-4.6"] < 0.01
+    assert [price.usd_per_million_blended for price in api_prices()] == [0.67, 5.33, 7.0, 11.67]
+
+
+def test_a_fleet_that_costs_more_than_the_api_at_full_rate_never_breaks_even() -> None:
+    assert break_even_utilisation(88.93, 22_300, 0.67) > 1
+
+
+@pytest.mark.parametrize(("rate", "price"), [(0, 1), (1, 0), (-1, 1)])
+def test_a_break_even_without_a_rate_or_a_price_is_refused(rate: float, price: float) -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        break_even_utilisation(1, rate, price)
+
+
+def test_business_hours_on_spot_cost_their_share_and_what_stays() -> None:
+    fleet = bill(FleetShape(nodes=12, capacity="spot"))
+    whole, business = usd_per_month(fleet, Duty()), usd_per_month(fleet, Duty(hours_per_week=50))
+    nodes = 12 * 32.61 * 730
+    assert whole - business == pytest.approx(nodes * (1 - 50 / 168), rel=1e-6)
+
+
+def test_committed_capacity_costs_the_same_whether_it_works_or_not() -> None:
+    fleet = bill(FleetShape(nodes=12, capacity="cud-1y"))
+    assert usd_per_month(fleet, Duty(hours_per_week=1)) == pytest.approx(usd_per_month(fleet, Duty()))
+
+
+@pytest.mark.parametrize("hours", [0, -1, 169])
+def test_a_week_has_168_hours(hours: float) -> None:
+    with pytest.raises(ValueError, match="168"):
+        Duty(hours_per_week=hours)
+
+
+def test_without_losses_no_spare_is_needed() -> None:
+    assert spares_for(12, SpotLoss(notices_per_node_day=0, restore_seconds=1000), 0.999) == 0
+
+
+def test_spares_agree_with_counting_every_case() -> None:
+    loss = SpotLoss(notices_per_node_day=4, restore_seconds=1000)
+    up = loss.availability
+    spares = spares_for(4, loss, 0.99)
+
+    def chance(machines: int) -> float:
+        return sum(
+            up ** sum(case) * (1 - up) ** (machines - sum(case))
+            for case in product((0, 1), repeat=machines)
+            if sum(case) >= 4
+        )
+
+    assert chance(4 + spares) >= 0.99 > chance(3 + spares)
+
+
+def test_a_loss_rate_that_no_number_of_spares_makes_up_for_is_said() -> None:
+    with pytest.raises(ValueError, match="100 spares are not enough"):
+        spares_for(500, SpotLoss(notices_per_node_day=200, restore_seconds=1000), 0.999)
+
+
+@given(st.integers(1, 150), st.floats(0, 8), st.floats(0, 1500), st.floats(0.5, 0.999))
+def test_more_losses_and_more_confidence_never_need_fewer_spares(
+    nodes: int, notices: float, restore: float, confidence: float
+) -> None:
+    loss = SpotLoss(notices_per_node_day=notices, restore_seconds=restore)
+    worse = SpotLoss(notices_per_node_day=notices * 1.5, restore_seconds=restore)
+    surer = confidence + (0.9995 - confidence) / 2
+    spares = spares_for(nodes, loss, confidence)
+    assert 0 <= spares <= spares_for(nodes, worse, confidence)
+    assert spares <= spares_for(nodes, loss, surer)
+
+
+def test_the_articles_batch_of_50000_policies() -> None:
+    # 50,000 documents of 3,000 tokens and 500 of answer at the record's rate: minutes, not hours.
+    assert batch_hours(50_000 * 3_500, 1_103_941) * 60 == pytest.approx(2.64, abs=0.01)
+    assert nodes_for_batch(50_000 * 3_500, 95_317, 8) == 1
+    assert nodes_for_batch(50_000 * 3_500, 95_317, 0.1) == 6
