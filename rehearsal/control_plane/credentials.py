@@ -1,0 +1,79 @@
+"""Throw-away certificates, keys and tokens of one control plane. They live in its temporary folder and end with it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SERVICE_ADDRESSES: Final = "10.96.0.0/16"
+"""Range of the Services' addresses; nothing routes there. Assumed: kubeadm's default, cut to a size that is quick to scan."""
+_FIRST_SERVICE_ADDRESS: Final = "10.96.0.1"
+"""Address of the Service `kubernetes`, hence in the certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Files of one control plane, readable by their owner alone."""
+
+    authority: Path
+    certificate: Path
+    certificate_key: Path
+    service_account_key: Path
+    tokens: Path
+    kubeconfig: Path
+
+
+def issue(folder: Path, port: int) -> Credentials:
+    """Write everything for an API server on this port of the loopback interface. The one user may do anything."""
+    import trustme
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    found = Credentials(
+        authority=folder / "ca.pem",
+        certificate=folder / "server.pem",
+        certificate_key=folder / "server.key",
+        service_account_key=folder / "service-accounts.key",
+        tokens=folder / "tokens.csv",
+        kubeconfig=folder / "kubeconfig",
+    )
+    authority = trustme.CA(organization_name="vllm-fleet rehearsal")
+    server = authority.issue_cert("127.0.0.1", "localhost", "kubernetes.default.svc", _FIRST_SERVICE_ADDRESS)
+    # An elliptic key: an RSA one takes a tenth of a second to find.
+    signing_key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    token = secrets.token_hex(32)
+    authority_pem = authority.cert_pem.bytes()
+    _write(found.authority, authority_pem)
+    _write(found.certificate, b"".join(blob.bytes() for blob in server.cert_chain_pems))
+    _write(found.certificate_key, server.private_key_pem.bytes())
+    _write(found.service_account_key, signing_key)
+    _write(found.tokens, f'{token},rehearsal,rehearsal,"system:masters"\n'.encode())
+    _write(found.kubeconfig, _kubeconfig(port, authority_pem, token))
+    return found
+
+
+def _kubeconfig(port: int, authority_pem: bytes, token: str) -> bytes:
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority-data": base64.b64encode(authority_pem).decode(),
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "rehearsal", "cluster": cluster}],
+        "users": [{"name": "rehearsal", "user": {"token": token}}],
+        "contexts": [{"name": "rehearsal", "context": {"cluster": "rehearsal", "user": "rehearsal"}}],
+        "current-context": "rehearsal",
+    }
+    return json.dumps(document, indent=1).encode()  # JSON is YAML
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)

@@ -1,0 +1,157 @@
+"""Command lines of etcd, the Kubernetes programs and kwok: what differs from the defaults, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rehearsal.control_plane.credentials import SERVICE_ADDRESSES, Credentials
+
+ETCD_SOCKET: Final = "unix://etcd:0"
+"""etcd listens on this socket file in the control plane's folder, which nobody else may enter: it asks for no password. The form
+"name:number" is all that etcd 3.5 takes."""
+_ETCD_PEER_SOCKET: Final = "unix://peer:0"
+REQUESTS_PER_SECOND: Final = 2000
+"""What a controller may send. Kubernetes' own limits (20 to 50) are for a shared API server; 1000 nodes would take minutes.
+Assumed: far above what two cores can answer."""
+WORKERS: Final = 20
+"""Objects of a kind that a controller works on at once. Assumed: 20 keep two cores busy."""
+LEASE_SECONDS: Final = 40
+"""How long a node counts as alive after its lease was renewed. Source: kubelet's default, nodeLeaseDurationSeconds."""
+SIMULATED_NODES: Final = "kwok.x-k8s.io/node=fake"
+"""Annotation of the nodes that kwok plays; it leaves all others alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How quickly Kubernetes' own controllers react, in wall seconds. They do not run on the rehearsal's clock."""
+
+    node_monitor_grace_seconds: int = 50
+    """A node silent for so long is marked unreachable. Source: Kubernetes 1.36, --node-monitor-grace-period."""
+    attach_detach_sync_seconds: int = 60
+    """How often attached volumes are compared with the pods that need them; attaching itself does not wait for it. At least 2.
+    Source: Kubernetes 1.36, --attach-detach-reconcile-sync-period."""
+    claim_binder_sync_seconds: int = 15
+    """How often unbound claims are looked at again without an event. Source: Kubernetes 1.36, --pvclaimbinder-sync-period."""
+    scheduler_backoff_seconds: int = 1
+    """Longest wait before an unschedulable pod is tried again after something changed. Kubernetes' own is 10: ten minutes of a
+    clock that runs 60 times faster. At least 1."""
+
+
+def etcd(binary: Path) -> list[str | Path]:
+    """The store. No fsync: it need not survive a power cut, only an API server that is killed."""
+    return [
+        binary,
+        "--name=rehearsal",
+        "--data-dir=etcd-data",
+        f"--listen-client-urls={ETCD_SOCKET}",
+        f"--advertise-client-urls={ETCD_SOCKET}",
+        f"--listen-peer-urls={_ETCD_PEER_SOCKET}",
+        f"--initial-advertise-peer-urls={_ETCD_PEER_SOCKET}",
+        f"--initial-cluster=rehearsal={_ETCD_PEER_SOCKET}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        "--quota-backend-bytes=8589934592",
+    ]
+
+
+def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | Path]:
+    """The API server: default feature gates and default admission plugins, as GKE runs them."""
+    return [
+        binary,
+        f"--etcd-servers={ETCD_SOCKET}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        "--permit-port-sharing",
+        f"--tls-cert-file={credentials.certificate}",
+        f"--tls-private-key-file={credentials.certificate_key}",
+        f"--client-ca-file={credentials.authority}",
+        f"--token-auth-file={credentials.tokens}",
+        "--anonymous-auth=false",
+        "--authorization-mode=RBAC",
+        # Without this the server itself refuses privileged pods, and Autopilot's rule about them would never be asked.
+        "--allow-privileged",
+        f"--service-account-key-file={credentials.service_account_key}",
+        f"--service-account-signing-key-file={credentials.service_account_key}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        # One server, gone in a moment: nothing to reconcile, nobody to be fair to, no limit to share.
+        "--endpoint-reconciler-type=none",
+        "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=0",
+        "--max-mutating-requests-inflight=0",
+        "--profiling=false",
+    ]
+
+
+def controller_manager(binary: Path, credentials: Credentials, pace: Pace) -> list[str | Path]:
+    """Kubernetes' controllers, with quotas for 1000 nodes."""
+    workers = (
+        "deployment",
+        "replicaset",
+        "job",
+        "resource-quota",
+        "service-endpoint",
+        "endpoint",
+        "gc",
+        "namespace",
+        "serviceaccount-token",
+        "statefulset",
+        "daemonset",
+        "ttl-after-finished",
+    )
+    return [
+        binary,
+        f"--kubeconfig={credentials.kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--service-account-private-key-file={credentials.service_account_key}",
+        f"--root-ca-file={credentials.authority}",
+        "--use-service-account-credentials=false",
+        f"--kube-api-qps={REQUESTS_PER_SECOND}",
+        f"--kube-api-burst={REQUESTS_PER_SECOND}",
+        f"--node-monitor-grace-period={pace.node_monitor_grace_seconds}s",
+        f"--attach-detach-reconcile-sync-period={pace.attach_detach_sync_seconds}s",
+        f"--pvclaimbinder-sync-period={pace.claim_binder_sync_seconds}s",
+        *(f"--concurrent-{kind}-syncs={WORKERS}" for kind in workers),
+    ]
+
+
+def scheduler(binary: Path, config: Path) -> list[str | Path]:
+    """The scheduler; what it may do stands in its configuration."""
+    return [binary, f"--config={config}", "--secure-port=0"]
+
+
+def scheduler_config(kubeconfig: Path, pace: Pace) -> dict[str, Any]:
+    """KubeSchedulerConfiguration."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": pace.scheduler_backoff_seconds,
+    }
+
+
+def kwok(binary: Path, kubeconfig: Path, config: Path) -> list[str | Path]:
+    """kwok, playing the kubelet of the annotated nodes and of no others."""
+    return [binary, f"--kubeconfig={kubeconfig}", f"--config={config}", "-v=WARN"]
+
+
+def kwok_config(stages: Sequence[dict[str, Any]]) -> str:
+    """kwok's configuration and the stages that nodes and pods go through, one document each."""
+    options = {
+        "manageAllNodes": False,
+        "manageNodesWithAnnotationSelector": SIMULATED_NODES,
+        "nodeLeaseDurationSeconds": LEASE_SECONDS,
+        "nodePlayStageParallelism": WORKERS,
+        "podPlayStageParallelism": WORKERS,
+        "nodeLeaseParallelism": WORKERS,
+    }
+    configuration = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
+    return "\n---\n".join(json.dumps(one) for one in (configuration, *stages)) + "\n"

@@ -1,0 +1,40 @@
+"""A real control plane for the tests that need one, shared by all tests of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from rehearsal.api import Manifest
+    from rehearsal.control_plane.build import Binaries
+    from rehearsal.control_plane.cluster import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def quick_stages() -> list[Manifest]:
+    """Nodes and pods that are Ready at once, Jobs that succeed at once, pods that go when told to."""
+    text = (Path(__file__).parent / "control_plane" / "quick_stages.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Binaries:
+    """The programs of a control plane; built, some minutes, where they are not in the cache."""
+    from rehearsal.control_plane.build import binaries as provide
+
+    return provide(print)
+
+
+@pytest.fixture(scope="session")
+def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[ControlPlane]:
+    """One control plane for the whole session. Tests share it: each works in namespaces and on nodes of its own names, and
+    removes what is not namespaced."""
+    from rehearsal.control_plane.cluster import ControlPlane
+
+    with ControlPlane(binaries, stages=quick_stages) as running:
+        yield running
