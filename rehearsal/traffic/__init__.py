@@ -1,1 +1,1 @@
-"""Requests during a drill: a small OpenAI-compatible server per pod, and a steady driver that counts what is lost."""
+"""Requests while things go wrong: servers with the timing of a node on loopback, and a steady driver that counts losses."""

@@ -1,0 +1,244 @@
+"""What became of requests: counts by window and cause, and what they mean at the published load."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rehearsal.results import Figure
+from rehearsal.timeline import Moment
+from rehearsal.traffic.expected import share_cut
+from rehearsal.traffic.fleet import PodEnding
+
+Cause = Literal["no endpoint", "refused", "not ready", "cut before the first token", "cut mid-stream", "timed out"]
+CAUSES: Final[tuple[Cause, ...]] = (
+    "no endpoint",
+    "refused",
+    "not ready",
+    "cut before the first token",
+    "cut mid-stream",
+    "timed out",
+)
+WINDOW_SECONDS: Final = 30.0
+RETRY_ADVICE: Final = (
+    "Repeat a request once, on another connection, when it was refused or its answer broke off. An answer is not a write: "
+    "asking again harms nothing, and the client pays the time it had waited."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One request. Times are simulated seconds on the rehearsal's clock."""
+
+    sent_seconds: float
+    first_ended_seconds: float
+    """When the first attempt was answered or failed."""
+    first_loss: Cause | None
+    """Why the first attempt failed; None when it did not."""
+    ended_seconds: float
+    loss: Cause | None
+    """Why the request failed in the end; None when it was answered, at once or when repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What happened in a stretch of time; each count at the moment it happened."""
+
+    from_seconds: float
+    until_seconds: float
+    sent: int
+    completed: int
+    """Answered whole, repeated ones included."""
+    losses: Mapping[Cause, int]
+    """First attempts that failed."""
+    latency_median_seconds: float | None
+    """Of those completed; None where none was."""
+
+    @property
+    def lost(self) -> int:
+        """First attempts that failed."""
+        return sum(self.losses.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficReport:
+    """A whole run of the driver."""
+
+    from_seconds: float
+    until_seconds: float
+    rate_per_second: float
+    """Requests a simulated second, asked for."""
+    late_seconds: float
+    """The latest that a request was sent after its time, simulated."""
+    skipped_seconds: float
+    """Simulated time in which a busy machine did not let the traffic run: servers, streams and driver all stood still, so
+    it counts for nobody."""
+    request_seconds: float
+    """What a request takes on an undisturbed server."""
+    published_in_flight: int
+    """Requests in flight per node in the published runs."""
+    retried: bool
+    """Whether lost requests were repeated."""
+    outcomes: tuple[Outcome, ...]
+    endings: tuple[PodEnding, ...]
+    """Servers that ended while requests were sent."""
+
+    @property
+    def sent(self) -> int:
+        """Requests, each counted once."""
+        return len(self.outcomes)
+
+    @property
+    def completed(self) -> int:
+        """Requests answered whole, at once or when repeated."""
+        return sum(1 for one in self.outcomes if one.loss is None)
+
+    @property
+    def losses(self) -> Mapping[Cause, int]:
+        """First attempts that failed, by cause: what clients lose that do not repeat."""
+        return _counted([one.first_loss for one in self.outcomes])
+
+    @property
+    def lost(self) -> int:
+        """First attempts that failed."""
+        return sum(self.losses.values())
+
+    @property
+    def losses_after_retry(self) -> Mapping[Cause, int]:
+        """Requests that failed in the end, by cause. The same as `losses` where nothing was repeated."""
+        return _counted([one.loss for one in self.outcomes])
+
+    @property
+    def lost_after_retry(self) -> int:
+        """Requests that failed in the end."""
+        return sum(self.losses_after_retry.values())
+
+    @property
+    def in_flight_at_ends(self) -> int:
+        """Requests that were in flight on servers when their end began."""
+        return sum(one.ending.in_flight for one in self.endings)
+
+    @property
+    def share_cut(self) -> float | None:
+        """Share of the requests in flight on ending servers that was cut; None where nothing was in flight."""
+        if not self.in_flight_at_ends:
+            return None
+        return sum(one.ending.cut for one in self.endings) / self.in_flight_at_ends
+
+    @property
+    def share_cut_expected(self) -> float | None:
+        """The same by arithmetic, from each server's time to its last stream; None where nothing was in flight."""
+        if not self.in_flight_at_ends:
+            return None
+        shares = [share_cut(self.request_seconds, one.stream_seconds) * one.ending.in_flight for one in self.endings]
+        return sum(shares) / self.in_flight_at_ends
+
+    @property
+    def lost_per_node_at_published_load(self) -> int | None:
+        """What the end of each server would lose with the published load in flight, without a retry: cut streams, and what
+        clients still sent to it. None where nothing was in flight.
+        """
+        if not self.in_flight_at_ends:
+            return None
+        return round(self.lost / self.in_flight_at_ends * self.published_in_flight)
+
+    def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
+        """Percentile of the time from sending to the whole answer, of requests answered at once or when repeated."""
+        found = sorted(
+            one.ended_seconds - one.sent_seconds
+            for one in self.outcomes
+            if one.loss is None and (one.first_loss is not None) == repeated
+        )
+        if len(found) < 2:
+            return found[0] if found else None
+        return statistics.quantiles(found, n=100, method="inclusive")[percent - 1]
+
+    def windows(self, seconds: float = WINDOW_SECONDS) -> tuple[Window, ...]:
+        """The run cut into stretches of that many simulated seconds."""
+        number = max(1, -int(-(self.until_seconds - self.from_seconds) // seconds))
+
+        def index(at: float) -> int:
+            return min(number - 1, max(0, int((at - self.from_seconds) // seconds)))
+
+        sent = Counter(index(one.sent_seconds) for one in self.outcomes)
+        lost = [Counter[Cause]() for _ in range(number)]
+        answered: list[list[float]] = [[] for _ in range(number)]
+        for one in self.outcomes:
+            if one.first_loss is not None:
+                lost[index(one.first_ended_seconds)][one.first_loss] += 1
+            if one.loss is None:
+                answered[index(one.ended_seconds)].append(one.ended_seconds - one.sent_seconds)
+        return tuple(
+            Window(
+                from_seconds=self.from_seconds + at * seconds,
+                until_seconds=min(self.until_seconds, self.from_seconds + (at + 1) * seconds),
+                sent=sent[at],
+                completed=len(answered[at]),
+                losses=dict(lost[at]),
+                latency_median_seconds=statistics.median(answered[at]) if answered[at] else None,
+            )
+            for at in range(number)
+        )
+
+    def figures(self) -> tuple[Figure, ...]:
+        """The numbers that a drill shows. The sample's own and what they mean at the published load are named apart."""
+        made = [
+            Figure(
+                name="requests sent", value=self.sent, note=f"a sample of {self.rate_per_second:.2g} a simulated second"
+            ),
+            Figure(name="requests lost without a retry", value=self.lost, note=in_words(self.losses)),
+        ]
+        if self.retried:
+            after = Figure(
+                name="requests lost with one retry", value=self.lost_after_retry, note=in_words(self.losses_after_retry)
+            )
+            made.append(after)
+        median, longest = self.latency_seconds(50), self.latency_seconds(99)
+        if median is not None and longest is not None:
+            note = f"99th percentile {longest:.1f} s; undisturbed {self.request_seconds:.1f} s"
+            made.append(Figure(name="time of an answer, median", value=round(median, 1), unit="s", note=note))
+        again = self.latency_seconds(50, repeated=True)
+        if again is not None:
+            made.append(Figure(name="time of a repeated answer, median", value=round(again, 1), unit="s"))
+        if self.share_cut is not None and self.share_cut_expected is not None:
+            note = f"of {self.in_flight_at_ends} in the sample; {self.share_cut_expected:.0%} by arithmetic"
+            made.append(Figure(name="streams cut, of those in flight", value=f"{self.share_cut:.0%}", note=note))
+            scaled = Figure(
+                name="requests lost per ended server at the published load",
+                value=self.lost_per_node_at_published_load or 0,
+                note=f"the sample's losses scaled to {self.published_in_flight:,} in flight; computed, not measured",
+            )
+            made.append(scaled)
+        note = f"servers and driver paused together for {self.skipped_seconds:.0f} s where the machine was busy"
+        made.append(
+            Figure(name="driver behind its pace at most", value=round(self.late_seconds, 1), unit="s", note=note)
+        )
+        return tuple(made)
+
+    def moments(self) -> tuple[Moment, ...]:
+        """Stretches in which requests were lost, for the picture of the drill."""
+        return tuple(
+            Moment(
+                lane="traffic",
+                subject="requests",
+                text=f"{one.lost} lost: {in_words(one.losses)}",
+                at_seconds=one.from_seconds,
+                until_seconds=one.until_seconds,
+                mood="bad",
+            )
+            for one in self.windows()
+            if one.lost
+        )
+
+
+def in_words(losses: Mapping[Cause, int]) -> str:
+    """`12 cut mid-stream, 3 refused`; `none` when there are none."""
+    return ", ".join(f"{losses[cause]} {cause}" for cause in CAUSES if losses.get(cause)) or "none"
+
+
+def _counted(causes: Sequence[Cause | None]) -> Mapping[Cause, int]:
+    counts = Counter(cause for cause in causes if cause is not None)
+    return {cause: counts[cause] for cause in CAUSES if counts[cause]}

@@ -1,0 +1,204 @@
+"""Servers for every pod and a steady driver, in a thread of their own: what a drill starts before it breaks something."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rehearsal.results import RehearsalError
+from rehearsal.traffic.driver import Driver, Retry, sample_rate
+from rehearsal.traffic.fleet import Fleet, Objects, PodEnding
+from rehearsal.traffic.outcomes import TrafficReport
+from rehearsal.traffic.steady_loop import SteadyLoop
+from rehearsal.traffic.timing import (
+    Request,
+    ServerTiming,
+    published_in_flight_per_node,
+    published_request,
+    published_timing,
+)
+
+if TYPE_CHECKING:
+    from rehearsal.clock import Clock
+    from rehearsal.timeline import Timeline
+
+T = TypeVar("T")
+ENDPOINTS_WALL_SECONDS: Final = 10.0
+"""How long a server of a Ready pod may take to listen. Measured: some milliseconds each."""
+_CLOSE_WALL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is asked of the servers, and how they answer. Default: the article's mean request, a node of its record."""
+
+    request: Request
+    timing: ServerTiming
+    in_flight_per_node: int
+    """What the published runs had in flight on a node; a sample's losses are read against it."""
+
+    @property
+    def request_seconds(self) -> float:
+        """An undisturbed answer."""
+        return self.timing.request_seconds(self.request)
+
+
+def published_load() -> Load:
+    """The article's mean request and the median times of its record."""
+    return Load(
+        request=published_request(), timing=published_timing(), in_flight_per_node=published_in_flight_per_node()
+    )
+
+
+class Traffic:
+    """A context manager: inside, every Ready pod has a server. `start` sends requests, `finish` says what became of them."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        timeline: Timeline,
+        pods: Objects,
+        nodes: Objects,
+        server: str,
+        namespace: str,
+        model: str,
+        load: Load | None = None,
+    ) -> None:
+        """`server`: value of the server pods' label `app`. `model`: the name clients ask for."""
+        self.load = load or published_load()
+        self._clock, self._model = clock, model
+        self._pods, self._nodes = pods, nodes
+        self._loop = SteadyLoop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="traffic", daemon=True)
+        self.fleet = Fleet(
+            loop=self._loop,
+            clock=clock,
+            timeline=timeline,
+            timing=self.load.timing,
+            model=model,
+            server=server,
+            namespace=namespace,
+        )
+        self._driver: Driver | None = None
+        self._running: concurrent.futures.Future[None] | None = None
+        self._began_seconds = 0.0
+        self._endings_before = 0
+        self._skipped_before = 0.0
+        self._retried = False
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        self.fleet.follow(self._pods, self._nodes)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is not None:
+            self._running.cancel()
+        with contextlib.suppress(concurrent.futures.TimeoutError):
+            self._do(self.fleet.close(), _CLOSE_WALL_SECONDS)
+        self._do(_settled(), _CLOSE_WALL_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_WALL_SECONDS)
+        self._loop.close()
+
+    def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
+        """Until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
+        waited = threading.Event()
+        delay = self._clock.wall_seconds(1.0)
+        for _ in range(max(1, int(wall_seconds / 0.02))):
+            if len(self.endpoints()) >= number:
+                return
+            waited.wait(min(0.02, max(0.002, delay)))
+        raise RehearsalError(
+            f"{len(self.endpoints())} of {number} server pods have a simulated server after {wall_seconds:g} s: are they Ready?"
+        )
+
+    def endpoints(self) -> list[str]:
+        """URLs of the servers that the Service sends to now."""
+        return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
+
+    def start(self, *, rate_per_second: float | None = None, retry: Retry | None = None, seed: int = 0) -> None:
+        """Send from now on, at a rate in simulated time; by default a sample that this machine can carry. With `retry`, the
+        report has both numbers: what is lost without it, and with it.
+        """
+        rate = rate_per_second or sample_rate(len(self.endpoints()), self._clock)
+        self._began_seconds = self._clock.now_seconds()
+        self._endings_before = len(self.fleet.endings)
+        self._skipped_before = self._loop.skipped_wall_seconds
+        self._retried = retry is not None
+        driver = self._do(self._make_driver(rate, retry, seed), ENDPOINTS_WALL_SECONDS)
+        self._driver = driver
+        self._running = asyncio.run_coroutine_threadsafe(driver.run(), self._loop)
+
+    def run_for(self, simulated_seconds: float) -> None:
+        """Let that much of the traffic's own time pass, in which nothing counts that a busy machine takes away."""
+        asyncio.run_coroutine_threadsafe(
+            asyncio.sleep(self._clock.wall_seconds(simulated_seconds)), self._loop
+        ).result()
+
+    def settle(self) -> None:
+        """Wait until as many requests are in flight as the rate brings: a little over the time of one."""
+        self.run_for(1.2 * self.load.request_seconds)
+
+    def finish(self) -> TrafficReport:
+        """Send no more, wait for the answers, and report. Raises RehearsalError when nothing was started."""
+        driver, running = self._driver, self._running
+        if driver is None or running is None:
+            raise RehearsalError("no requests were started, so there is nothing to report")
+        until = self._clock.now_seconds()
+        self._loop.call_soon_threadsafe(driver.stop)
+        running.result()
+        self._driver = self._running = None
+        return TrafficReport(
+            from_seconds=self._began_seconds,
+            until_seconds=max([until, *(one.ended_seconds for one in driver.outcomes)]),
+            rate_per_second=driver.rate_per_second,
+            late_seconds=driver.late_seconds,
+            skipped_seconds=(self._loop.skipped_wall_seconds - self._skipped_before) * self._clock.speed,
+            request_seconds=self.load.request_seconds,
+            published_in_flight=self.load.in_flight_per_node,
+            retried=self._retried,
+            outcomes=tuple(sorted(driver.outcomes, key=lambda one: one.sent_seconds)),
+            endings=self._endings(),
+        )
+
+    def _endings(self) -> tuple[PodEnding, ...]:
+        return tuple(self.fleet.endings[self._endings_before :])
+
+    async def _make_driver(self, rate: float, retry: Retry | None, seed: int) -> Driver:
+        return Driver(
+            clock=self._clock,
+            endpoints=self.fleet.endpoints,
+            model=self._model,
+            request=self.load.request,
+            request_seconds=self.load.request_seconds,
+            rate_per_second=rate,
+            retry=retry,
+            seed=seed,
+        )
+
+    def _do(self, work: Coroutine[Any, Any, T], wall_seconds: float) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(wall_seconds)
+
+
+async def _call(function: Callable[[], T]) -> T:
+    return function()
+
+
+async def _settled() -> None:
+    """Cancel and await whatever is left in the loop."""
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    # A transport that was aborted closes its socket some turns of the loop later.
+    await asyncio.sleep(0.02)

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from rehearsal.clock import Clock
+from rehearsal.traffic.server import ModelServer
+from rehearsal.traffic.timing import Request, ServerTiming, published_request, published_timing
+
+MODEL = "Qwen/Qwen3.5-27B-FP8"
+QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
+
+Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIterator[ModelServer]:
+    server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed), **options)
+    await server.start()
+    server.ready = True
+    try:
+        yield server
+    finally:
+        await server.cut()
+
+
+def run(play: Play, timing: ServerTiming = QUICK, speed: float = 50.0, **options: Any) -> None:
+    async def all_of_it() -> None:
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as session, serving(timing, speed, **options) as server:
+            await play(server, session)
+
+    asyncio.run(all_of_it())
+
+
+async def post(session: aiohttp.ClientSession, server: ModelServer, path: str, **body: Any) -> tuple[int, Any]:
+    async with session.post(server.url + path, json=body) as response:
+        return response.status, await response.json()
+
+
+async def events(session: aiohttp.ClientSession, server: ModelServer, path: str, **body: Any) -> list[Any]:
+    async with session.post(server.url + path, json={**body, "stream": True}) as response:
+        assert response.status == 200
+        assert response.content_type == "text/event-stream"
+        lines = (await response.text()).split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+
+
+def test_a_completion_names_its_tokens_and_takes_its_time() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        began = server.clock.now_seconds()
+        status, answer = await post(session, server, "/v1/completions", model=MODEL, prompt=[1] * 768, max_tokens=41)
+        took = server.clock.now_seconds() - began
+        assert status == 200
+        assert answer["object"] == "text_completion"
+        assert answer["choices"][0]["finish_reason"] == "length"
+        assert answer["usage"] == {"prompt_tokens": 768, "completion_tokens": 41, "total_tokens": 809}
+        assert 4.99 <= took < 50  # 1.0 + 40 x 0.1, and what sockets cost at 50 times on a busy machine
+
+    run(play)
+
+
+def test_a_chat_answers_in_the_assistants_role() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        messages = [
+            {"role": "user", "content": "x" * 40},
+            {"role": "user", "content": [{"type": "text", "text": "y" * 8}]},
+        ]
+        status, answer = await post(session, server, "/v1/chat/completions", messages=messages, max_completion_tokens=3)
+        assert status == 200
+        assert answer["object"] == "chat.completion"
+        assert answer["choices"][0]["message"]["role"] == "assistant"
+        assert answer["usage"] == {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+
+    run(play)
+
+
+def test_a_stream_brings_every_token_the_usage_and_the_end() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        options = {"include_usage": True}
+        chunks = await events(
+            session, server, "/v1/completions", model=MODEL, prompt="x", max_tokens=50, stream_options=options
+        )
+        *tokens, last = chunks
+        assert "".join(chunk["choices"][0]["text"] for chunk in tokens).split() == ["token"] * 50
+        assert [chunk["choices"][0]["finish_reason"] for chunk in tokens] == [None] * (len(tokens) - 1) + ["length"]
+        assert last["choices"] == []
+        assert last["usage"]["completion_tokens"] == 50
+
+    run(play)
+
+
+def test_a_chat_stream_opens_with_the_role_and_carries_no_usage_unasked() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        chunks = await events(
+            session, server, "/v1/chat/completions", messages=[{"role": "user", "content": "x"}], max_tokens=4
+        )
+        assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+        assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks).split() == ["token"] * 4
+        assert not any("usage" in chunk for chunk in chunks)
+
+    run(play)
+
+
+def test_on_a_slow_clock_each_step_of_the_engine_is_a_chunk() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        chunks = await events(session, server, "/v1/completions", prompt="x", max_tokens=10)
+        assert [chunk["choices"][0]["text"].count("token") for chunk in chunks] == [2] * 5
+
+    run(
+        play,
+        ServerTiming(ttft_seconds=0.01, tpot_seconds=0.01, tokens_per_chunk=2),
+        speed=1.0,
+        least_chunk_wall_seconds=0.001,
+    )
+
+
+def test_on_a_fast_clock_tokens_share_chunks() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        chunks = await events(session, server, "/v1/completions", prompt="x", max_tokens=384)
+        assert len(chunks) <= 10
+        assert sum(chunk["choices"][0]["text"].count("token") for chunk in chunks) == 384
+
+    run(play, published_timing(), speed=60.0)
+
+
+def test_the_first_token_comes_when_the_timing_says() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        began = server.clock.now_seconds()
+        async with session.post(
+            server.url + "/v1/completions", json={"prompt": "x", "max_tokens": 100, "stream": True}
+        ) as response:
+            await response.content.readany()
+            first = server.clock.now_seconds() - began
+            await response.read()
+        assert first >= 9.99
+        assert server.clock.now_seconds() - began >= first + 5
+
+    run(play, ServerTiming(ttft_seconds=10.0, tpot_seconds=0.1))
+
+
+def test_nothing_is_answered_before_the_model_is_loaded() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        server.ready = False
+        async with session.get(server.url + "/health") as response:
+            assert response.status == 503
+        status, answer = await post(session, server, "/v1/completions", prompt="x")
+        assert status == 503
+        assert "loading" in answer["error"]["message"]
+        server.ready = True
+        async with session.get(server.url + "/health") as response:
+            assert response.status == 200
+
+    run(play)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/v1/completions", {"model": "gpt-2", "prompt": "x"}, 404, "The model `gpt-2` does not exist."),
+        ("/v1/completions", {}, 400, "prompt: a text or a list"),
+        ("/v1/completions", {"prompt": ["a", "b"]}, 400, "batches are not answered"),
+        ("/v1/completions", {"prompt": "x", "max_tokens": 0}, 400, "max_tokens: a whole number from 1"),
+        ("/v1/chat/completions", {"messages": []}, 400, "at least one message"),
+        ("/v1/chat/completions", {"messages": [{"role": "user"}]}, 400, "each needs a content"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_words(path: str, body: dict[str, Any], status: int, message: str) -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        got, answer = await post(session, server, path, **body)
+        assert got == status
+        assert message in answer["error"]["message"]
+        assert answer["error"]["code"] == status
+
+    run(play)
+
+
+def test_a_body_that_is_not_json_is_refused() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        for body in (b"{", b"[1]"):
+            async with session.post(server.url + "/v1/completions", data=body) as response:
+                assert response.status == 400
+
+    run(play)
+
+
+def test_the_model_is_listed() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        async with session.get(server.url + "/v1/models") as response:
+            listed = await response.json()
+        assert [one["id"] for one in listed["data"]] == [MODEL]
+
+    run(play)
+
+
+def test_requests_over_capacity_wait_their_turn_and_metrics_tell() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        began = server.clock.now_seconds()
+        asked = [
+            asyncio.create_task(post(session, server, "/v1/completions", prompt="x", max_tokens=91)) for _ in range(3)
+        ]
+        while server.in_flight < 3:
+            await asyncio.sleep(0.001)
+        async with session.get(server.url + "/metrics") as response:
+            metrics = (await response.text()).splitlines()
+        assert f'vllm:num_requests_running{{model_name="{MODEL}"}} 1' in metrics
+        assert f'vllm:num_requests_waiting{{model_name="{MODEL}"}} 2' in metrics
+        await asyncio.gather(*asked)
+        assert server.clock.now_seconds() - began >= 29.9
+        async with session.get(server.url + "/metrics") as response:
+            metrics = (await response.text()).splitlines()
+        assert f'vllm:generation_tokens_total{{model_name="{MODEL}"}} 273' in metrics
+        assert f'vllm:request_success_total{{model_name="{MODEL}",finished_reason="length"}} 3' in metrics
+
+    run(play, ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1, running_limit=1), speed=100.0)
+
+
+def test_a_request_whose_client_goes_frees_its_turn() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        gone = asyncio.create_task(post(session, server, "/v1/completions", prompt="x", max_tokens=100_000))
+        while server.running < 1:
+            await asyncio.sleep(0.001)
+        gone.cancel()
+        status, _ = await asyncio.wait_for(post(session, server, "/v1/completions", prompt="x", max_tokens=1), 2.0)
+        assert status == 200
+        assert server.finished == {"abort": 1, "length": 1}
+
+    run(play, ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1, running_limit=1))
+
+
+async def stream_to_the_end(session: aiohttp.ClientSession, url: str, tokens: int) -> bool:
+    body = {"prompt": "x", "max_tokens": tokens, "stream": True}
+    try:
+        async with session.post(url + "/v1/completions", json=body) as response:
+            return (await response.read()).endswith(b"data: [DONE]\n\n")
+    except aiohttp.ClientError:
+        return False
+
+
+def test_a_draining_server_finishes_what_it_can_refuses_what_is_new_and_cuts_the_rest() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        short = asyncio.create_task(stream_to_the_end(session, server.url, 80))  # 8.9 s
+        long = asyncio.create_task(stream_to_the_end(session, server.url, 400))  # 40.9 s
+        while server.in_flight < 2:
+            await asyncio.sleep(0.001)
+        drain = asyncio.create_task(server.drain(accept_seconds=5.0, finish_seconds=10.0))
+        await asyncio.sleep(server.clock.wall_seconds(2.0))
+        late = asyncio.create_task(stream_to_the_end(session, server.url, 400))
+        await asyncio.sleep(server.clock.wall_seconds(5.0))
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await post(session, server, "/v1/completions", prompt="x")
+        ending = await drain
+        assert [await short, await long, await late] == [True, False, False]
+        assert (ending.in_flight, ending.cut, ending.accepted_late, ending.cut_late) == (2, 1, 1, 1)
+        assert ending.share_cut == 0.5
+
+    run(play, speed=25.0)
+
+
+def test_a_drain_ends_as_soon_as_nothing_is_left() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        short = asyncio.create_task(stream_to_the_end(session, server.url, 11))
+        while server.in_flight < 1:
+            await asyncio.sleep(0.001)
+        ending = await asyncio.wait_for(server.drain(finish_seconds=600.0), 2.0)
+        assert await short
+        assert ending.cut == 0
+
+    run(play)
+
+
+def test_the_times_come_from_the_ledger() -> None:
+    timing, request = published_timing(), published_request()
+    assert (timing.ttft_seconds, timing.tpot_seconds) == (5.6, 0.046)
+    assert (request.input_tokens, request.output_tokens) == (768, 384)
+    # The article says "about 24 seconds".
+    assert timing.request_seconds(request) == pytest.approx(23.2, abs=0.1)
+    assert published_timing("cluster_ip.nodes-1").request_seconds(request) == pytest.approx(24.9, abs=0.1)
+
+
+def test_a_row_without_times_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"phases\.tp8 published no time"):
+        published_timing("phases.tp8")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"ttft_seconds": -1.0}, {"tpot_seconds": -0.1}, {"running_limit": 0}, {"tokens_per_chunk": 0}]
+)
+def test_an_impossible_timing_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="more"):
+        ServerTiming(**{"ttft_seconds": 1.0, "tpot_seconds": 0.1, **fields})
+
+
+def test_the_whole_answer_is_due_with_its_last_token() -> None:
+    assert QUICK.request_seconds(Request(input_tokens=1, output_tokens=1)) == 1.0
+    assert QUICK.due_seconds(11) == pytest.approx(2.0)
