@@ -1,0 +1,154 @@
+"""`pulumi up` and `pulumi destroy` of a recorded stack on a cluster: by the program's own graph, in parallel, waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from preview.recording import RecordedResource, Recording
+from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
+from rehearsal.apply.deletion import Deletion
+from rehearsal.apply.graph import needs_by_urn, turned_round, walk
+from rehearsal.apply.operations import Operations
+from rehearsal.apply.plan import Plan, is_work, plan
+from rehearsal.apply.readiness import is_ready_now
+from rehearsal.apply.releases import Releases
+from rehearsal.apply.run import Run, protected_text
+from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ApplyReport
+from rehearsal.apply.waiter import SLACK_SECONDS, Waiter
+from rehearsal.clock import Clock
+from rehearsal.timeline import Timeline
+
+__all__ = ["Applier", "ApplyEvent", "ApplyReport"]
+
+PARALLEL: Final = 16
+"""Operations at once. Assumed: the engine takes four per processor, which is this on a small laptop."""
+
+
+def _silent(_: ApplyEvent) -> None:
+    """Nobody looks."""
+
+
+class Applier:
+    """Applies recordings to one cluster."""
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        clock: Clock,
+        timeline: Timeline,
+        *,
+        chart_objects: Callable[[RecordedResource], list[Manifest]],
+        parallel: int = PARALLEL,
+        on_progress: Callable[[ApplyEvent], None] = _silent,
+        slack_seconds: float = SLACK_SECONDS,
+    ) -> None:
+        """`slack_seconds`: wall time that any wait lasts at least; see waiter.SLACK_SECONDS."""
+        self._api, self._clock, self._timeline = api, clock, timeline
+        self._chart_objects, self._parallel = chart_objects, parallel
+        self._slack_seconds = slack_seconds
+        self._stop = threading.Event()
+        self.on_progress = on_progress
+        """Called from many threads, with every event."""
+
+    def cancel(self) -> None:
+        """Break off what runs, as Ctrl-C does: nothing new starts, waiting ends, the state so far is kept."""
+        self._stop.set()
+
+    def up(self, recording: Recording, previous: AppliedState | None = None) -> ApplyReport:
+        """`pulumi up`: bring the cluster from `previous` to what the program says.
+
+        Raises RehearsalError for what the engine refuses as a whole; a failed resource is in the report.
+        """
+        self._stop.clear()
+        todo = plan(recording, previous, self._live_is_ready)
+        before = self._fingerprints(todo)
+        with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
+            run = self._run(todo, recording, previous, waiter)
+            needs = needs_by_urn([step.resource for step in todo.steps.values()])
+            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel)
+            if not run.failed and not self._stop.is_set():
+                self._remove(run, todo.deletes)
+        self._note_google_cloud(recording)
+        after = self._fingerprints(todo)
+        return ApplyReport(
+            state=run.state(recording),
+            created=tuple(run.done["create"]),
+            updated=tuple(run.done["update"]),
+            replaced=tuple(run.done["replace"]),
+            deleted=tuple(run.done["delete"]),
+            unchanged=tuple(run.done["same"]),
+            failed=dict(run.failed),
+            skipped=tuple(urn for urn in walked.skipped if is_work(todo.steps[urn].resource)),
+            started_seconds=run.started_seconds,
+            finished_seconds=run.finished_seconds,
+            findings=tuple(run.findings),
+            touched=tuple(urn for urn, seen in before.items() if urn in after and after[urn] != seen),
+        )
+
+    # Parts of it
+
+    def _run(self, todo: Plan, recording: Recording, previous: AppliedState | None, waiter: Waiter) -> Run:
+        operations = Operations(self._api, self._clock, waiter, self._stop)
+        releases = Releases(operations, self._chart_objects)
+        return Run(
+            plan=todo,
+            recording=recording,
+            previous=previous,
+            operations=operations,
+            releases=releases,
+            deletion=Deletion(operations, releases),
+            clock=self._clock,
+            timeline=self._timeline,
+            on_progress=self.on_progress,
+        )
+
+    def _remove(self, run: Run, deletes: Mapping[str, AppliedResource]) -> None:
+        """Old objects of replacements and what the program no longer has: dependents first. Refused as a whole if one is
+        protected, as the engine does.
+        """
+        protected = [urn for urn, one in deletes.items() if one.resource.protect]
+        if protected:
+            run.failed.update({urn: protected_text("delete", urn) for urn in protected})
+            return
+        doomed: dict[str, list[tuple[AppliedResource, bool]]] = {urn: [(one, False)] for urn, one in deletes.items()}
+        for one in run.condemned:
+            doomed.setdefault(one.resource.urn, []).append((one, True))
+        order = turned_round(needs_by_urn([several[0][0].resource for several in doomed.values()]))
+
+        def remove(urn: str) -> bool:
+            return all(run.delete(urn, one, replaced=replaced) for one, replaced in doomed[urn])
+
+        walk(order, remove, self._parallel)
+
+    def _live_is_ready(self, applied: AppliedResource) -> bool:
+        """Whether the object in the cluster is ready now; what cannot be read counts as ready, as it does to the provider."""
+        try:
+            ref = applied.objects[0]
+            live = self._api.get(ref.kind, ref.name, ref.namespace)
+            return live is None or is_ready_now(self._api, live)
+        except (ApiRefusedError, ApiUnreachableError, IndexError):
+            return True
+
+    def _fingerprints(self, todo: Plan) -> dict[str, tuple[str, str]]:
+        """What identifies the objects of unchanged resources, and any change of what was asked of them."""
+        found: dict[str, tuple[str, str]] = {}
+        for urn, step in todo.steps.items():
+            if step.operation != "same" or step.old is None or not step.old.objects:
+                continue
+            ref = step.old.objects[0]
+            try:
+                live = self._api.get(ref.kind, ref.name, ref.namespace)
+            except (ApiRefusedError, ApiUnreachableError):
+                continue
+            if live is not None:
+                metadata = live["metadata"]
+                # A generation counts changes of the spec; kinds without one change their version only then.
+                found[urn] = metadata["uid"], str(metadata.get("generation") or metadata["resourceVersion"])
+        return found
+
+    def _note_google_cloud(self, recording: Recording) -> None:
+        count = sum(1 for one in recording.resources if one.type.startswith("gcp:"))
+        if count:
+            self._timeline.note("apply", "Google Cloud", f"{count} resources taken for there: none is made")

@@ -1,0 +1,116 @@
+"""When a Helm release counts as deployed: Helm 3's own `--wait`, object by object, which is not Pulumi's rule.
+
+Source: helm v3, pkg/kube/ready.go. Jobs count only with `waitForJobs`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from rehearsal.apply.await_workloads import REVISION, daemon_set, job, pod
+from rehearsal.apply.verdict import Context, Failed, Manifest, Ready, Verdict, Waiting, holds, observed
+
+INSTALL_ORDER: Final = (
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "Ingress",
+)
+"""Helm's order of kinds; those it does not know come last. Source: helm v3, pkg/releaseutil/kind_sorter.go."""
+
+
+def install_rank(one: Manifest) -> int:
+    """Where in an installation an object of this kind comes."""
+    kind = one["kind"]
+    return INSTALL_ORDER.index(kind) if kind in INSTALL_ORDER else len(INSTALL_ORDER)
+
+
+def deployment(one: Manifest, context: Context) -> Verdict:
+    """As many pods of the newest replica set are ready as the rollout may not do without."""
+    if not observed(one):
+        return Waiting("the deployment controller to look at it")
+    wanted = one["spec"].get("replicas", 1)
+    newest = max(context.replica_sets, key=lambda found: _revision(found), default=None)
+    if newest is None:
+        return Waiting("its replica set")
+    ready = (newest.get("status") or {}).get("readyReplicas", 0)
+    least = wanted - _may_miss(one, wanted)
+    return Ready() if ready >= least else Waiting(f"{ready} of at least {least} pods ready")
+
+
+def claim(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001 - one signature for all kinds
+    """Bound, whatever its class says."""
+    phase = (one.get("status") or {}).get("phase")
+    return Ready() if phase == "Bound" else Waiting(f"phase Bound; it is {phase}")
+
+
+def service(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+    """It has an address; pods behind it do not matter."""
+    spec = one["spec"]
+    if spec.get("type") == "ExternalName" or spec.get("clusterIP"):
+        balanced = spec.get("type") == "LoadBalancer" and not spec.get("externalIPs")
+        if balanced and not ((one.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+            return Waiting("the load balancer's address")
+        return Ready()
+    return Waiting("a cluster address")
+
+
+def definition(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
+    """The API server serves the new kind."""
+    return Ready() if holds(one, "Established") else Waiting("the new kind to be established")
+
+
+def any_job(one: Manifest, context: Context) -> Verdict:
+    """Complete; a failed one does not end the wait in Helm, its timeout does."""
+    verdict = job(one, context)
+    return Waiting(verdict.reason) if isinstance(verdict, Failed) else verdict
+
+
+WORKLOADS: Final = {"DaemonSet": daemon_set, "Pod": pod}
+
+
+def _revision(one: Manifest) -> int:
+    text = (one["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if str(text).isdigit() else 0
+
+
+def _may_miss(one: Manifest, wanted: int) -> int:
+    """Replicas that may be unavailable in a rolling update; none for a Recreate. Kubernetes fills in 25%."""
+    strategy = one["spec"].get("strategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate" or wanted == 0:
+        return 0
+    rolling = strategy.get("rollingUpdate") or {}
+    missing, surge = rolling.get("maxUnavailable", "25%"), rolling.get("maxSurge", "25%")
+    allowed = _share(missing, wanted, up=False)
+    # Kubernetes does not accept that neither is allowed: it takes one away then.
+    return 1 if allowed == 0 and _share(surge, wanted, up=True) == 0 else min(allowed, wanted)
+
+
+def _share(value: int | str, whole: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    part = whole * int(value.rstrip("%")) / 100
+    return math.ceil(part) if up else math.floor(part)

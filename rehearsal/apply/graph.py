@@ -1,0 +1,89 @@
+"""Walks a dependency graph in parallel as Pulumi's engine does: what depends on something starts only after it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from preview.recording import RecordedResource, needs_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """How a walk ended."""
+
+    done: tuple[str, ...]
+    failed: tuple[str, ...]
+    skipped: tuple[str, ...]
+    """Never started: after the first failure the engine finishes what runs and starts nothing new."""
+
+
+def needs_by_urn(resources: Collection[RecordedResource]) -> dict[str, set[str]]:
+    """Who has to be there before whom, within these resources. A parent's needs are not its children's."""
+    urns = {one.urn for one in resources}
+    return {one.urn: (needs_of(one) & urns) - {one.urn} for one in resources}
+
+
+def turned_round(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Who has to be gone before whom: the same edges, backwards."""
+    reverse: dict[str, set[str]] = {urn: set() for urn in needs}
+    for urn, needed in needs.items():
+        for one in needed:
+            reverse[one].add(urn)
+    return reverse
+
+
+def everything_below(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """All that each one needs, directly or not, itself left out. The graph has no circle: the recorder refuses one."""
+    found: dict[str, set[str]] = {}
+    for start in needs:
+        stack = [start]
+        while stack:
+            urn = stack[-1]
+            if urn in found:
+                stack.pop()
+                continue
+            missing = [one for one in needs[urn] if one not in found]
+            if missing:
+                stack.extend(missing)
+                continue
+            found[urn] = set(needs[urn]).union(*(found[one] for one in needs[urn]))
+            stack.pop()
+    return found
+
+
+def walk(needs: Mapping[str, set[str]], work: Callable[[str], bool], parallel: int) -> Walk:
+    """Call `work` for every key, `parallel` at a time; it returns whether that one went well.
+
+    An exception of `work` ends the walk once the running calls are through, and is raised.
+    """
+    waiting = {urn: set(needed) for urn, needed in needs.items()}
+    needed_by = turned_round(needs)
+    ready = sorted(urn for urn, needed in waiting.items() if not needed)
+    done: list[str] = []
+    failed: list[str] = []
+    started: set[str] = set()
+    running: dict[Future[bool], str] = {}
+    with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="apply") as pool:
+        while ready or running:
+            while ready and not failed:
+                urn = ready.pop(0)
+                started.add(urn)
+                running[pool.submit(work, urn)] = urn
+            if not running:
+                break
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                urn = running.pop(future)
+                if not future.result():
+                    failed.append(urn)
+                    continue
+                done.append(urn)
+                for one in sorted(needed_by[urn]):
+                    waiting[one].discard(urn)
+                    if not waiting[one]:
+                        ready.append(one)
+    return Walk(
+        done=tuple(done), failed=tuple(failed), skipped=tuple(sorted(urn for urn in needs if urn not in started))
+    )

@@ -1,0 +1,91 @@
+"""The object that a recorded Kubernetes resource is: its kind, its name, its namespace, and no secret in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from preview.recording import RecordedResource, Recording
+from preview.redact import Redactor
+from preview.synthesis_kubernetes import CLUSTER_SCOPED, RELEASE_TYPE
+from preview.values import paths_of_unknowns, reveal
+from rehearsal.api import Manifest
+from rehearsal.apply.options import options_of
+from rehearsal.results import RehearsalError
+
+_KUBERNETES: Final = "kubernetes:"
+_DEFAULT_NAMESPACE: Final = "default"
+HELM_MANAGER: Final = "helm"
+"""Who owns the fields of a chart's objects."""
+
+
+def is_object(resource: RecordedResource) -> bool:
+    """Whether the resource is one object of the Kubernetes API."""
+    return resource.custom and resource.type.startswith(_KUBERNETES) and resource.type != RELEASE_TYPE
+
+
+def is_release(resource: RecordedResource) -> bool:
+    """Whether the resource is a Helm release."""
+    return resource.type == RELEASE_TYPE
+
+
+def is_patch(resource: RecordedResource) -> bool:
+    """Whether the resource owns a few fields of somebody else's object: ConfigMapPatch and its like."""
+    return is_object(resource) and resource.type.endswith("Patch")
+
+
+def kind_and_name(resource: RecordedResource) -> str:
+    """`Kind/name` for a person."""
+    metadata = resource.inputs.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else resource.inputs.get("name")
+    kind = resource.type.rpartition(":")[2]
+    return f"{kind}/{name if isinstance(name, str) else resource.name}"
+
+
+class Manifests:
+    """Turns the resources of one recording into objects."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Raises RehearsalError when the recording is not whole."""
+        if recording.mode != "known":
+            raise RehearsalError("only a known-mode recording can be applied: the other has unknown values in it")
+        self._recording = recording
+        self._redactor = Redactor(recording.secrets)
+
+    def of(self, resource: RecordedResource) -> Manifest:
+        """The object to apply. Raises RehearsalError when it holds what only a cloud can tell."""
+        unknowns = paths_of_unknowns(dict(resource.inputs))
+        if unknowns:
+            raise RehearsalError(
+                f"{kind_and_name(resource)} cannot be applied: only a cloud can tell {', '.join(unknowns[:3])}"
+            )
+        manifest: Manifest = self._redactor.manifest(resource.type, resource.inputs)
+        if is_patch(resource):
+            manifest["kind"] = str(manifest["kind"]).removesuffix("Patch")
+        metadata = dict(manifest.get("metadata") or {})
+        metadata.setdefault("name", (resource.outputs.get("metadata") or {}).get("name", resource.name))
+        if manifest["kind"] not in CLUSTER_SCOPED:
+            metadata["namespace"] = metadata.get("namespace") or self.namespace(resource)
+        manifest["metadata"] = metadata
+        return manifest
+
+    def namespace(self, resource: RecordedResource) -> str:
+        """Where an object goes that names no namespace: the provider's own, else "default"."""
+        provider = self._recording.by_urn.get(resource.provider.rpartition("::")[0])
+        given: Any = reveal(provider.inputs.get("namespace")) if provider else None
+        return given if isinstance(given, str) and given else _DEFAULT_NAMESPACE
+
+    def text(self, text: str) -> str:
+        """The text without the program's secrets."""
+        return self._redactor.text(text)
+
+
+def field_manager(resource: RecordedResource, manifest: Manifest) -> str:
+    """Who owns the fields that a resource sets: `pulumi-kubernetes-` and eight digits of its own, as the provider has it.
+
+    Two resources, or two stacks, that set one field to different values then get the conflict they would get.
+    """
+    given = options_of(manifest).field_manager
+    # The provider draws the digits once and keeps them in the state; a digest needs no keeping.
+    return given or f"pulumi-kubernetes-{hashlib.sha256(resource.urn.encode()).hexdigest()[:8]}"

@@ -1,0 +1,252 @@
+"""One object of the cluster made, changed or removed as pulumi-kubernetes does it, and waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from rehearsal.apply.options import Options
+from rehearsal.apply.readiness import SETTLE_SECONDS, Rule, look_up
+from rehearsal.apply.state import ObjectRef
+from rehearsal.apply.verdict import Failed, Verdict
+from rehearsal.apply.waiter import Cancelled, Late, Outcome, TimedOut, Waiter
+from rehearsal.clock import Clock
+
+CREATE_RETRIES: Final = 5
+CREATE_BACKOFF: Final = 2.0
+"""A create that answers "not found" (no namespace, no such kind yet) is tried again so often, each pause twice the last.
+Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
+FIRST_PAUSE_SECONDS: Final = 1.0  # Assumed: the retry package of the provider does not say it in a place that was read.
+LEAST_PAUSE_SECONDS: Final = 0.2
+"""Wall time of such a pause at least: the server establishes new kinds on its own clock."""
+DELETE_SECONDS: Final = 600.0
+"""Source: pulumi-kubernetes 4, ten minutes for whatever has no timeout of its own."""
+
+# Kinds whose deletion is not waited for either when the annotation says skipAwait.
+# Source: pulumi-kubernetes, provider/pkg/metadata/overrides.go, allowsSkipAwaitWithDelete.
+_SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment",
+                                          "StatefulSet", "Job"})  # fmt: skip
+
+
+class OperationError(Exception):
+    """The provider reports an error. `accepted`: the object is there all the same, and in the state."""
+
+    def __init__(self, message: str, *, accepted: Manifest | None = None, outcome: Outcome | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.accepted = accepted
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """An object that was accepted and is ready."""
+
+    object: Manifest
+    late_seconds: float = 0.0
+    """Simulated seconds that it took, if those were more than Pulumi waits."""
+
+
+class Operations:
+    """Creates, updates, deletes and waits. Used from many threads."""
+
+    def __init__(self, api: ClusterApi, clock: Clock, waiter: Waiter, stop: threading.Event) -> None:
+        self._api, self._clock, self._waiter, self._stop = api, clock, waiter, stop
+
+    def create(self, manifest: Manifest, options: Options, manager: str) -> Manifest:
+        """Apply an object that the state does not have; one that is there already is taken over. Raises OperationError."""
+        pause = FIRST_PAUSE_SECONDS
+        for attempt in range(CREATE_RETRIES + 1):
+            try:
+                return self._api.apply(manifest, field_manager=manager, force=options.patch_force)
+            except ApiRefusedError as refusal:
+                if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
+                    raise OperationError(_refused(manifest, refusal, manager, "created")) from refusal
+            except ApiUnreachableError as error:
+                # client-go repeats a read after a reset connection, never a write: the operation fails.
+                raise OperationError(_unreachable(manifest, error)) from error
+            self._stop.wait(max(self._clock.wall_seconds(pause), LEAST_PAUSE_SECONDS))
+            pause *= CREATE_BACKOFF
+        raise AssertionError("the last attempt returns or raises")
+
+    def read(self, ref: ObjectRef) -> Manifest | None:
+        """The live object. Raises OperationError when the API does not answer."""
+        try:
+            return self._api.get(ref.kind, ref.name, ref.namespace)
+        except ApiUnreachableError as error:
+            raise OperationError(f"reading {ref}: {error}") from error
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:  # the kind itself is gone
+                return None
+            raise OperationError(f"reading {ref}: {refusal.message}") from refusal
+
+    def update(
+        self, manifest: Manifest, options: Options, manager: str, before: Manifest, ignored: tuple[str, ...]
+    ) -> Manifest:
+        """Apply a changed object over the live one. Raises OperationError."""
+        wanted = without_ignored(manifest, before, manager, ignored)
+        try:
+            return self._api.apply(wanted, field_manager=manager, force=options.patch_force)
+        except ApiRefusedError as refusal:
+            raise OperationError(_refused(manifest, refusal, manager, "updated")) from refusal
+        except ApiUnreachableError as error:
+            raise OperationError(_unreachable(manifest, error)) from error
+
+    def await_ready(
+        self,
+        applied: Manifest,
+        rule: Rule | None,
+        timeout_seconds: float | None,
+        before: Manifest | None,
+        on_missing: Callable[[str], None],
+    ) -> Applied:
+        """Wait as the rule says. Raises OperationError, the object kept, when it fails or takes too long."""
+        if rule is None:
+            return Applied(object=applied)
+        limit = rule.seconds if rule.fixed or timeout_seconds is None else timeout_seconds
+        outcome = self._waiter.until_ready(applied, self._judge(rule, before), limit, on_missing)
+        if isinstance(outcome, Late):
+            return Applied(object=applied, late_seconds=outcome.seconds)
+        if isinstance(outcome, (Failed, TimedOut, Cancelled)):
+            raise OperationError(not_ready(applied, outcome, limit), accepted=applied, outcome=outcome)
+        return Applied(object=applied)
+
+    def delete(self, ref: ObjectRef, options: Options, timeout_seconds: float | None) -> None:
+        """Delete an object and wait until it is gone. Raises OperationError."""
+        try:
+            if not self._api.delete(ref.kind, ref.name, ref.namespace, propagation=options.propagation):
+                return
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:  # its kind is gone, and so is it
+                return
+            raise OperationError(f"deleting {ref}: {refusal.message}") from refusal
+        except ApiUnreachableError as error:
+            raise OperationError(f"deleting {ref}: {error}") from error
+        if options.skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE:
+            return
+        limit = DELETE_SECONDS if timeout_seconds is None else timeout_seconds
+        left = self._waiter.until_gone(ref.kind, ref.name, ref.namespace, limit)
+        if left is not None:
+            finalizers = ", ".join(left["metadata"].get("finalizers") or ())
+            because = f"; its finalizers hold it: {finalizers}" if finalizers else ""
+            raise OperationError(f"{ref} is still there {limit:.0f} s after it was deleted{because}")
+
+    def relinquish(self, ref: ObjectRef, manager: str) -> None:
+        """Give up the fields that a Patch resource owns, and leave the object. Raises OperationError."""
+        metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+        empty = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": metadata}
+        if self.read(ref) is not None:
+            self.update(empty, Options(), manager, {}, ())
+
+    def _judge(self, rule: Rule, before: Manifest | None) -> Callable[[Manifest], Verdict]:
+        quiet = _Quiet(self._clock)
+
+        def judge(one: Manifest) -> Verdict:
+            context = look_up(self._api, one, before=before)
+            return rule.judge(one, replace(context, settled=quiet.long_enough(context.endpoint_slices)))
+
+        return judge
+
+
+class _Quiet:
+    """Whether something has stayed the same for the provider's ten seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: object = None
+        self._since = clock.now_seconds()
+
+    def long_enough(self, slices: Any) -> bool:
+        versions = tuple(sorted(one["metadata"]["resourceVersion"] for one in slices))
+        if versions != self._last:
+            self._last, self._since = versions, self._clock.now_seconds()
+        return self._clock.now_seconds() - self._since >= SETTLE_SECONDS
+
+
+def without_ignored(manifest: Manifest, live: Manifest, manager: str, ignored: tuple[str, ...]) -> Manifest:
+    """The object with its ignored fields as they are live, or left out where somebody else owns them.
+
+    Source: pulumi-kubernetes, provider/pkg/await/await.go, handleSSAIgnoreFields. It knows plain paths only: no lists.
+    """
+    wanted = manifest
+    for pattern in ignored:
+        path = pattern.split(".")
+        ours, theirs = _owners(live, path, manager)
+        if theirs and not ours:
+            wanted = _without(wanted, path)
+            continue
+        value = _at(live, path)
+        if value is not None:
+            wanted = _with(wanted, path, value)
+    return wanted
+
+
+def _owners(live: Manifest, path: list[str], manager: str) -> tuple[bool, bool]:
+    """Whether we own the field, and whether anybody else does."""
+    ours = theirs = False
+    for entry in live.get("metadata", {}).get("managedFields") or ():
+        fields: Any = entry.get("fieldsV1") or {}
+        for part in path:
+            fields = fields.get(f"f:{part}") if isinstance(fields, Mapping) else None
+        if fields is not None:
+            ours, theirs = (True, theirs) if entry.get("manager") == manager else (ours, True)
+    return ours, theirs
+
+
+def _at(value: Any, path: list[str]) -> Any:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _without(value: Manifest, path: list[str]) -> Manifest:
+    head, *rest = path
+    if head not in value:
+        return value
+    if not rest:
+        return {key: item for key, item in value.items() if key != head}
+    return {**value, head: _without(value[head], rest)} if isinstance(value[head], dict) else value
+
+
+def _with(value: Manifest, path: list[str], new: Any) -> Manifest:
+    head, *rest = path
+    return {**value, head: _with(value.get(head) or {}, rest, new) if rest else new}
+
+
+def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: str) -> str:
+    where = f"{manifest['kind']} {_path(manifest)}"
+    if refusal.reason == "Conflict":
+        return (
+            f"{where}: Server-Side Apply field conflict detected: the fields that {manager} sets belong to somebody else: "
+            f"{refusal.message}"
+        )
+    return f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
+
+
+def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:
+    return f"{manifest['kind']} {_path(manifest)}: the Kubernetes API server is unreachable: {error}"
+
+
+def not_ready(applied: Manifest, outcome: Outcome, limit_seconds: float) -> str:
+    """What the provider says of an object that is there and not ready."""
+    head = f'the Kubernetes API server reported that "{_path(applied)}" failed to fully initialize or become live: '
+    if isinstance(outcome, Failed):
+        return head + outcome.reason
+    if isinstance(outcome, Cancelled):
+        return head + "the update was cancelled"
+    missing = outcome.missing if isinstance(outcome, TimedOut) else ""
+    return head + f"timed out after {limit_seconds / 60:g} min, still waiting for {missing}"
+
+
+def _path(manifest: Manifest) -> str:
+    metadata = manifest["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def ref_of(manifest: Manifest) -> ObjectRef:
+    """Which object a manifest is."""
+    metadata = manifest["metadata"]
+    return ObjectRef(kind=Kind.of(manifest), name=metadata["name"], namespace=metadata.get("namespace"))

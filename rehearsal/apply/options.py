@@ -1,0 +1,93 @@
+"""What a program tells the provider about one object besides the object: annotations under pulumi.com, and timeouts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from preview.recording import RecordedResource
+from preview.values import reveal
+
+Propagation = Literal["Foreground", "Background", "Orphan"]
+
+# Source: pulumi-kubernetes, provider/pkg/metadata/annotations.go.
+_SKIP_AWAIT: Final = "pulumi.com/skipAwait"
+_WAIT_FOR: Final = "pulumi.com/waitFor"
+_TIMEOUT: Final = "pulumi.com/timeoutSeconds"
+_REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
+_PATCH_FORCE: Final = "pulumi.com/patchForce"
+_PATCH_MANAGER: Final = "pulumi.com/patchFieldManager"
+_PROPAGATION: Final = "pulumi.com/deletionPropagationPolicy"
+_PROPAGATIONS: Final[Mapping[str, Propagation]] = {"orphan": "Orphan", "background": "Background"}
+
+# Go's time.ParseDuration, which the engine reads these texts with.
+_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+Operation = Literal["create", "update", "delete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The provider's options for one object."""
+
+    skip_await: bool = False
+    wait_for: tuple[str, ...] = ()
+    """Every expression must hold; each begins with `jsonpath=` or `condition=`."""
+    timeout_seconds: float | None = None
+    """From the annotation; a custom timeout of the program goes before it."""
+    replace_unready: bool = False
+    patch_force: bool = False
+    field_manager: str = ""
+    propagation: Propagation = "Foreground"
+
+
+def options_of(manifest: Mapping[str, Any]) -> Options:
+    """What the annotations of an object ask for. Raises ValueError for a waitFor that the provider refuses."""
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    timeout = str(annotations.get(_TIMEOUT, ""))
+    return Options(
+        skip_await=annotations.get(_SKIP_AWAIT) == "true",
+        wait_for=_expressions(annotations[_WAIT_FOR]) if annotations.get(_WAIT_FOR) else (),
+        timeout_seconds=float(timeout) if timeout.isdigit() else None,  # the provider ignores what is no number
+        replace_unready=annotations.get(_REPLACE_UNREADY) == "true",
+        patch_force=annotations.get(_PATCH_FORCE) == "true",
+        field_manager=str(annotations.get(_PATCH_MANAGER, "")),
+        propagation=_PROPAGATIONS.get(str(annotations.get(_PROPAGATION, "")).lower(), "Foreground"),
+    )
+
+
+def annotated(resource: RecordedResource) -> Options:
+    """The options of a recorded resource."""
+    return options_of(reveal(dict(resource.inputs)))
+
+
+def _expressions(text: str) -> tuple[str, ...]:
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = None
+    values = listed if isinstance(listed, list) and all(isinstance(one, str) for one in listed) else [text]
+    if not values:
+        raise ValueError(f"{_WAIT_FOR} is an empty list; name at least one condition")
+    for one in values:
+        if not one.startswith(("jsonpath=", "condition=")):
+            raise ValueError(f'{_WAIT_FOR}: expected a "jsonpath=" or "condition=" prefix, got "{one}"')
+    return tuple(values)
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of a Go duration such as "1h30m". Raises ValueError for anything else."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f'"{text}" is no duration; write it as "90s", "45m" or "1h30m"')
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def custom_timeout_seconds(resource: RecordedResource, operation: Operation) -> float | None:
+    """The program's own timeout of an operation; None when it has none (zero means the same to the provider)."""
+    text = resource.custom_timeouts.get(operation)
+    return (duration_seconds(text) or None) if text else None

@@ -1,0 +1,126 @@
+"""Which rule says that an object is ready, how long Pulumi waits for it, and what has to be looked up for the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rehearsal.api import PERSISTENT_VOLUME_CLAIM, REPLICA_SET, SERVICE, STORAGE_CLASS, ClusterApi, Kind
+from rehearsal.apply import await_custom, await_helm, await_network, await_storage, await_workloads
+from rehearsal.apply.options import Options
+from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict
+
+ENDPOINT_SLICE: Final = Kind("discovery.k8s.io/v1", "EndpointSlice")
+SETTLE_SECONDS: Final = 10.0
+"""Quiet time after a change of a Service's endpoints. Source: pulumi-kubernetes, provider/pkg/await/service.go."""
+CUSTOM_SECONDS: Final = 600.0
+"""Longest wait for a waitFor condition. Source: the 4.34 documentation: ten minutes for whatever waits."""
+
+Judge = Callable[[Manifest, Context], Verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How one object is waited for."""
+
+    judge: Judge
+    seconds: float
+    """Default timeout, simulated."""
+    fixed: bool = False
+    """The provider waits exactly that long, whatever custom timeout or annotation says."""
+
+
+# Source: pulumi-kubernetes 4, provider/pkg/await. Kinds that are not listed are ready once they are accepted: so are
+# ReplicaSets, CustomResourceDefinitions, Namespaces and, from Kubernetes 1.24 on, ServiceAccounts.
+_RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("apps/v1", "Deployment"): Rule(judge=await_workloads.deployment, seconds=600),
+    ("apps/v1", "StatefulSet"): Rule(judge=await_workloads.stateful_set, seconds=600),
+    ("apps/v1", "DaemonSet"): Rule(judge=await_workloads.daemon_set, seconds=600),
+    ("batch/v1", "Job"): Rule(judge=await_workloads.job, seconds=600),
+    ("v1", "Pod"): Rule(judge=await_workloads.pod, seconds=600),
+    ("v1", "Service"): Rule(judge=await_network.service, seconds=600),
+    ("networking.k8s.io/v1", "Ingress"): Rule(judge=await_network.ingress, seconds=600),
+    ("v1", "PersistentVolumeClaim"): Rule(judge=await_storage.claim, seconds=300, fixed=True),
+    ("v1", "PersistentVolume"): Rule(judge=await_storage.volume, seconds=300, fixed=True),
+    ("v1", "ResourceQuota"): Rule(judge=await_storage.resource_quota, seconds=60, fixed=True),
+    ("v1", "Secret"): Rule(judge=await_storage.secret, seconds=5, fixed=True),
+}
+
+# Source: helm v3, pkg/kube/ready.go.
+_HELM_JUDGES: Final[Mapping[str, Judge]] = {
+    "Deployment": await_helm.deployment,
+    "StatefulSet": await_workloads.stateful_set,
+    "DaemonSet": await_workloads.daemon_set,
+    "Pod": await_workloads.pod,
+    "PersistentVolumeClaim": await_helm.claim,
+    "Service": await_helm.service,
+    "CustomResourceDefinition": await_helm.definition,
+}
+
+
+def rule_for(manifest: Manifest, options: Options) -> Rule | None:
+    """How Pulumi waits for an object it has just applied; None when it does not."""
+    if options.skip_await:
+        return None
+    if options.wait_for:
+        expressions = options.wait_for
+        return Rule(judge=lambda one, _: await_custom.custom(one, expressions), seconds=CUSTOM_SECONDS)
+    return _RULES.get((manifest["apiVersion"], manifest["kind"]))
+
+
+def helm_judge(kind: str, *, jobs: bool) -> Judge | None:
+    """How Helm waits for an object of a release; None when it does not."""
+    if kind == "Job":
+        return await_helm.any_job if jobs else None
+    return _HELM_JUDGES.get(kind)
+
+
+def look_up(api: ClusterApi, one: Manifest, *, before: Manifest | None) -> Context:
+    """Read what the rule of this object's kind needs. Raises ApiUnreachableError."""
+    kind, namespace = one["kind"], one["metadata"].get("namespace")
+    if kind == "Deployment":
+        return Context(
+            before=before, replica_sets=_owned(api, one, namespace), claims=_mounted_claims(api, one, namespace)
+        )
+    if kind == "PersistentVolumeClaim":
+        name = one["spec"].get("storageClassName")
+        return Context(before=before, storage_class=api.get(STORAGE_CLASS, name) if name else None)
+    if kind == "Service":
+        return Context(before=before, endpoint_slices=_slices(api, one["metadata"]["name"], namespace))
+    if kind == "Ingress":
+        names = await_network.backends(one)
+        services = {name: api.get(SERVICE, name, namespace) for name in names}
+        slices = [found for name in names for found in _slices(api, name, namespace)]
+        return Context(before=before, services=services, endpoint_slices=slices)
+    return Context(before=before)
+
+
+def is_ready_now(api: ClusterApi, one: Manifest) -> bool:
+    """Whether a live object passes its kind's rule at this moment; a kind without a rule does."""
+    rule = _RULES.get((one["apiVersion"], one["kind"]))
+    return rule is None or isinstance(rule.judge(one, look_up(api, one, before=one)), Ready)
+
+
+def _owned(api: ClusterApi, one: Manifest, namespace: str | None) -> list[Manifest]:
+    labels = one["spec"]["selector"].get("matchLabels") or {}
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    uid = one["metadata"].get("uid")
+    found = api.list_all(REPLICA_SET, namespace, label_selector=selector)
+    return [item for item in found if _owner_uid(item) == uid]
+
+
+def _owner_uid(one: Manifest) -> Any:
+    owners = one["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+
+
+def _mounted_claims(api: ClusterApi, one: Manifest, namespace: str | None) -> list[Manifest]:
+    volumes = one["spec"]["template"]["spec"].get("volumes") or ()
+    names = [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
+    found = (api.get(PERSISTENT_VOLUME_CLAIM, name, namespace) for name in names)
+    return [claim for claim in found if claim is not None]
+
+
+def _slices(api: ClusterApi, service: str, namespace: str | None) -> list[Manifest]:
+    return api.list_all(ENDPOINT_SLICE, namespace, label_selector=f"kubernetes.io/service-name={service}")

@@ -1,0 +1,56 @@
+"""A Helm release as the provider installs, waits for and removes it, with the objects of a chart stood in for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from preview.recording import RecordedResource
+from preview.values import reveal
+from rehearsal.api import Manifest
+from rehearsal.apply.await_helm import install_rank
+from rehearsal.apply.manifests import HELM_MANAGER
+from rehearsal.apply.operations import OperationError, Operations, ref_of
+from rehearsal.apply.options import Options
+from rehearsal.apply.readiness import Rule, helm_judge
+from rehearsal.apply.state import ObjectRef
+
+TIMEOUT_SECONDS: Final = 300.0
+"""Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds. The release's own `timeout`
+goes before it."""
+
+
+class Releases:
+    """Installs, upgrades and uninstalls."""
+
+    def __init__(self, operations: Operations, chart_objects: Callable[[RecordedResource], list[Manifest]]) -> None:
+        self._operations, self._chart_objects = operations, chart_objects
+
+    def apply(
+        self, resource: RecordedResource, old: Sequence[ObjectRef], on_missing: Callable[[str], None]
+    ) -> tuple[ObjectRef, ...]:
+        """Install or upgrade, then wait as `helm --wait` does. Raises OperationError; what is there stays there."""
+        inputs: dict[str, Any] = reveal(dict(resource.inputs))
+        wanted = sorted(self._chart_objects(resource), key=install_rank)
+        refs = tuple(ref_of(one) for one in wanted)
+        applied = [self._operations.create(one, Options(), HELM_MANAGER) for one in wanted]
+        for ref in old:
+            if ref not in refs:
+                self._operations.delete(ref, Options(propagation="Background", skip_await=True), None)
+        if inputs.get("skipAwait"):
+            return refs
+        limit = float(inputs.get("timeout") or TIMEOUT_SECONDS)
+        for one in applied:
+            judge = helm_judge(one["kind"], jobs=bool(inputs.get("waitForJobs")))
+            rule = None if judge is None else Rule(judge=judge, seconds=limit)
+            try:
+                self._operations.await_ready(one, rule, None, None, on_missing)
+            except OperationError as error:
+                text = f"Helm release {inputs.get('name', resource.name)}: context deadline exceeded: {error.message}"
+                raise OperationError(text, accepted=one, outcome=error.outcome) from error
+        return refs
+
+    def uninstall(self, refs: Sequence[ObjectRef]) -> None:
+        """Remove every object of the release, last installed first. Raises OperationError."""
+        for ref in reversed(refs):
+            self._operations.delete(ref, Options(propagation="Background"), TIMEOUT_SECONDS)

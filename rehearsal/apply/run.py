@@ -1,0 +1,297 @@
+"""One `pulumi up` on its way: every step of the plan done, noted and kept in the state as it goes."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from preview.recording import RecordedResource, Recording
+from preview.values import Value, transform
+from rehearsal.api import Manifest
+from rehearsal.apply.deletion import Deletion
+from rehearsal.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
+from rehearsal.apply.operations import OperationError, Operations, ref_of
+from rehearsal.apply.options import custom_timeout_seconds, options_of
+from rehearsal.apply.plan import Plan, Step, gets_new_name, is_work
+from rehearsal.apply.readiness import rule_for
+from rehearsal.apply.releases import Releases
+from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ObjectRef
+from rehearsal.apply.waiter import Outcome
+from rehearsal.clock import Clock
+from rehearsal.results import Finding, RehearsalError
+from rehearsal.timeline import Mood, Timeline
+
+_DONE: Final = {
+    "create": "created",
+    "update": "updated",
+    "replace": "replaced",
+    "delete": "deleted",
+    "same": "unchanged",
+}
+
+
+class Run:
+    """The steps of one apply, callable from many threads. `state` grows with every operation that ends."""
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        recording: Recording,
+        previous: AppliedState | None,
+        operations: Operations,
+        releases: Releases,
+        deletion: Deletion,
+        clock: Clock,
+        timeline: Timeline,
+        on_progress: Callable[[ApplyEvent], None],
+    ) -> None:
+        self._plan, self._operations, self._releases, self._deletion = plan, operations, releases, deletion
+        self._manifests = Manifests(recording)
+        self._clock, self._timeline, self._on_progress = clock, timeline, on_progress
+        self._lock = threading.Lock()
+        self._resources = dict(previous.resources) if previous else {}
+        self._condemned = list(previous.condemned) if previous else []
+        self._new_names: dict[str, tuple[str, str]] = {}
+        self.done: dict[str, list[str]] = {"create": [], "update": [], "replace": [], "delete": [], "same": []}
+        self.failed: dict[str, str] = {}
+        self.outcomes: dict[str, tuple[Outcome, tuple[ObjectRef, ...]]] = {}
+        """How waiting ended, for those that were accepted and never became ready."""
+        self.started_seconds: dict[str, float] = {}
+        self.finished_seconds: dict[str, float] = {}
+        self.findings: list[Finding] = []
+        self._total = sum(1 for step in plan.steps.values() if is_work(step.resource)) + len(plan.deletes)
+        self._count = 0
+
+    def state(self, recording: Recording) -> AppliedState:
+        """The stack as it is by now."""
+        with self._lock:
+            return AppliedState(
+                project=recording.project,
+                stack=recording.stack,
+                resources=dict(self._resources),
+                condemned=tuple(self._condemned),
+                outputs=recording.outputs,
+                secrets=recording.secrets,
+            )
+
+    @property
+    def condemned(self) -> tuple[AppliedResource, ...]:
+        """Replaced objects that still stand."""
+        with self._lock:
+            return tuple(self._condemned)
+
+    def step(self, urn: str) -> bool:
+        """Do what the plan says of one resource. Whether it went well."""
+        step = self._plan.steps[urn]
+        began = self._clock.now_seconds()
+        self.started_seconds[urn] = began
+        again = step.operation == "same" and step.old is not None and bool(step.old.trouble)
+        operation = "update" if again else step.operation
+        seen = is_work(step.resource) and (is_object(step.resource) or is_release(step.resource))
+        if seen and operation != "same":
+            self._tell(step.resource, step, "started")
+        try:
+            applied = self._applied(step)
+        except (OperationError, RehearsalError) as error:
+            self._fail(step, error, began)
+            return False
+        self._keep(step, applied)
+        with self._lock:
+            self.finished_seconds[urn] = self._clock.now_seconds()
+            if is_work(step.resource):
+                self.done[operation].append(urn)
+                self._count += 1
+        if seen and operation != "same":
+            self._note(step.resource, _DONE[operation], "good", began)
+            self._tell(step.resource, step, "done")
+        return True
+
+    def delete(self, urn: str, applied: AppliedResource, *, replaced: bool) -> bool:
+        """Remove what the program no longer has, or the old object of a replacement. Whether it went well."""
+        began = self._clock.now_seconds()
+        name = kind_and_name(applied.resource)
+        try:
+            self._deletion.delete(applied)
+        except OperationError as error:
+            with self._lock:
+                self.failed[urn] = self._manifests.text(error.message)
+            self._timeline.note("apply", name, "delete failed", mood="bad", since_seconds=began)
+            self._on_progress(self._event(applied.resource, "delete", "failed", error.message))
+            return False
+        with self._lock:
+            if replaced:
+                self._condemned.remove(applied)
+            else:
+                self._resources.pop(urn, None)
+                self.started_seconds[urn], self.finished_seconds[urn] = began, self._clock.now_seconds()
+                self._count += 1
+                if is_work(applied.resource):
+                    self.done["delete"].append(urn)
+        if applied.objects:
+            kept = applied.resource.retain_on_delete
+            self._timeline.note("apply", name, "kept" if kept else "deleted", since_seconds=began)
+            self._on_progress(self._event(applied.resource, "delete", "done"))
+        return True
+
+    # One step
+
+    def _applied(self, step: Step) -> AppliedResource:
+        resource = step.resource
+        if step.protected:
+            raise OperationError(protected_text("replace", resource.urn))
+        if step.operation == "same" and step.old is not None and not step.old.trouble:
+            return replace(step.old, resource=resource)
+        if is_release(resource):
+            return self._release(step)
+        if not is_object(resource):
+            # Google Cloud resources and components: their inputs are checked elsewhere, here they count as there.
+            return AppliedResource(resource=resource)
+        return self._object(step)
+
+    def _object(self, step: Step) -> AppliedResource:
+        resource = step.resource
+        manifest = self._manifest(step)
+        try:
+            options = options_of(manifest)
+            timeout = custom_timeout_seconds(
+                resource, "create" if step.operation in ("create", "replace") else "update"
+            )
+        except ValueError as error:
+            raise OperationError(f"{kind_and_name(resource)}: {error}") from error
+        manager = field_manager(resource, manifest)
+        before: Manifest | None = None
+        if step.operation in ("create", "replace"):
+            if step.operation == "replace" and step.old is not None:
+                self._make_way(step, step.old)
+            accepted = self._operations.create(manifest, options, manager)
+        else:
+            before = self._operations.read(ref_of(manifest))
+            if before is None:
+                raise OperationError(
+                    f"{kind_and_name(resource)} was not found: somebody deleted it; `pulumi refresh` makes the state say so"
+                )
+            accepted = before
+            if step.operation == "update":
+                accepted = self._operations.update(manifest, options, manager, before, resource.ignore_changes)
+        applied = AppliedResource(resource=resource, objects=(ref_of(accepted),), field_manager=manager)
+        rule = rule_for(accepted, options)
+        ready = self._operations.await_ready(accepted, rule, timeout, before, lambda text: self._missing(step, text))
+        if ready.late_seconds:
+            self._late(step, ready.late_seconds)
+        return applied
+
+    def _make_way(self, step: Step, old: AppliedResource) -> None:
+        if step.delete_first:
+            self._deletion.delete(old)
+            with self._lock:
+                self._resources.pop(old.resource.urn, None)
+            return
+        with self._lock:
+            self._condemned.append(old)
+            self._resources.pop(old.resource.urn, None)
+
+    def _release(self, step: Step) -> AppliedResource:
+        old = step.old.objects if step.old else ()
+        if step.operation == "replace" and step.old is not None:
+            self._make_way(replace(step, delete_first=True), step.old)
+            old = ()
+        refs = self._releases.apply(step.resource, old, lambda text: self._missing(step, text))
+        return AppliedResource(resource=step.resource, objects=refs)
+
+    def _manifest(self, step: Step) -> Manifest:
+        manifest = self._manifests.of(step.resource)
+        needs = {urn for urns in step.resource.property_dependencies.values() for urn in urns}
+        with self._lock:
+            names = [self._new_names[urn] for urn in needs if urn in self._new_names]
+        for recorded, live in names:
+            manifest = transform(manifest, functools.partial(_renamed, recorded, live))
+        if gets_new_name(step) and step.old is not None:
+            recorded = manifest["metadata"]["name"]
+            live = _next_name(recorded, step.old.objects[0].name)
+            manifest["metadata"]["name"] = live
+            with self._lock:
+                self._new_names[step.resource.urn] = (recorded, live)
+        return manifest
+
+    # Telling
+
+    def _keep(self, step: Step, applied: AppliedResource) -> None:
+        with self._lock:
+            if step.old is not None and step.old.resource.urn != step.resource.urn:
+                self._resources.pop(step.old.resource.urn, None)  # found by an alias
+            self._resources[step.resource.urn] = applied
+
+    def _fail(self, step: Step, error: OperationError | RehearsalError, began: float) -> None:
+        text = self._manifests.text(str(error))
+        accepted = error.accepted if isinstance(error, OperationError) else None
+        if accepted is not None:
+            refs = (ref_of(accepted),)
+            manager = field_manager(step.resource, accepted)
+            self._keep(step, AppliedResource(resource=step.resource, objects=refs, field_manager=manager, trouble=text))
+        with self._lock:
+            self.failed[step.resource.urn] = text
+            if isinstance(error, OperationError) and error.outcome is not None and accepted is not None:
+                self.outcomes[step.resource.urn] = (error.outcome, (ref_of(accepted),))
+        self._note(step.resource, f"{step.operation} failed", "bad", began)
+        self._on_progress(self._event(step.resource, step.operation, "failed", text))
+
+    def _late(self, step: Step, seconds: float) -> None:
+        name = kind_and_name(step.resource)
+        finding = Finding(
+            severity="warning",
+            subject=step.resource.urn,
+            message=f"{name} became ready after {seconds / 60:.0f} simulated minutes, when Pulumi would have given up; it "
+            "counts as ready here because Kubernetes' own controllers do not run on the simulated clock",
+            fix="give it a longer custom timeout, or pulumi.com/skipAwait where the provider's timeout is fixed",
+        )
+        with self._lock:
+            self.findings.append(finding)
+
+    def _missing(self, step: Step, text: str) -> None:
+        self._tell(step.resource, step, "waiting", text)
+
+    def _note(self, resource: RecordedResource, text: str, mood: Mood, began: float) -> None:
+        self._timeline.note("apply", kind_and_name(resource), text, mood=mood, since_seconds=began)
+
+    def _tell(self, resource: RecordedResource, step: Step, phase: str, text: str = "") -> None:
+        self._on_progress(self._event(resource, step.operation, phase, text))
+
+    def _event(self, resource: RecordedResource, operation: str, phase: str, text: str = "") -> ApplyEvent:
+        return ApplyEvent(
+            urn=resource.urn,
+            name=kind_and_name(resource),
+            operation=operation,  # type: ignore[arg-type]
+            phase=phase,  # type: ignore[arg-type]
+            text=text,
+            done=self._count,
+            total=self._total,
+        )
+
+
+def protected_text(verb: str, urn: str) -> str:
+    """What the engine says when it is to remove what is protected."""
+    return (
+        f'unable to {verb} resource "{urn}"\nas it is currently marked for protection. To unprotect the resource, either '
+        "remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the command:\n"
+        f"`pulumi state unprotect '{urn}'`"
+    )
+
+
+def _renamed(recorded: str, live: str, leaf: Value) -> Value:
+    return leaf.replace(recorded, live) if isinstance(leaf, str) else leaf
+
+
+def _next_name(recorded: str, standing: str) -> str:
+    """Another automatic name than the one that stands; the provider draws eight new characters."""
+    if recorded != standing:
+        return recorded
+    stem, _, suffix = recorded.rpartition("-")
+    return f"{stem}-{(int(suffix, 16) + 1) % 16**8:08x}" if _is_hex(suffix) else f"{recorded}-1"
+
+
+def _is_hex(text: str) -> bool:
+    return bool(text) and all(letter in "0123456789abcdef" for letter in text)

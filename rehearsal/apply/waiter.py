@@ -1,0 +1,140 @@
+"""Waits for single objects on watches that are shared per kind: pods are never listed, however many there are."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rehearsal.api import ApiUnreachableError, ClusterApi, Kind, Manifest
+from rehearsal.apply.verdict import Failed, Ready, Verdict, Waiting
+from rehearsal.clock import Clock
+from rehearsal.mirror import Mirror
+
+LOOK_AGAIN_SECONDS: Final = 0.25
+"""Wall time after which a verdict is made anew although the object itself did not change: others may have."""
+SLACK_SECONDS: Final = 10.0
+"""Wall time that any wait lasts at least. Kubernetes' own controllers and the scheduler do not run on the simulated clock:
+ten minutes are ten seconds there at the usual speed, and a busy machine needs some of them.
+Assumed: twice what the slowest controller took on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """It did not become ready in time."""
+
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody broke the apply off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """It became ready, but only after Pulumi would have given up; the slack of the real controllers covers it."""
+
+    seconds: float
+
+
+Outcome = Ready | Failed | TimedOut | Cancelled | Late
+
+
+class Waiter:
+    """The watches of one apply. A context manager: leaving it ends them."""
+
+    def __init__(
+        self, api: ClusterApi, clock: Clock, stop: threading.Event, slack_seconds: float = SLACK_SECONDS
+    ) -> None:
+        self._api, self._clock, self._stop, self._slack = api, clock, stop, slack_seconds
+        self._mirrors: dict[Kind, Mirror] = {}
+        self._lock = threading.Lock()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Waiter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def until_ready(
+        self,
+        applied: Manifest,
+        judge: Callable[[Manifest], Verdict],
+        timeout_seconds: float,
+        on_missing: Callable[[str], None] = lambda _: None,
+    ) -> Outcome:
+        """Wait until `judge` says Ready or Failed of the object as it is after `applied`, or the simulated timeout is over."""
+        metadata = applied["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        mirror = self._mirror(Kind.of(applied))
+        began = self._clock.now_seconds()
+        deadline = time.monotonic() + max(self._clock.wall_seconds(timeout_seconds), self._slack)
+        missing = ""
+        while True:
+            one = mirror.get(name, namespace)
+            verdict: Verdict = Waiting("the watch to see it")
+            if one is not None and _at_least(one, applied):
+                try:
+                    verdict = judge(one)
+                except ApiUnreachableError:  # a watch of the provider's outlives this too
+                    verdict = Waiting("the API server to answer")
+            if isinstance(verdict, Ready):
+                took = self._clock.now_seconds() - began
+                return Late(took) if took > timeout_seconds else verdict
+            if isinstance(verdict, Failed):
+                return verdict
+            if verdict.missing != missing:
+                missing = verdict.missing
+                on_missing(missing)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return TimedOut(missing)
+            if self._stop.is_set():
+                return Cancelled()
+            _until_changed(mirror, name, namespace, min(left, LOOK_AGAIN_SECONDS), one)
+
+    def until_gone(self, kind: Kind, name: str, namespace: str | None, timeout_seconds: float) -> Manifest | None:
+        """Wait until the object is gone. None when it is, else the object as it last was."""
+        deadline = time.monotonic() + max(self._clock.wall_seconds(timeout_seconds), self._slack)
+        mirror = self._mirror(kind)
+        while True:
+            mirror.wait_for(lambda now: now.get(name, namespace or "") is None, LOOK_AGAIN_SECONDS)
+            left = mirror.get(name, namespace or "")
+            if left is None and self._is_gone(kind, name, namespace):
+                return None
+            if time.monotonic() >= deadline or self._stop.is_set():
+                return left or {"metadata": {"name": name}}
+
+    def _is_gone(self, kind: Kind, name: str, namespace: str | None) -> bool:
+        """Asked of the server itself: a watch that broke off may have forgotten what is still there."""
+        try:
+            return self._api.get(kind, name, namespace) is None
+        except ApiUnreachableError:
+            return False
+
+    def _mirror(self, kind: Kind) -> Mirror:
+        with self._lock:
+            if kind not in self._mirrors:
+                self._mirrors[kind] = self._stack.enter_context(Mirror(self._api, kind))
+            return self._mirrors[kind]
+
+
+def _at_least(one: Manifest, applied: Manifest) -> bool:
+    """Whether the watch has caught up with what was applied. Versions of one kind are numbers that grow (KEP-5504)."""
+    seen, written = one["metadata"], applied["metadata"]
+    return seen.get("uid") == written.get("uid") and int(seen["resourceVersion"]) >= int(written["resourceVersion"])
+
+
+def _until_changed(mirror: Mirror, name: str, namespace: str, wall_seconds: float, seen: Manifest | None) -> None:
+    version = None if seen is None else str(seen["metadata"].get("resourceVersion"))
+    mirror.wait_for(lambda now: _version(now, name, namespace) != version, wall_seconds)
+
+
+def _version(mirror: Mirror, name: str, namespace: str) -> str | None:
+    one = mirror.get(name, namespace)
+    return None if one is None else str(one["metadata"].get("resourceVersion"))
