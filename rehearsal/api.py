@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from rehearsal import warning_header
 from rehearsal.results import RehearsalError
 
 if TYPE_CHECKING:
@@ -161,13 +162,23 @@ class ClusterApi:
     # Writing
 
     def apply(
-        self, manifest: Mapping[str, Any], *, field_manager: str = FIELD_MANAGER, force: bool = False
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        field_manager: str = FIELD_MANAGER,
+        force: bool = False,
+        warnings: list[str] | None = None,
     ) -> Manifest:
-        """Server-side apply with strict field validation. Raises ApiRefusedError, also for an unknown field."""
+        """Server-side apply with strict field validation. Raises ApiRefusedError, also for an unknown field.
+
+        What the server warns of while it takes the object is added to `warnings`.
+        """
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
         query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
-        return self.raw("PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml")
+        return self.raw(
+            "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
+        )
 
     def create(self, manifest: Mapping[str, Any], *, subresource_of: str = "") -> Manifest:
         """Create an object, with strict field validation. `subresource_of` is for evictions and the like: `NAME/eviction`."""
@@ -250,9 +261,19 @@ class ClusterApi:
 
     # The wire
 
-    def raw(self, method: str, path: str, *, body: Any = None, content_type: str = _JSON) -> Manifest:
-        """One request and its JSON answer."""
+    def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content_type: str = _JSON,
+        warnings: list[str] | None = None,
+    ) -> Manifest:
+        """One request and its JSON answer. What the server warns of is added to `warnings`."""
         response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+        if warnings is not None:
+            warnings.extend(warning_header.texts(response.headers.getlist("Warning")))
         try:
             text = response.data
         except Exception as error:

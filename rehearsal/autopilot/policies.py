@@ -1,0 +1,139 @@
+"""Autopilot's rules as ValidatingAdmissionPolicies: read from the YAML beside this file, completed with what they share."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args
+
+Manifest = dict[str, Any]
+Effect = Literal["refused", "pending", "changed", "advised"]
+"""What GKE does about it: its admission refuses; it accepts, and no node or volume ever comes; Autopilot rewrites the object;
+nothing, but it does not end well."""
+Subject = Literal["pods", "services", "computeclasses", "storageclasses", "webhooks"]
+Action = Literal["Deny", "Warn"]
+
+FOLDER: Final = Path(__file__).with_name("policies")
+POD_VARIABLES: Final = Path(__file__).with_name("pod_variables.yaml")
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+PREFIX: Final = "vllm-fleet.dev/"
+"""Of the annotations by which a policy says its subject, what GKE does, and where that is written."""
+
+SYSTEM_NAMESPACES: Final = (
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    "gke-gmp-system",
+    "gke-managed-system",
+    "gmp-public",
+    "gmp-system",
+)
+"""Google's own, which its rules leave alone. Source: GKE docs, "GKE Autopilot security measures", managed namespaces; the
+names with gmp: Managed Service for Prometheus docs."""
+
+_POD_RULE: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+_TEMPLATE_RULES: Final = (
+    {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["deployments", "replicasets", "statefulsets", "daemonsets"],
+    },
+    {
+        "apiGroups": ["batch"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["jobs", "cronjobs"],
+    },
+)
+_CONTROLLERS_PODS: Final = ("pod-template-hash", "controller-revision-hash", "batch.kubernetes.io/controller-uid")
+"""Labels of the pods of ReplicaSets, of StatefulSets and DaemonSets, and of Jobs. Source: Kubernetes docs, well-known labels.
+Their template was looked at, so most policies need not look at a thousand pods again."""
+
+_ACTIONS: Final[dict[Effect, tuple[Action, Action]]] = {
+    # Warden looks at workloads as well as at pods: public reports show it refusing Deployments, DaemonSets and CronJobs.
+    "refused": ("Deny", "Deny"),
+    # GKE takes both, and the pod waits for ever. Refusing the pod, every pod, makes that visible, with the reason.
+    "pending": ("Deny", "Warn"),
+    "changed": ("Warn", "Warn"),
+    "advised": ("Warn", "Warn"),
+}
+"""What happens here, to the object itself and to a template of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """One policy and its bindings, ready to apply."""
+
+    name: str
+    subject: Subject
+    effect: Effect
+    source: str
+    """Where the rule is written."""
+    manifest: Manifest
+    bindings: tuple[Manifest, ...]
+
+
+@cache
+def policies() -> tuple[Policy, ...]:
+    """Every policy, by name. Treat the manifests as read-only."""
+    return tuple(sorted((_policy(_read(path)) for path in FOLDER.glob("*.yaml")), key=lambda one: one.name))
+
+
+def _policy(written: Manifest) -> Policy:
+    metadata = written["metadata"]
+    name, said = metadata["name"], metadata["annotations"]
+    subject, effect = said[f"{PREFIX}subject"], said[f"{PREFIX}on-gke"]
+    if subject not in get_args(Subject) or effect not in get_args(Effect):
+        raise ValueError(f"{name}: subject is {subject}, on-gke is {effect}; rehearsal/autopilot/policies.py has the words")
+    manifest = copy.deepcopy(written)
+    spec = manifest["spec"]
+    spec["failurePolicy"] = "Fail"
+    for validation in spec["validations"]:
+        validation["reason"] = "Forbidden"
+    own, template = _ACTIONS[cast(Effect, effect)]
+    if subject == "pods":
+        spec["matchConstraints"] = {"resourceRules": [_POD_RULE, *_TEMPLATE_RULES]}
+        spec["variables"] = [*_read(POD_VARIABLES), *spec.get("variables", ())]
+        bindings = (
+            _binding(f"{name}-pods", name, own, [_POD_RULE], every_pod=own != template),
+            _binding(f"{name}-templates", name, template, list(_TEMPLATE_RULES)),
+        )
+    else:
+        bindings = (_binding(name, name, own),)
+    return Policy(
+        name=name,
+        subject=subject,
+        effect=effect,
+        source=" ".join(said[f"{PREFIX}source"].split()),
+        manifest=manifest,
+        bindings=bindings,
+    )
+
+
+def _binding(
+    name: str, policy: str, action: Action, rules: list[Manifest] | None = None, *, every_pod: bool = True
+) -> Manifest:
+    """Cluster-wide kinds have no namespace and pass the selector."""
+    expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
+    match: Manifest = {"namespaceSelector": {"matchExpressions": [expression]}}
+    if rules is not None:
+        match["resourceRules"] = copy.deepcopy(rules)
+    if not every_pod:
+        match["objectSelector"] = {
+            "matchExpressions": [{"key": label, "operator": "DoesNotExist"} for label in _CONTROLLERS_PODS]
+        }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": policy, "validationActions": [action], "matchResources": match},
+    }
+
+
+def _read(path: Path) -> Any:
+    import yaml
+
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,0 +1,20 @@
+"""Warnings of an API server: it takes the object, and says in a header what it thinks of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_WARNING = re.compile(r'^299 [^ ]+ "(.*)"$', re.DOTALL)
+"""Code, agent and quoted text. Source: RFC 9111, section 5.5, and RFC 7234; Kubernetes sends code 299 and no date."""
+
+
+def texts(headers: Iterable[str]) -> list[str]:
+    """The text of each `Warning` header, in order and once. What is not of Kubernetes' form is left as it is."""
+    found = (_text(header.strip()) for header in headers)
+    return list(dict.fromkeys(found))
+
+
+def _text(header: str) -> str:
+    match = _WARNING.match(header)
+    return header if match is None else re.sub(r"\\(.)", r"\1", match.group(1))
