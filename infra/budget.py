@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
+from infra.naming import MAX_BUDGET_TITLE, title
 from settings.google_cloud import Budget as BudgetSettings
 from settings.settings import Settings
 
@@ -46,7 +47,7 @@ class Budget(pulumi.ComponentResource):
         billing.Budget(
             f"{name}-month",
             billing_account=budget.billing_account,
-            display_name=f"vllm-fleet {settings.stack} ({settings.project})",
+            display_name=title(f"vllm-fleet {settings.stack} ({settings.project})", MAX_BUDGET_TITLE),
             amount=billing.BudgetAmountArgs(
                 specified_amount=billing.BudgetAmountSpecifiedAmountArgs(
                     currency_code="USD", units=str(budget.usd_per_month)

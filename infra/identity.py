@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import artifactregistry, projects, serviceaccount
 
-from infra.naming import MAX_ACCOUNT_ID, name_of
+from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, name_of, title
 from settings.settings import Settings
 
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
@@ -38,7 +38,7 @@ class NodeIdentity(pulumi.ComponentResource):
             f"{name}-account",
             account_id=name_of(settings, "vllm-nodes", limit=MAX_ACCOUNT_ID),
             project=settings.project,
-            display_name=f"vLLM fleet nodes, stack {settings.stack}",
+            display_name=title(f"vLLM fleet nodes, stack {settings.stack}", MAX_ACCOUNT_TITLE),
             opts=child,
         )
         # Without this role nodes register but send neither logs nor metrics.

@@ -11,6 +11,10 @@ MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
 MAX_ACCOUNT_ID = 30
 """Longest id of a service account. Source: IAM, service accounts, account id."""
+MAX_BUDGET_TITLE = 60
+"""Longest display name of a budget, in characters. Source: Billing Budgets API v1, Budget.displayName."""
+MAX_ACCOUNT_TITLE = 100
+"""Longest display name of a service account, in bytes. Source: IAM API v1, ServiceAccount.displayName."""
 
 
 def name_of(settings: Settings, what: str, *, limit: int = MAX_NAME) -> str:
@@ -26,6 +30,11 @@ def bucket_name_of(settings: Settings, what: str) -> str:
 def labels_of(settings: Settings) -> dict[str, str]:
     """Labels for everything that takes them: the stack file's, then `app` and `stack`, which cost reports group by."""
     return {**settings.labels, "app": "vllm-fleet", "stack": _fit(settings.stack, "", MAX_NAME)}
+
+
+def title(text: str, limit: int) -> str:
+    """`text` for a person to read, cut with dots where the API has room for `limit` letters; nothing tells two apart by it."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def _fit(prefix: str, what: str, limit: int) -> str:

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of
+from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of, title
 from settings.settings import Settings
+from tests.infra.recorded import only, recorded
 from tests.support.settings import make_settings
 
 LONG = "team-inference-production-europe-west-four-a-very-long-stack-name"
@@ -39,6 +40,19 @@ def test_a_bucket_name_of_the_longest_project_and_a_long_stack_fits() -> None:
     assert len(name) <= 63
     assert name.startswith("a" * 30 + "-team-")
     assert name.endswith("-vllm-results")
+
+
+def test_what_people_read_is_cut_where_the_api_has_no_more_room() -> None:
+    assert title("vllm-fleet spot (fleet-tests)", 60) == "vllm-fleet spot (fleet-tests)"
+    assert title("x" * 60, 60) == "x" * 60
+    assert title("x" * 61, 60) == "x" * 57 + "..."
+
+
+def test_display_names_of_a_long_stack_and_the_longest_project_fit_their_apis() -> None:
+    budget = {"billingAccount": "01ABCD-234567-89EFAB", "usdPerMonth": 1}
+    recording = recorded(stack="x" * 100, project="a" * 30, budget=budget)
+    assert len(only(recording, "billing/budget:Budget").inputs["displayName"]) == 60
+    assert len(only(recording, "serviceaccount/account:Account").inputs["displayName"]) == 100
 
 
 def test_labels_keep_the_stack_files_own_and_add_app_and_stack() -> None:
