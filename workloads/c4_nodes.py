@@ -6,7 +6,7 @@ from typing import Any, Final
 
 _GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = "Performance"
-"""The compute class that has C4; its pods pay for the whole machine. Source: GKE docs, Performance compute class."""
+"""The compute class that has C4, and C4A; its pods pay for the whole machine. Source: GKE docs, Performance compute class."""
 MACHINE_FAMILY: Final = "c4"
 
 
@@ -34,5 +34,5 @@ def node_affinity() -> dict[str, Any]:
 
 
 def toleration() -> dict[str, str]:
-    """Autopilot taints the nodes of a compute class. It also adds this by itself; written, it survives without that."""
+    """For every pod of the class: Autopilot taints its nodes. It also adds this by itself; written, it survives without that."""
     return {"key": f"{_GKE}/compute-class", "operator": "Equal", "value": COMPUTE_CLASS, "effect": "NoSchedule"}

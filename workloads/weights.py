@@ -17,6 +17,7 @@ import pulumi_kubernetes as k8s
 
 from planner.hyperdisk import throughput_floor_mibps
 from settings.settings import Settings
+from workloads import c4_nodes
 from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
@@ -345,11 +346,14 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
         # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
         # land on Autopilot's general Arm nodes, which cannot attach it.
         "nodeSelector": {
-            "cloud.google.com/compute-class": "Performance",
+            "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
             "cloud.google.com/machine-family": writer.machine_family,
             "kubernetes.io/arch": "arm64",
         },
-        "tolerations": [{"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}],
+        "tolerations": [
+            {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
+            c4_nodes.toleration(),
+        ],
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": NONROOT,

@@ -200,7 +200,8 @@ def test_the_writer_runs_where_hyperdisk_ml_attaches_without_a_gpu(plain: Record
         "kubernetes.io/arch": "arm64",
     }
     assert pod["tolerations"] == [
-        {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
+        {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
+        {"key": "cloud.google.com/compute-class", "operator": "Equal", "value": "Performance", "effect": "NoSchedule"},
     ]
 
 
