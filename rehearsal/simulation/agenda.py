@@ -1,0 +1,109 @@
+"""What a stand-in still has to do: calls for now and for a simulated moment, on a few threads, without polling."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from rehearsal.api import ApiRefusedError
+from rehearsal.clock import Clock
+from rehearsal.simulation.persistence import StoppedError, until_answered
+
+LOG = logging.getLogger(__name__)
+WORKERS: Final = 16
+"""Calls in flight. Measured: 1000 status patches on two cores take no less with 32."""
+SHORTEST_WALL_SECONDS: Final = 0.02
+"""A delay is never shorter than this on the wall, so that a fast clock does not turn a retry into a busy loop."""
+
+
+class Agenda:
+    """Calls in order of their time. A call that nobody answers is made again; it must not mind being made twice."""
+
+    def __init__(self, clock: Clock, name: str, *, workers: int = WORKERS) -> None:
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
+        self._entries: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{name}-agenda", daemon=True)
+        self._thread.start()
+
+    def soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Make this call as soon as a thread is free."""
+        if self._stop.is_set():
+            return
+        try:
+            self._pool.submit(self._make, call, arguments)
+        except RuntimeError:  # closed in between
+            return
+
+    def after(self, simulated_seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Make this call when that much simulated time has passed."""
+        wall = max(self._clock.wall_seconds(simulated_seconds), SHORTEST_WALL_SECONDS)
+        with self._changed:
+            heapq.heappush(self._entries, (time.monotonic() + wall, next(self._numbers), call, arguments))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Drop what is not yet due and wait for the calls in flight."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify()
+        self._thread.join()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with self._changed:
+                now = time.monotonic()
+                if not self._entries:
+                    self._changed.wait()
+                    continue
+                if self._entries[0][0] > now:
+                    self._changed.wait(self._entries[0][0] - now)
+                    continue
+                _, _, call, arguments = heapq.heappop(self._entries)
+            self.soon(call, *arguments)
+
+    def _make(self, call: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            until_answered(lambda: call(*arguments), self._stop)
+        except StoppedError:
+            return
+        except ApiRefusedError as refusal:
+            # Whoever deleted the object meanwhile is right; anything else a reader of the log should see.
+            level = logging.DEBUG if refusal.status == 404 else logging.WARNING
+            LOG.log(level, "%s%r: %s", call.__name__, arguments, refusal.message)
+        except Exception:
+            LOG.exception("%s%r", call.__name__, arguments)
+
+
+class Backoff:
+    """Growing pauses by key, as Kubernetes' storage sidecars retry: a second, then twice as long, five minutes at most."""
+
+    FIRST_SECONDS: Final = 1.0
+    LONGEST_SECONDS: Final = 300.0
+    # Source: external-provisioner and external-attacher, --retry-interval-start and --retry-interval-max.
+
+    def __init__(self) -> None:
+        self._next: dict[Any, float] = {}
+        self._lock = threading.Lock()
+
+    def pause_seconds(self, key: Any) -> float:
+        """The next pause, in simulated seconds."""
+        with self._lock:
+            pause = self._next.get(key, self.FIRST_SECONDS)
+            self._next[key] = min(pause * 2, self.LONGEST_SECONDS)
+        return pause
+
+    def forget(self, key: Any) -> None:
+        """It went well, or it is gone."""
+        with self._lock:
+            self._next.pop(key, None)
