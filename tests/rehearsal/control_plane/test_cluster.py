@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rehearsal.api import DEPLOYMENT, JOB, NAMESPACE, NODE, POD
+from rehearsal.api import DEPLOYMENT, NAMESPACE, NODE, POD
 from rehearsal.mirror import Mirror
 from rehearsal.simulation.world import SIMULATED_NODE, is_ready
 
