@@ -9,6 +9,8 @@ from typing import Final
 from preview.recording import RecordedResource, Recording
 from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
 from rehearsal.apply.deletion import Deletion
+from rehearsal.apply.diagnosis import Diagnosis, diagnose
+from rehearsal.apply.findings_static import static_findings
 from rehearsal.apply.graph import needs_by_urn, turned_round, walk
 from rehearsal.apply.operations import Operations
 from rehearsal.apply.plan import Plan, is_work, plan
@@ -16,8 +18,9 @@ from rehearsal.apply.readiness import is_ready_now
 from rehearsal.apply.releases import Releases
 from rehearsal.apply.run import Run, protected_text
 from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ApplyReport
-from rehearsal.apply.waiter import SLACK_SECONDS, Waiter
+from rehearsal.apply.waiter import SLACK_SECONDS, Cancelled, Waiter
 from rehearsal.clock import Clock
+from rehearsal.results import Finding
 from rehearsal.timeline import Timeline
 
 __all__ = ["Applier", "ApplyEvent", "ApplyReport"]
@@ -62,6 +65,7 @@ class Applier:
         Raises RehearsalError for what the engine refuses as a whole; a failed resource is in the report.
         """
         self._stop.clear()
+        foreseen = static_findings(recording, self._chart_objects)
         todo = plan(recording, previous, self._live_is_ready)
         before = self._fingerprints(todo)
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
@@ -70,6 +74,7 @@ class Applier:
             walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel)
             if not run.failed and not self._stop.is_set():
                 self._remove(run, todo.deletes)
+        self._explain(run)
         self._note_google_cloud(recording)
         after = self._fingerprints(todo)
         return ApplyReport(
@@ -83,7 +88,7 @@ class Applier:
             skipped=tuple(urn for urn in walked.skipped if is_work(todo.steps[urn].resource)),
             started_seconds=run.started_seconds,
             finished_seconds=run.finished_seconds,
-            findings=tuple(run.findings),
+            findings=(*foreseen, *run.findings),
             touched=tuple(urn for urn, seen in before.items() if urn in after and after[urn] != seen),
         )
 
@@ -121,6 +126,20 @@ class Applier:
             return all(run.delete(urn, one, replaced=replaced) for one, replaced in doomed[urn])
 
         walk(order, remove, self._parallel)
+
+    def _explain(self, run: Run) -> None:
+        """Look in the cluster for why resources failed, once all is quiet."""
+        for urn, text in list(run.failed.items()):
+            outcome, refs = run.outcomes.get(urn, (None, ()))
+            if urn in run.unreachable or isinstance(outcome, Cancelled):
+                continue  # that says nothing about the stack
+            if outcome is None:
+                found = Diagnosis(text="", fix="correct what the message names")
+            else:
+                found = diagnose(self._api, refs[0])
+            message = f"{text}: {found.text}" if found.text else text
+            run.failed[urn] = message
+            run.findings.append(Finding(severity="error", subject=urn, message=message, fix=found.fix))
 
     def _live_is_ready(self, applied: AppliedResource) -> bool:
         """Whether the object in the cluster is ready now; what cannot be read counts as ready, as it does to the provider."""

@@ -32,13 +32,24 @@ _SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Pod", "ReplicationContro
 
 
 class OperationError(Exception):
-    """The provider reports an error. `accepted`: the object is there all the same, and in the state."""
+    """The provider reports an error. `accepted`: the object is there all the same, and in the state.
 
-    def __init__(self, message: str, *, accepted: Manifest | None = None, outcome: Outcome | None = None) -> None:
+    `unreachable`: the API server did not answer, which says nothing about the object.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        accepted: Manifest | None = None,
+        outcome: Outcome | None = None,
+        unreachable: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.accepted = accepted
         self.outcome = outcome
+        self.unreachable = unreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,7 @@ class Operations:
                     raise OperationError(_refused(manifest, refusal, manager, "created")) from refusal
             except ApiUnreachableError as error:
                 # client-go repeats a read after a reset connection, never a write: the operation fails.
-                raise OperationError(_unreachable(manifest, error)) from error
+                raise OperationError(_unreachable(manifest, error), unreachable=True) from error
             self._stop.wait(max(self._clock.wall_seconds(pause), LEAST_PAUSE_SECONDS))
             pause *= CREATE_BACKOFF
         raise AssertionError("the last attempt returns or raises")
@@ -77,7 +88,7 @@ class Operations:
         try:
             return self._api.get(ref.kind, ref.name, ref.namespace)
         except ApiUnreachableError as error:
-            raise OperationError(f"reading {ref}: {error}") from error
+            raise OperationError(f"reading {ref}: {error}", unreachable=True) from error
         except ApiRefusedError as refusal:
             if refusal.status == 404:  # the kind itself is gone
                 return None
@@ -93,7 +104,7 @@ class Operations:
         except ApiRefusedError as refusal:
             raise OperationError(_refused(manifest, refusal, manager, "updated")) from refusal
         except ApiUnreachableError as error:
-            raise OperationError(_unreachable(manifest, error)) from error
+            raise OperationError(_unreachable(manifest, error), unreachable=True) from error
 
     def await_ready(
         self,
@@ -124,7 +135,7 @@ class Operations:
                 return
             raise OperationError(f"deleting {ref}: {refusal.message}") from refusal
         except ApiUnreachableError as error:
-            raise OperationError(f"deleting {ref}: {error}") from error
+            raise OperationError(f"deleting {ref}: {error}", unreachable=True) from error
         if options.skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE:
             return
         limit = DELETE_SECONDS if timeout_seconds is None else timeout_seconds

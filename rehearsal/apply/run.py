@@ -60,6 +60,8 @@ class Run:
         self.failed: dict[str, str] = {}
         self.outcomes: dict[str, tuple[Outcome, tuple[ObjectRef, ...]]] = {}
         """How waiting ended, for those that were accepted and never became ready."""
+        self.unreachable: set[str] = set()
+        """Those of the failed that failed because the API server did not answer."""
         self.started_seconds: dict[str, float] = {}
         self.finished_seconds: dict[str, float] = {}
         self.findings: list[Finding] = []
@@ -119,6 +121,8 @@ class Run:
         except OperationError as error:
             with self._lock:
                 self.failed[urn] = self._manifests.text(error.message)
+                if error.unreachable:
+                    self.unreachable.add(urn)
             self._timeline.note("apply", name, "delete failed", mood="bad", since_seconds=began)
             self._on_progress(self._event(applied.resource, "delete", "failed", error.message))
             return False
@@ -234,6 +238,8 @@ class Run:
             self._keep(step, AppliedResource(resource=step.resource, objects=refs, field_manager=manager, trouble=text))
         with self._lock:
             self.failed[step.resource.urn] = text
+            if isinstance(error, OperationError) and error.unreachable:
+                self.unreachable.add(step.resource.urn)
             if isinstance(error, OperationError) and error.outcome is not None and accepted is not None:
                 self.outcomes[step.resource.urn] = (error.outcome, (ref_of(accepted),))
         self._note(step.resource, f"{step.operation} failed", "bad", began)

@@ -16,7 +16,7 @@ from rehearsal.mirror import Mirror
 
 LOOK_AGAIN_SECONDS: Final = 0.25
 """Wall time after which a verdict is made anew although the object itself did not change: others may have."""
-SLACK_SECONDS: Final = 10.0
+SLACK_SECONDS: Final = 15.0
 """Wall time that any wait lasts at least. Kubernetes' own controllers and the scheduler do not run on the simulated clock:
 ten minutes are ten seconds there at the usual speed, and a busy machine needs some of them.
 Assumed: twice what the slowest controller took on two cores."""

@@ -1,0 +1,119 @@
+"""The objects of a program by what they are called in the cluster, and who comes before whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preview.recording import RecordedResource, Recording
+from rehearsal.api import Manifest
+from rehearsal.apply.graph import everything_below, needs_by_urn
+from rehearsal.apply.manifests import Manifests, is_object, is_patch, is_release, kind_and_name
+from rehearsal.apply.options import Options, options_of
+from rehearsal.results import RehearsalError
+
+TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where a kind keeps its pod template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One object of the program."""
+
+    resource: RecordedResource
+    manifest: Manifest
+    options: Options
+    of_chart: bool = False
+    """Whether it comes out of a Helm release; then `resource` is the release."""
+
+    @property
+    def kind(self) -> str:
+        """E.g. "Deployment"."""
+        return str(self.manifest["kind"])
+
+    @property
+    def name(self) -> str:
+        """Its name in the cluster."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty for what has none."""
+        return str(self.manifest["metadata"].get("namespace", ""))
+
+    @property
+    def title(self) -> str:
+        """`Kind/name` for a person."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def group(self) -> str:
+        """Its API group; empty for the core one."""
+        return str(self.manifest["apiVersion"]).rpartition("/")[0]
+
+    @property
+    def pod(self) -> Mapping[str, Any] | None:
+        """Its pod template; None for a kind without pods."""
+        path = TEMPLATES.get(self.kind)
+        found: Any = None if path is None else self.manifest
+        for part in path or ():
+            found = (found or {}).get(part)
+        return found if isinstance(found, Mapping) else None
+
+
+class Catalogue:
+    """Every object of one recording."""
+
+    def __init__(
+        self, recording: Recording, chart_objects: Callable[[RecordedResource], Sequence[Manifest]] | None = None
+    ) -> None:
+        """`chart_objects` says what a Helm release creates; without it a release is one unknown thing."""
+        manifests = Manifests(recording)
+        self.unreadable: list[tuple[RecordedResource, str]] = []
+        """Resources whose object cannot be made, or whose annotations the provider refuses, and why."""
+        self.entries: list[Entry] = []
+        for resource in recording.resources:
+            try:
+                self.entries.extend(_entries(resource, manifests, chart_objects))
+            except (RehearsalError, ValueError) as error:
+                self.unreadable.append((resource, f"{kind_and_name(resource)}: {error}"))
+        self._below = everything_below(needs_by_urn(recording.resources))
+        self._by_name: dict[tuple[str, str, str], list[Entry]] = {}
+        for entry in self.entries:
+            self._by_name.setdefault((entry.kind, entry.namespace, entry.name), []).append(entry)
+
+    def find(self, kind: str, name: str, namespace: str = "") -> Entry | None:
+        """The object of that kind and name, if the program has one."""
+        return next(iter(self._by_name.get((kind, namespace, name), ())), None)
+
+    def of_kind(self, *kinds: str) -> Iterator[Entry]:
+        """Every object of these kinds."""
+        return (entry for entry in self.entries if entry.kind in kinds)
+
+    def comes_after(self, later: Entry, earlier: Entry) -> bool:
+        """Whether the graph makes one wait for the other. Objects of one release count as ordered: Helm sorts them."""
+        if later.resource.urn == earlier.resource.urn:
+            return True
+        return earlier.resource.urn in self._below[later.resource.urn]
+
+
+def _entries(
+    resource: RecordedResource,
+    manifests: Manifests,
+    chart_objects: Callable[[RecordedResource], Sequence[Manifest]] | None,
+) -> Iterator[Entry]:
+    if is_release(resource) and chart_objects is not None:
+        for manifest in chart_objects(resource):
+            yield Entry(resource=resource, manifest=manifest, options=Options(), of_chart=True)
+    elif is_object(resource) and not is_patch(resource):
+        manifest = manifests.of(resource)
+        yield Entry(resource=resource, manifest=manifest, options=options_of(manifest))

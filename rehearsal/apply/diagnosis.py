@@ -1,0 +1,207 @@
+"""Why an object never became ready, read from the cluster and said in a person's words, with the way out.
+
+Looks once, after a wait has failed: only then are pods and events listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rehearsal.api import (
+    EVENT,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    REPLICA_SET,
+    STORAGE_CLASS,
+    ApiRefusedError,
+    ApiUnreachableError,
+    ClusterApi,
+    Manifest,
+)
+from rehearsal.apply.pod_trouble import Trouble, trouble_of
+from rehearsal.apply.state import ObjectRef
+from rehearsal.apply.verdict import condition, said
+
+LOOKED_AT_PODS: Final = 50
+"""Pods whose state is read; of a thousand that wait, they wait for the same few things."""
+_QUOTA: Final = "exceeded quota"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What was found."""
+
+    text: str
+    fix: str
+
+
+NOTHING_FOUND: Final = Diagnosis(
+    text="the cluster says nothing about why", fix="look at the object's events and at the logs of its controller"
+)
+
+
+def diagnose(api: ClusterApi, ref: ObjectRef) -> Diagnosis:
+    """The likeliest reason why this object is not ready; NOTHING_FOUND where nothing shows."""
+    try:
+        one = api.get(ref.kind, ref.name, ref.namespace)
+        if one is None:
+            return Diagnosis(text=f"{ref} is gone: somebody deleted it", fix="apply once more after `pulumi refresh`")
+        look = _LOOKS.get(ref.kind.kind, _custom)
+        return next(iter(look(api, one)), NOTHING_FOUND)
+    except (ApiRefusedError, ApiUnreachableError) as error:
+        return Diagnosis(text=f"the cluster could not be asked why: {error}", fix="ask it again when it answers")
+
+
+def _workload(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    yield from _refused_pods(api, one)
+    yield from _unbound_claims(api, one)
+    yield from _pods(api, one)
+
+
+def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    """What the API server said to whoever creates the pods."""
+    creators = [one]
+    if one["kind"] == "Deployment":
+        creators = [found for found in _selected(api, REPLICA_SET, one) if _owner(found) == one["metadata"]["uid"]]
+    for creator in creators:
+        for event in warnings(api, creator):
+            message = str(event.get("message", ""))
+            if event.get("reason") != "FailedCreate":
+                continue
+            if _QUOTA in message:
+                yield Diagnosis(
+                    text=f"the namespace's quota refuses further pods: {message}",
+                    fix="raise the quota to what the replicas need, or run fewer replicas",
+                )
+            else:
+                yield Diagnosis(
+                    text=f"its pods are refused: {message}", fix="correct the pod template as the refusal says"
+                )
+
+
+def _unbound_claims(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    pod = one if one["kind"] == "Pod" else one["spec"].get("template") or {}
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if name is None:
+            continue
+        claim = api.get(PERSISTENT_VOLUME_CLAIM, name, one["metadata"].get("namespace"))
+        if claim is None:
+            yield Diagnosis(text=f"claim {name}, which its pods mount, is not there", fix=f"create claim {name} first")
+        elif (claim.get("status") or {}).get("phase") != "Bound":
+            # A claim that waits for its pod follows the pod's own trouble.
+            yield from (found for found in _claim(api, claim) if found is not WAITS_FOR_POD)
+
+
+def _pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    pods = [one] if one["kind"] == "Pod" else _selected(api, POD, one)
+    troubles: Counter[Trouble] = Counter()
+    for pod in pods[:LOOKED_AT_PODS]:
+        found = trouble_of(pod, [str(event.get("message", "")) for event in warnings(api, pod)])
+        if found is not None:
+            troubles[found] += 1
+    for trouble, count in sorted(troubles.items(), key=lambda item: (item[0].rank, -item[1])):
+        many = f"{count} of {len(pods)} pods" if len(pods) > 1 else "its pod"
+        yield Diagnosis(text=f"{many}: {trouble.text}", fix=trouble.fix)
+    if not pods and one["spec"].get("replicas") != 0:
+        yield Diagnosis(text="it has no pods at all", fix="look at the events of its replica set or Job")
+
+
+WAITS_FOR_POD: Final = Diagnosis(
+    text="the claim waits for its first pod, and was Bound or absent when the provider looked for Pending",
+    fix="apply once more; an update of a claim is content with Bound",
+)
+
+
+def _claim(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    name, class_name = one["metadata"]["name"], one["spec"].get("storageClassName")
+    found = api.get(STORAGE_CLASS, class_name) if class_name else None
+    if class_name and found is None:
+        yield Diagnosis(
+            text=f"claim {name} is of StorageClass {class_name}, which does not exist",
+            fix=f"create {class_name} before the claim, and name it in depends_on",
+        )
+    for event in warnings(api, one):
+        yield Diagnosis(
+            text=f"claim {name} is not bound: {event.get('message', '')}",
+            fix="correct the claim or its class as the event says",
+        )
+    if (found or {}).get("volumeBindingMode") == "WaitForFirstConsumer":
+        yield WAITS_FOR_POD
+    phase = (one.get("status") or {}).get("phase", "")
+    if phase != "Bound":
+        yield Diagnosis(
+            text=f"claim {name} is {phase or 'without a phase'} and nothing has said why",
+            fix="see whether the driver of its class is there, and how long it takes to fill the volume",
+        )
+
+
+def _service(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    selector = one["spec"].get("selector") or {}
+    if not selector:
+        yield Diagnosis(
+            text="it has no selector and nobody wrote endpoints for it", fix="annotate it with pulumi.com/skipAwait"
+        )
+        return
+    text = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    pods = api.list_all(POD, one["metadata"].get("namespace"), label_selector=text)
+    ready = sum(condition(pod, "Ready").get("status") == "True" for pod in pods)
+    yield Diagnosis(
+        text=f"it selects {len(pods)} pods, of which {ready} are Ready",
+        fix="annotate it with pulumi.com/skipAwait, or let it depend on what runs its pods",
+    )
+
+
+def _custom(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    """Whatever the object's own status and events say."""
+    status = one.get("status") or {}
+    error = status.get("error")
+    if isinstance(error, Mapping) and error.get("message"):
+        yield Diagnosis(text=str(error["message"]), fix="correct what the message names")
+    for found in _conditions(status):
+        if found.get("status") == "False" and said(found):
+            yield Diagnosis(text=f"{found.get('type')} is False: {said(found)}", fix="correct what the condition names")
+    for event in warnings(api, one):
+        yield Diagnosis(text=str(event.get("message", "")), fix="correct what the event names")
+    if not status:
+        yield Diagnosis(
+            text="nothing has written its status", fix="see whether the controller of this kind is there and works"
+        )
+
+
+_LOOKS: Final[Mapping[str, Callable[[ClusterApi, Manifest], Iterator[Diagnosis]]]] = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "Pod"), _workload),
+    "PersistentVolumeClaim": _claim,
+    "Service": _service,
+}
+
+
+def warnings(api: ClusterApi, one: Manifest) -> list[Manifest]:
+    """Warning events about an object, the latest first."""
+    metadata = one["metadata"]
+    selector = f"involvedObject.name={metadata['name']},involvedObject.kind={one['kind']},type=Warning"
+    found = api.list_all(EVENT, metadata.get("namespace") or "default", field_selector=selector)
+    return sorted(found, key=_when, reverse=True)
+
+
+def _when(event: Manifest) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _conditions(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from status.get("conditions") or ()
+    for parent in status.get("parents") or ():
+        yield from parent.get("conditions") or ()
+
+
+def _selected(api: ClusterApi, kind: Any, one: Manifest) -> list[Manifest]:
+    labels = (one["spec"].get("selector") or {}).get("matchLabels") or {}
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return api.list_all(kind, one["metadata"].get("namespace"), label_selector=selector) if selector else []
+
+
+def _owner(one: Manifest) -> Any:
+    return next((owner["uid"] for owner in one["metadata"].get("ownerReferences") or ()), None)

@@ -1,0 +1,25 @@
+"""What can be told of an apply before it begins: where Pulumi would wait for ever, fail, or depend on luck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from preview.recording import RecordedResource, Recording
+from rehearsal.api import Manifest
+from rehearsal.apply import findings_order, findings_storage, findings_waiting
+from rehearsal.apply.catalogue import Catalogue
+from rehearsal.results import Finding
+
+
+def static_findings(
+    recording: Recording, chart_objects: Callable[[RecordedResource], Sequence[Manifest]] | None = None
+) -> tuple[Finding, ...]:
+    """Findings from the program's graph alone, errors first. `chart_objects` says what a Helm release creates."""
+    catalogue = Catalogue(recording, chart_objects)
+    found = [
+        Finding(severity="error", subject=resource.urn, message=why, fix="correct the value that is named")
+        for resource, why in catalogue.unreadable
+    ]
+    for module in (findings_order, findings_storage, findings_waiting):
+        found.extend(module.findings(catalogue))
+    return tuple(sorted(found, key=lambda one: (one.severity != "error", one.subject, one.message)))

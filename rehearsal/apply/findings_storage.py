@@ -1,0 +1,141 @@
+"""Findings about claims: those that Pulumi would wait for in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rehearsal.apply.catalogue import Catalogue, Entry
+from rehearsal.results import Finding
+
+CLAIM_MINUTES: Final = 5
+"""Source: pulumi-kubernetes, provider/pkg/await/awaiters.go (fixed there), and issue 4179 of 2026: 300 s."""
+GKE_CLASSES: Final = frozenset({"standard", "standard-rwo", "premium-rwo", "standard-rwx", "premium-rwx"})
+"""Source: GKE documentation, "About persistent volumes": classes of every Autopilot cluster."""
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+
+def findings(catalogue: Catalogue) -> Iterator[Finding]:
+    """Every claim whose class, source or volume is missing or comes too late, or whose timeout does nothing."""
+    for claim in catalogue.of_kind("PersistentVolumeClaim"):
+        if claim.options.skip_await or claim.of_chart:
+            continue
+        storage_class = _class_of(claim, catalogue)
+        yield from _class(claim, storage_class, catalogue)
+        if not (storage_class and _mode(storage_class) == "WaitForFirstConsumer"):
+            yield from _never_bound(claim, storage_class, catalogue)
+            yield from _source(claim, catalogue)
+            yield from _timeout(claim)
+
+
+def _class(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> Iterator[Finding]:
+    name = _spec(claim).get("storageClassName")
+    if storage_class is None:
+        if name and name not in GKE_CLASSES:
+            yield Finding(
+                severity="warning",
+                subject=claim.resource.urn,
+                message=f"{claim.title} is of class {name}, which the program does not create and GKE does not bring",
+                fix=f"create StorageClass {name}, or see that it is there before",
+            )
+        return
+    if catalogue.comes_after(claim, storage_class):
+        return
+    waiting = _mode(storage_class) == "WaitForFirstConsumer"
+    why = (
+        "if the class is not there when the provider looks, it waits for the claim to be Bound, and no pod comes to bind it"
+        if waiting
+        else "the claim stays Pending until the class is there"
+    )
+    yield Finding(
+        severity="error" if waiting else "warning",
+        subject=claim.resource.urn,
+        message=f"{claim.title} is of class {storage_class.name} but does not depend on it: {why}",
+        fix=f"name {storage_class.title} in depends_on",
+    )
+
+
+def _never_bound(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> Iterator[Finding]:
+    """A claim that binds at once, without anything to bind it to."""
+    spec = _spec(claim)
+    nobody = spec.get("storageClassName") == "" or (
+        storage_class is not None and storage_class.manifest.get("provisioner") == _NO_PROVISIONER
+    )
+    if not nobody or any(_fits(volume, claim) for volume in catalogue.of_kind("PersistentVolume")):
+        return
+    yield Finding(
+        severity="error",
+        subject=claim.resource.urn,
+        message=f"{claim.title} has no provisioner and the program has no PersistentVolume for it: Pulumi waits "
+        f"{CLAIM_MINUTES} minutes for it to be Bound and fails",
+        fix="name a StorageClass with a provisioner, or create the PersistentVolume with a claimRef to it",
+    )
+
+
+def _source(claim: Entry, catalogue: Catalogue) -> Iterator[Finding]:
+    """The snapshot or claim that the volume is filled from."""
+    given = _spec(claim).get("dataSource") or _spec(claim).get("dataSourceRef")
+    if not given:
+        return
+    source = catalogue.find(given["kind"], given["name"], claim.namespace)
+    title = f"{given['kind']}/{given['name']}"
+    if source is None:
+        yield Finding(
+            severity="warning",
+            subject=claim.resource.urn,
+            message=f"{claim.title} is filled from {title}, which the program does not create: without it the claim is "
+            f"never bound, and Pulumi gives up after {CLAIM_MINUTES} minutes",
+            fix=f"create {title} in the program, or see that it is there before",
+        )
+    elif not catalogue.comes_after(claim, source):
+        yield Finding(
+            severity="error",
+            subject=claim.resource.urn,
+            message=f"{claim.title} is filled from {title} but does not depend on it: Pulumi waits {CLAIM_MINUTES} minutes "
+            "for it to be Bound, the making of its source included",
+            fix=f"name {title} in depends_on",
+        )
+    elif source.kind == "VolumeSnapshot" and not source.options.wait_for:
+        yield Finding(
+            severity="error",
+            subject=claim.resource.urn,
+            message=f"{claim.title} is filled from {title}, which counts as done when it is accepted: the claim's own "
+            f"{CLAIM_MINUTES} minutes then have to hold the making of the snapshot as well",
+            fix=f'annotate {title} with pulumi.com/waitFor: "jsonpath={{.status.readyToUse}}=true"',
+        )
+
+
+def _timeout(claim: Entry) -> Iterator[Finding]:
+    given = claim.resource.custom_timeouts.get("create")
+    if given:
+        yield Finding(
+            severity="warning",
+            subject=claim.resource.urn,
+            message=f"{claim.title} has a custom timeout of {given}, but the provider waits {CLAIM_MINUTES} minutes for any "
+            "claim, whatever it is told: a volume that takes longer to fill fails the update, and only the next one goes on",
+            fix='annotate it with pulumi.com/skipAwait: "true" (its pods wait for the volume anyway), or keep the volume small '
+            "enough",
+        )
+
+
+def _class_of(claim: Entry, catalogue: Catalogue) -> Entry | None:
+    name = _spec(claim).get("storageClassName")
+    return catalogue.find("StorageClass", name) if name else None
+
+
+def _mode(storage_class: Entry) -> str:
+    return str(storage_class.manifest.get("volumeBindingMode", "Immediate"))
+
+
+def _fits(volume: Entry, claim: Entry) -> bool:
+    """Whether a static volume is meant for the claim, by either's word."""
+    if _spec(claim).get("volumeName"):
+        return bool(_spec(claim)["volumeName"] == volume.name)
+    reference = _spec(volume).get("claimRef")
+    if reference:
+        return (reference.get("namespace"), reference.get("name")) == (claim.namespace, claim.name)
+    return bool(_spec(volume).get("storageClassName", "") == _spec(claim).get("storageClassName"))
+
+
+def _spec(entry: Entry) -> dict[str, Any]:
+    return entry.manifest.get("spec") or {}

@@ -1,0 +1,250 @@
+"""Findings about waiting: readiness that never comes, or comes later than Pulumi waits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rehearsal.apply.await_custom import condition_of, path_of
+from rehearsal.apply.catalogue import Catalogue, Entry
+from rehearsal.apply.findings_order import waits_for_pods
+from rehearsal.apply.json_path import JsonPathError
+from rehearsal.apply.options import custom_timeout_seconds
+from rehearsal.apply.readiness import rule_for
+from rehearsal.results import Finding
+
+GPU: Final = "requests.nvidia.com/gpu"
+
+# Conditions that the controllers set on `status.conditions`; a kind that is not listed may have any.
+# Source: Kubernetes 1.36 API; Gateway API 1.4; external-snapshotter 8; GKE's definitions in the facts of this project.
+_CONDITIONS: Final[Mapping[str, frozenset[str]]] = {
+    "Deployment": frozenset({"Available", "Progressing", "ReplicaFailure"}),
+    "Job": frozenset({"Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"}),
+    "PersistentVolumeClaim": frozenset({"Resizing", "FileSystemResizePending", "ModifyVolumeError", "ModifyingVolume"}),
+    "Gateway": frozenset({"Accepted", "Programmed", "Scheduled", "Ready", "ResolvedRefs"}),
+    "HTTPRoute": frozenset(),
+    "InferencePool": frozenset(),
+    "VolumeSnapshot": frozenset(),
+    "VolumeSnapshotClass": frozenset(),
+    "StorageClass": frozenset(),
+    "ConfigMap": frozenset(),
+    "ServiceAccount": frozenset(),
+}
+_PER_PARENT: Final = frozenset({"HTTPRoute", "InferencePool"})
+_LEADER_FLAGS: Final = ("leader-election", "leader-elect")
+
+
+def findings(catalogue: Catalogue) -> Iterator[Finding]:
+    """Conditions nobody sets, standbys, services before their pods, quotas, timeouts below the start."""
+    for entry in catalogue.entries:
+        yield from _wait_for(entry)
+        yield from _standby(entry)
+        if waits_for_pods(entry):
+            yield from _timeout(entry)
+    for service in catalogue.of_kind("Service"):
+        if rule_for(service.manifest, service.options) and not service.of_chart:
+            yield from _service(service, catalogue)
+    for quota in catalogue.of_kind("ResourceQuota"):
+        yield from _quota(quota, catalogue)
+
+
+def _wait_for(entry: Entry) -> Iterator[Finding]:
+    for expression in entry.options.wait_for:
+        asked = condition_of(expression)
+        if asked is None:
+            try:
+                path_of(expression)
+            except JsonPathError as error:
+                yield _waiting_in_vain(
+                    entry, f"{expression} cannot be evaluated: {error}", "write it as kubectl wait does"
+                )
+            continue
+        known = _CONDITIONS.get(entry.kind)
+        if known is None or asked[0] in known:
+            continue
+        where = (
+            f"a {entry.kind} has its conditions under status.parents"
+            if entry.kind in _PER_PARENT
+            else f"a {entry.kind} has {', '.join(sorted(known)) or 'no conditions'}"
+        )
+        path = f'jsonpath={{.status.parents[0].conditions[?(@.type=="{asked[0]}")].status}}={asked[1]}'
+        fix = f"wait for {path}" if entry.kind in _PER_PARENT else "wait for a condition or a status field that is set"
+        yield _waiting_in_vain(entry, f"nothing sets the condition {asked[0]}: {where}", fix)
+
+
+def _waiting_in_vain(entry: Entry, why: str, fix: str) -> Finding:
+    return Finding(
+        severity="error",
+        subject=entry.resource.urn,
+        message=f"pulumi.com/waitFor of {entry.title} never comes true: {why}",
+        fix=fix,
+    )
+
+
+def _standby(entry: Entry) -> Iterator[Finding]:
+    """Replicas that elect a leader: all but one are not Ready, by design, and waiting for them never ends."""
+    replicas = (entry.manifest.get("spec") or {}).get("replicas", 1)
+    if entry.kind != "Deployment" or not isinstance(replicas, int) or replicas < 2 or not _elects_leader(entry):
+        return
+    awaited = not entry.resource.inputs.get("skipAwait") if entry.of_chart else not entry.options.skip_await
+    if awaited:
+        who = f"the release {entry.resource.name}" if entry.of_chart else entry.title
+        yield Finding(
+            severity="error",
+            subject=entry.resource.urn,
+            message=f"{entry.title} runs {replicas} replicas that elect a leader; the others are standbys and not Ready until "
+            f"it is gone, so {who} is waited for until its timeout",
+            fix="set skip_await on the release (pulumi.com/skipAwait on a Deployment), or run one replica",
+        )
+
+
+def _elects_leader(entry: Entry) -> bool:
+    pod = entry.pod or {}
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+        for index, word in enumerate(words):
+            flag, _, value = word.lstrip("-").partition("=")
+            if word.startswith("-") and flag.endswith(_LEADER_FLAGS):
+                given = value or (words[index + 1] if index + 1 < len(words) else "")
+                return given.lower() != "false"
+    return False
+
+
+def _timeout(entry: Entry) -> Iterator[Finding]:
+    """Pulumi's patience against the time that the object's own probes and deadlines allow."""
+    rule = rule_for(entry.manifest, entry.options)
+    if rule is None:
+        return
+    for operation in ("create", "update"):
+        given = custom_timeout_seconds(entry.resource, operation) or entry.options.timeout_seconds
+        limit = given or rule.seconds
+        needed, why = _needed_seconds(entry, operation)
+        if needed > limit:
+            source = "custom timeout" if given else "default timeout"
+            yield Finding(
+                severity="error" if operation == "create" else "warning",
+                subject=entry.resource.urn,
+                message=f"the {source} of {operation} of {entry.title} is {_minutes(limit)}, but {why}: Pulumi reports a "
+                "failure while it is still starting",
+                fix=f"custom_timeouts {operation}: {math.ceil(needed / 60)}m or more",
+            )
+
+
+def _needed_seconds(entry: Entry, operation: str) -> tuple[float, str]:
+    spec = entry.manifest.get("spec") or {}
+    if entry.kind == "Job":
+        deadline = float(spec.get("activeDeadlineSeconds") or 0)
+        return deadline, f"the Job may run {_minutes(deadline)} (activeDeadlineSeconds)"
+    start = startup_seconds(entry.pod or {})
+    if entry.kind != "Deployment" or operation == "create":
+        return start, f"its startup probe allows {_minutes(start)}"
+    batches = _batches(spec)
+    return start * batches, f"a rollout takes {batches} steps of up to {_minutes(start)} by its startup probe"
+
+
+def startup_seconds(pod: Mapping[str, Any]) -> float:
+    """How long the startup probes let a pod start: its containers start together, so the longest counts."""
+    longest = 0.0
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        probe = container.get("startupProbe")
+        if probe:
+            tries = probe.get("failureThreshold", 3) * probe.get("periodSeconds", 10)
+            longest = max(longest, float(probe.get("initialDelaySeconds", 0) + tries))
+    return longest
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} min"
+
+
+def _batches(spec: Mapping[str, Any]) -> int:
+    replicas = int(spec.get("replicas", 1))
+    strategy = spec.get("strategy") or {}
+    if strategy.get("type") == "Recreate" or not replicas:
+        return 1
+    rolling = strategy.get("rollingUpdate") or {}
+    at_once = 0
+    for key, up in (("maxSurge", True), ("maxUnavailable", False)):
+        value = rolling.get(key, "25%")
+        if isinstance(value, str):
+            share = replicas * int(value.rstrip("%")) / 100
+            value = math.ceil(share) if up else math.floor(share)
+        at_once += value
+    return math.ceil(replicas / max(1, at_once))
+
+
+def _service(service: Entry, catalogue: Catalogue) -> Iterator[Finding]:
+    """A Service is awaited until some pod stands behind it."""
+    spec = service.manifest.get("spec") or {}
+    if spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None":
+        return
+    selector = spec.get("selector") or {}
+    fix = 'annotate the Service with pulumi.com/skipAwait: "true"'
+    if not selector:
+        written = any(_belongs(slice_, service) for slice_ in catalogue.of_kind("EndpointSlice", "Endpoints"))
+        if not written:
+            yield _vain_service(service, "it has no selector and the program writes no endpoints for it", fix)
+        return
+    behind = [one for one in catalogue.entries if _selected(one, selector, service.namespace)]
+    if not behind:
+        yield _vain_service(service, "no pod of the program carries the labels that it selects", fix, "warning")
+    elif all((one.manifest.get("spec") or {}).get("replicas") == 0 for one in behind):
+        yield _vain_service(service, f"{behind[0].title}, which it selects, has zero replicas", fix)
+    elif all(one.resource.urn != service.resource.urn and catalogue.comes_after(one, service) for one in behind):
+        yield _vain_service(service, f"{behind[0].title}, which it selects, is created only after it", fix)
+
+
+def _vain_service(service: Entry, why: str, fix: str, severity: str = "error") -> Finding:
+    return Finding(
+        severity="warning" if severity == "warning" else "error",
+        subject=service.resource.urn,
+        message=f"Pulumi waits for a ready pod behind {service.title}, and {why}",
+        fix=fix,
+    )
+
+
+def _selected(entry: Entry, selector: Mapping[str, Any], namespace: str) -> bool:
+    labels = ((entry.pod or {}).get("metadata") or {}).get("labels") or {}
+    if entry.pod is None or entry.namespace != namespace or entry.kind == "Job":
+        return False
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def _belongs(slice_: Entry, service: Entry) -> bool:
+    labels = slice_.manifest["metadata"].get("labels") or {}
+    same = slice_.name == service.name or labels.get("kubernetes.io/service-name") == service.name
+    return slice_.namespace == service.namespace and same
+
+
+def _quota(quota: Entry, catalogue: Catalogue) -> Iterator[Finding]:
+    """More GPUs asked for than the namespace may have: the last pods are refused, and Pulumi waits for them."""
+    hard = ((quota.manifest.get("spec") or {}).get("hard") or {}).get(GPU)
+    if hard is None or not str(hard).isdigit():
+        return
+    asked = [
+        (entry, gpus(entry))
+        for entry in catalogue.of_kind("Deployment", "StatefulSet")
+        if entry.namespace == quota.namespace and waits_for_pods(entry)
+    ]
+    total = sum(count for _, count in asked)
+    if total > int(hard):
+        names = ", ".join(entry.title for entry, count in asked if count)
+        yield Finding(
+            severity="error",
+            subject=quota.resource.urn,
+            message=f"{names} ask for {total} GPUs, and {quota.title} allows {hard}: the pods beyond are refused and Pulumi "
+            "waits for them until its timeout",
+            fix=f"raise {GPU} to {total}, or run fewer replicas",
+        )
+
+
+def gpus(entry: Entry) -> int:
+    """GPUs that all replicas of a workload ask for."""
+    replicas = (entry.manifest.get("spec") or {}).get("replicas", 1)
+    total = 0
+    for container in ((entry.pod or {}).get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        total += int(amounts.get("nvidia.com/gpu", 0))
+    return total * int(replicas)
