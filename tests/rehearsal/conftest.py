@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rehearsal.api import Manifest
     from rehearsal.control_plane.build import Binaries
     from rehearsal.control_plane.cluster import ControlPlane
+    from rehearsal.custom_resources.install import Installed
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +39,12 @@ def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[
 
     with ControlPlane(binaries, stages=quick_stages) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def custom_resources(control_plane: ControlPlane) -> Installed:
+    """GKE's custom resources on the session's control plane. They stay there: kinds that nobody writes disturb nobody."""
+    from rehearsal.control_plane.modules import module_folders
+    from rehearsal.custom_resources.install import install
+
+    return install(control_plane.api, module_folders(print))

@@ -1,0 +1,568 @@
+"""One object that breaks each rule, what is said about it, and the same object mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.rehearsal.autopilot.objects import (
+    CLASS_TAINT,
+    FLEX,
+    GKE,
+    GPU_TAINT,
+    OWN_CLASS,
+    PERFORMANCE,
+    RESERVED,
+    SPOT,
+    Manifest,
+    amounts,
+    container,
+    gpu_pod,
+    ladder,
+    performance_pod,
+    pod,
+    service,
+    storage_class,
+    webhook,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A rule, broken and kept."""
+
+    policy: str
+    rule: int
+    """Its place among the policy's validations, from 0."""
+    broken: Manifest
+    says: str
+    mended: Manifest
+
+
+def _host_path(path: str, read_only: bool) -> Manifest:
+    mount = {"name": "logs", "mountPath": "/logs", "readOnly": read_only}
+    volume = {"name": "logs", "hostPath": {"path": path}}
+    return pod(containers=[container(volumeMounts=[mount])], volumes=[volume])
+
+
+def _affinity(**labels: str) -> Manifest:
+    terms = [{"key": f"{GKE}/{key.replace('_', '-')}", "operator": "In", "values": [value]} for key, value in labels.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _on_host(name: str) -> Manifest:
+    preferred = {"weight": 1, "preference": {"matchExpressions": [{"key": name, "operator": "Exists"}]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+
+
+_UNMASKED = {"hostUsers": False, "containers": [container(securityContext={"procMount": "Unmasked"})]}
+_ALL_CAPABILITIES = (
+    "SETPCAP MKNOD AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID NET_BIND_SERVICE NET_RAW SYS_CHROOT "
+    "SETFCAP SYS_PTRACE"
+)
+_SECURITY = (
+    Broken(
+        policy="autopilot-security",
+        rule=0,
+        broken=pod(containers=[container(), container("side", securityContext={"privileged": True})]),
+        says="privileged containers are refused: side. Leave securityContext.privileged out",
+        mended=pod(containers=[container(), container("side", securityContext={"privileged": False})]),
+    ),
+    Broken(
+        policy="autopilot-security",
+        rule=1,
+        broken=pod(hostNetwork=True, hostPID=True),
+        says="namespaces of the host are refused: hostNetwork, hostPID. Leave them out of the pod spec",
+        mended=pod(hostNetwork=False),
+    ),
+    Broken(
+        policy="autopilot-security",
+        rule=2,
+        broken=pod(
+            initContainers=[container("tune", securityContext={"capabilities": {"add": ["SYS_NICE", "CHOWN"]}})],
+            containers=[container(securityContext={"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}})],
+        ),
+        says=f"capabilities beyond the allowed ones are refused: app adds IPC_LOCK, tune adds SYS_NICE. Allowed: "
+        f"{_ALL_CAPABILITIES}; NET_ADMIN only on a cluster made with allow_net_admin",
+        mended=pod(containers=[container(securityContext={"capabilities": {"add": ["NET_RAW", "SYS_PTRACE"]}})]),
+    ),
+    Broken(
+        policy="autopilot-security",
+        rule=3,
+        broken=pod(**_UNMASKED),
+        says="procMount Unmasked is refused: app. Leave procMount out",
+        mended=pod(containers=[container(securityContext={"procMount": "Default"})]),
+    ),
+    Broken(
+        policy="autopilot-security",
+        rule=4,
+        broken=pod(securityContext={"sysctls": [{"name": "net.core.somaxconn", "value": "65535"}]}),
+        says="sysctls that Kubernetes calls unsafe are refused: net.core.somaxconn. Leave them out of "
+        "securityContext.sysctls",
+        mended=pod(
+            securityContext={
+                "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+                "seccompProfile": {"type": "RuntimeDefault"},
+            }
+        ),
+    ),
+    Broken(
+        policy="autopilot-security",
+        rule=5,
+        broken=pod(containers=[container(ports=[{"containerPort": 8000, "hostPort": 8000}])]),
+        says="ports of the host are refused: app takes 8000. Leave hostPort out and use a Service",
+        mended=pod(containers=[container(ports=[{"containerPort": 8000}])]),
+    ),
+    Broken(
+        policy="autopilot-volumes",
+        rule=0,
+        broken=pod(volumes=[{"name": "lun", "iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.a.b:c", "lun": 0}}]),
+        says="volumes of these types are refused: lun is iscsi. Use one of configMap, csi, downwardAPI, emptyDir, "
+        "gcePersistentDisk, nfs, persistentVolumeClaim, projected, secret",
+        mended=pod(volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "c", "configMap": {"name": "c"}}]),
+    ),
+    Broken(
+        policy="autopilot-volumes",
+        rule=1,
+        broken=_host_path("/home/kubernetes/bin/gib", read_only=True),
+        says="hostPath is refused outside /var/log/: logs is /home/kubernetes/bin/gib. Use an emptyDir or a claim",
+        mended=_host_path("/var/log/pods", read_only=True),
+    ),
+    Broken(
+        policy="autopilot-volumes",
+        rule=2,
+        broken=_host_path("/var/log/pods", read_only=False),
+        says="hostPath is refused unless it is mounted read-only: logs. Write readOnly: true into its volumeMounts",
+        mended=_host_path("/var/log/pods", read_only=True),
+    ),
+    Broken(
+        policy="autopilot-services",
+        rule=0,
+        broken=service(externalIPs=["203.0.113.7"]),
+        says="externalIPs are refused: 203.0.113.7. Use a Gateway, or a Service of type LoadBalancer",
+        mended=service(type="LoadBalancer"),
+    ),
+)
+
+_SELECTION = (
+    Broken(
+        policy="autopilot-node-selection",
+        rule=0,
+        broken=gpu_pod({f"{GKE}/gke-spot": "true"}),
+        says="a pod that asks for 8 GPUs is refused without a GPU type. Write nodeSelector cloud.google.com/gke-accelerator: "
+        "nvidia-b200, or cloud.google.com/compute-class with a class of your own",
+        mended=gpu_pod(OWN_CLASS),
+    ),
+    Broken(
+        policy="autopilot-node-selection",
+        rule=1,
+        broken=pod(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]),
+        says="a toleration of nvidia.com/gpu with operator Exists is refused in a pod that asks for no GPU. Leave it out",
+        mended=gpu_pod(tolerations=[{"operator": "Exists"}]),
+    ),
+    Broken(
+        policy="autopilot-node-selection",
+        rule=2,
+        broken=pod(affinity=_affinity(machine_family="c4")),
+        says="machine-family c4 is refused with compute-class not set. Write nodeSelector cloud.google.com/compute-class: "
+        "Performance beside it",
+        mended=performance_pod({}, affinity=_affinity(machine_family="c4", compute_class="Performance")),
+    ),
+    Broken(
+        policy="autopilot-node-selection",
+        rule=3,
+        broken=pod(affinity=_on_host("kubernetes.io/hostname")),
+        says="a selector on kubernetes.io/hostname is refused: nodes come and go. Select a zone or a machine, or spread pods "
+        "with topologySpreadConstraints",
+        mended=pod(affinity=_on_host("topology.kubernetes.io/zone")),
+    ),
+    Broken(
+        policy="autopilot-general-purpose-limits",
+        rule=0,
+        broken=pod(
+            containers=[
+                container(resources=amounts(cpu="16", memory="32Gi", ephemeral_storage="1Gi")),
+                container("side", amounts(cpu="14500m", memory="29Gi", ephemeral_storage="1Gi")),
+            ]
+        ),
+        says="30.5 vCPU are refused: a general-purpose pod may ask for 30. Ask for less, or for compute-class Performance",
+        mended=pod(containers=[container(resources=amounts(cpu="30", memory="60Gi", ephemeral_storage="1Gi"))]),
+    ),
+    Broken(
+        policy="autopilot-general-purpose-limits",
+        rule=1,
+        broken=pod(containers=[container(resources=amounts(cpu="20", memory="111Gi", ephemeral_storage="1Gi"))]),
+        says="111.0 GiB of memory are refused: a general-purpose pod may ask for 110. Ask for less, or for compute-class "
+        "Performance",
+        mended=performance_pod(
+            containers=[container(resources=amounts(cpu="20", memory="111Gi", ephemeral_storage="1Gi"))]
+        ),
+    ),
+    Broken(
+        policy="autopilot-general-purpose-limits",
+        rule=2,
+        broken=pod(
+            initContainers=[
+                container("fetch", {"limits": {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "10752Mi"}})
+            ],
+        ),
+        says="10.5 GiB of ephemeral-storage are refused: a general-purpose pod may ask for 10. Ask for less, use a claim, or "
+        "ask for compute-class Performance",
+        mended=pod(containers=[container(resources=amounts(cpu="1", memory="2Gi", ephemeral_storage="10Gi"))]),
+    ),
+)
+
+_NO_NODE = tuple(
+    Broken(policy="autopilot-no-node-comes", rule=rule, broken=broken, says=f"no node ever comes: {says}", mended=mended)
+    for rule, (broken, says, mended) in enumerate(
+        (
+            (
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b300"}),
+                "gke-accelerator nvidia-b300 is no GPU type of GKE. Known: nvidia-b200, nvidia-gb200, nvidia-h200-141gb, "
+                "nvidia-h100-mega-80gb, nvidia-h100-80gb, nvidia-a100-80gb, nvidia-tesla-a100, nvidia-rtx-pro-6000, nvidia-l4, "
+                "nvidia-tesla-t4, nvidia-tesla-v100, nvidia-tesla-p100, nvidia-tesla-p4",
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-h200-141gb"}),
+            ),
+            (
+                gpu_pod(resources=amounts(cpu="80", memory="500Gi", gpu="4")),
+                "4 GPUs of nvidia-b200 are asked for, and an A4 machine has 8, which go to one pod. Write nvidia.com/gpu: "
+                '"8"',
+                gpu_pod(resources=amounts(cpu="80", memory="500Gi", gpu="8")),
+            ),
+            (
+                gpu_pod({**SPOT, f"{GKE}/gke-accelerator-count": "4"}),
+                "gke-accelerator-count is 4 and the pod asks for 8 GPUs. Leave the selector out, or make both equal",
+                gpu_pod({**SPOT, f"{GKE}/gke-accelerator-count": "8"}),
+            ),
+            (
+                gpu_pod({**SPOT, f"{GKE}/gke-gpu-driver-version": "newest"}),
+                "gke-gpu-driver-version newest is unknown. Write default or latest",
+                gpu_pod({**SPOT, f"{GKE}/gke-gpu-driver-version": "latest"}),
+            ),
+            (
+                gpu_pod({**SPOT, f"{GKE}/gke-spot": "yes"}),
+                'gke-spot is "yes", and nodes carry it only as "true". Write "true", or leave the selector out',
+                gpu_pod(),
+            ),
+            (
+                gpu_pod({**FLEX, f"{GKE}/gke-flex-start": "false"}),
+                'gke-flex-start is "false". Write "true", or leave the selector out',
+                gpu_pod(FLEX),
+            ),
+            (
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-provisioning": "cheap"}),
+                "gke-provisioning cheap is unknown. Write spot, flex-start or standard",
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-provisioning": "spot"}),
+            ),
+            (
+                gpu_pod({**FLEX, f"{GKE}/gke-provisioning": "standard"}),
+                "gke-flex-start and gke-provisioning standard contradict each other. Keep one of them",
+                gpu_pod({**FLEX, f"{GKE}/gke-provisioning": "flex-start"}),
+            ),
+            (
+                gpu_pod({**SPOT, f"{GKE}/gke-provisioning": "standard"}),
+                "gke-spot and gke-provisioning standard contradict each other. Keep one of them",
+                gpu_pod({**SPOT, f"{GKE}/gke-provisioning": "spot"}),
+            ),
+            (
+                gpu_pod({**SPOT, **FLEX}),
+                "flex-start and gke-spot exclude each other. Keep one of them; both, one after the other, is a ComputeClass",
+                gpu_pod(FLEX),
+            ),
+            (
+                gpu_pod({**RESERVED, **FLEX}),
+                "flex-start takes nothing from a reservation, and cloud.google.com/reservation-affinity=specific, "
+                "cloud.google.com/reservation-name=block-7 is selected. Leave one of the two out",
+                gpu_pod({**FLEX, f"{GKE}/reservation-affinity": "none"}),
+            ),
+            (
+                gpu_pod({**RESERVED, **SPOT}),
+                "Spot machines take nothing from a reservation, and reservation-name is block-7. Leave one of the two out",
+                gpu_pod(RESERVED),
+            ),
+            (
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/reservation-affinity": "exact"}),
+                "reservation-affinity exact is unknown. Write specific",
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/reservation-affinity": "none"}),
+            ),
+            (
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/reservation-affinity": "specific"}),
+                "reservation-affinity specific does not say which one. Write cloud.google.com/reservation-name beside it",
+                gpu_pod(RESERVED),
+            ),
+            (
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/reservation-name": "block-7"}),
+                "reservation-name block-7 with reservation-affinity not set. Write cloud.google.com/reservation-affinity: "
+                "specific",
+                gpu_pod(RESERVED),
+            ),
+            (
+                gpu_pod({**FLEX, f"{GKE}/gke-max-run-duration-seconds": "604801"}),
+                'gke-max-run-duration-seconds is "604801". Write "600" to "604800" (7 days) with flex-start',
+                gpu_pod({**RESERVED, f"{GKE}/gke-max-run-duration-seconds": "604801"}),
+            ),
+            (
+                gpu_pod({**FLEX, f"{GKE}/gke-node-recycle-lead-time-seconds": "1h"}),
+                'cloud.google.com/gke-node-recycle-lead-time-seconds is "1h". Write whole seconds, e.g. "3600"',
+                gpu_pod({**FLEX, f"{GKE}/gke-node-recycle-lead-time-seconds": "3600"}),
+            ),
+            (
+                gpu_pod(RESERVED, tolerations=[GPU_TAINT, {"key": f"{GKE}/gke-flex-start", "operator": "Exists"}]),
+                "the toleration of gke-flex-start asks for nothing by itself. Write nodeSelector "
+                'cloud.google.com/gke-flex-start: "true" as well, or leave the toleration out',
+                gpu_pod(FLEX, tolerations=[GPU_TAINT, {"key": f"{GKE}/gke-flex-start", "operator": "Exists"}]),
+            ),
+            (
+                gpu_pod({f"{GKE}/compute-class": "autopilot-b200"}),
+                "compute-class autopilot-b200 is unknown to GKE, and classes of your own may not begin with gke or autopilot. "
+                "GKE has Performance, Accelerator, Balanced, Scale-Out, autopilot, autopilot-spot, autopilot-arm, "
+                "autopilot-arm-spot",
+                gpu_pod(OWN_CLASS),
+            ),
+            (
+                performance_pod({**PERFORMANCE, f"{GKE}/machine-family": "a4"}),
+                "compute-class Performance has no machine-family a4. It has c4, c4a, c4d, c3, c3d, c2, c2d, h3, h4d, e2, m4, "
+                "n1, n2, n2d, n4, n4a, n4d, t2d, t2a, z3, z4d",
+                performance_pod(),
+            ),
+            (
+                gpu_pod({**SPOT, f"{GKE}/compute-class": "Performance"}, tolerations=[GPU_TAINT, CLASS_TAINT]),
+                "compute-class Performance has no GPUs, and the pod asks for 8. Leave the class out; gke-accelerator is enough",
+                gpu_pod({**SPOT, f"{GKE}/compute-class": "Accelerator"}),
+            ),
+            (
+                performance_pod({**PERFORMANCE, "node.kubernetes.io/instance-type": "c4a-standard-16"}),
+                "instance-type c4a-standard-16 is not of machine-family c4. Make them agree",
+                performance_pod({**PERFORMANCE, "node.kubernetes.io/instance-type": "c4-standard-16"}),
+            ),
+            (
+                performance_pod({**PERFORMANCE, f"{GKE}/machine-family": "c4a", "kubernetes.io/arch": "amd64"}),
+                "machine-family c4a is arm64, and kubernetes.io/arch is amd64. Write arm64, or another family",
+                performance_pod({**PERFORMANCE, f"{GKE}/machine-family": "c4a", "kubernetes.io/arch": "arm64"}),
+            ),
+        )
+    )
+)
+
+_CHANGED = (
+    Broken(
+        policy="autopilot-resources",
+        rule=0,
+        broken=pod(containers=[container(resources=amounts(cpu="1", memory="2Gi")), container("side", {})]),
+        says="Autopilot fills in what is not asked for, 0.5 vCPU, 2 GiB of memory and 1 GiB of ephemeral-storage: app "
+        "ephemeral-storage, side cpu, side memory, side ephemeral-storage. Write the requests, and the object stays as it was "
+        "written",
+        mended=pod(),
+    ),
+    Broken(
+        policy="autopilot-resources",
+        rule=1,
+        broken=pod(
+            containers=[
+                container(
+                    resources={
+                        "requests": {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+                        "limits": {"memory": "4Gi", "ephemeral-storage": "1024Mi"},
+                    }
+                )
+            ]
+        ),
+        says="Autopilot makes limits and requests equal where pods cannot burst: app cpu 1 against no limit, app memory 2Gi "
+        "against 4Gi. Write them equal, and the object stays as it was written",
+        mended=pod(),
+    ),
+    Broken(
+        policy="autopilot-resources",
+        rule=2,
+        broken=pod(containers=[container(resources=amounts(cpu="1", memory="8Gi", ephemeral_storage="1Gi"))]),
+        says="Autopilot raises the smaller of the two: 8.0 GiB of memory with 1.0 vCPU, where 1 to 6.5 GiB go with each vCPU. "
+        "Ask for amounts in that range",
+        mended=pod(containers=[container(resources=amounts(cpu="2", memory="13Gi", ephemeral_storage="1Gi"))]),
+    ),
+    Broken(
+        policy="autopilot-pod-defaults",
+        rule=0,
+        broken=pod(securityContext={"runAsUser": 1000}),
+        says="Autopilot sets seccompProfile RuntimeDefault: app. Write it into securityContext of the pod, and the object stays "
+        "as it was written",
+        mended=pod(
+            securityContext={},
+            containers=[container(securityContext={"seccompProfile": {"type": "RuntimeDefault"}})],
+        ),
+    ),
+    Broken(
+        policy="autopilot-pod-defaults",
+        rule=1,
+        broken=gpu_pod(tolerations=[{**GPU_TAINT, "value": "absent"}]),
+        says="Autopilot adds tolerations for the nodes that are asked for: nvidia.com/gpu=present:NoSchedule, "
+        "cloud.google.com/gke-spot=true:NoSchedule. Write them: a Standard cluster adds none",
+        mended=gpu_pod(tolerations=[{"operator": "Exists"}]),
+    ),
+    Broken(
+        policy="autopilot-webhook-namespaces",
+        rule=0,
+        broken=webhook([""], ["pods"], namespaceSelector=None),
+        says="Autopilot keeps webhooks out of its own namespaces and rewrites these: checks.example.com. Write a "
+        "namespaceSelector on kubernetes.io/metadata.name that leaves kube-system out",
+        mended=webhook([""], ["pods"]),
+    ),
+)
+
+_ADVISED = (
+    Broken(
+        policy="autopilot-node-sized",
+        rule=0,
+        broken=gpu_pod(resources={"limits": {"nvidia.com/gpu": "8"}}),
+        says="nothing is filled in for a pod with GPUs: app cpu, app memory is not asked for, so the node may be too small and "
+        "the pod is the first to be evicted. Write requests close to the size of the machine",
+        mended=gpu_pod(),
+    ),
+    Broken(
+        policy="autopilot-own-compute-class",
+        rule=0,
+        broken=gpu_pod({**OWN_CLASS, **SPOT}),
+        says="beside compute-class b200-ladder the pod selects cloud.google.com/gke-accelerator=nvidia-b200, "
+        "cloud.google.com/gke-spot=true, and a rung that says otherwise is skipped. Leave them out, and say them in the class",
+        mended=gpu_pod({**OWN_CLASS, "topology.kubernetes.io/zone": "europe-west4-b"}),
+    ),
+    Broken(
+        policy="autopilot-reservations",
+        rule=0,
+        broken=gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/reservation-affinity": "any"}),
+        says="reservation-affinity any: Autopilot takes nodes of specific reservations only. Write specific, and "
+        "cloud.google.com/reservation-name",
+        mended=gpu_pod(RESERVED),
+    ),
+    Broken(
+        policy="autopilot-shutdown",
+        rule=0,
+        broken=gpu_pod(terminationGracePeriodSeconds=120),
+        says="terminationGracePeriodSeconds 120 on Spot: the notice leaves a pod about 15 s, so whatever is planned after that "
+        "does not happen. Write 15, 25 at most",
+        mended=gpu_pod(RESERVED, terminationGracePeriodSeconds=120),
+    ),
+    Broken(
+        policy="autopilot-shutdown",
+        rule=1,
+        broken=gpu_pod(RESERVED, terminationGracePeriodSeconds=601),
+        says="terminationGracePeriodSeconds 601 makes this an extended-duration pod: above 600 Autopilot does not count on it "
+        "to leave. Write 600 at most",
+        mended=gpu_pod(RESERVED, terminationGracePeriodSeconds=600),
+    ),
+    Broken(
+        policy="autopilot-shutdown",
+        rule=2,
+        broken={
+            **gpu_pod(),
+            "metadata": {
+                **gpu_pod()["metadata"],
+                "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+            },
+        },
+        says='safe-to-evict "false" cannot hold a Spot machine, and Autopilot does not support the two together. Leave the '
+        "annotation out",
+        mended=gpu_pod(),
+    ),
+)
+
+_ELSEWHERE = (
+    Broken(
+        policy="autopilot-compute-class-objects",
+        rule=0,
+        broken=ladder(name="gke-ladder"),
+        says="a class may not be called gke-ladder: names that begin with gke or autopilot belong to GKE. Choose another, e.g. "
+        "b200-ladder",
+        mended=ladder(),
+    ),
+    Broken(
+        policy="autopilot-compute-class-objects",
+        rule=1,
+        broken=ladder(
+            {"reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]}},
+            priorityDefaults={"location": {"zones": ["europe-west4-b"]}},
+        ),
+        says="location.zones stand beside reservations.affinity Specific, there or in priorityDefaults. Write the zones into "
+        "reservations.specific[].zones",
+        mended=ladder(
+            {"reservations": {"affinity": "Specific", "specific": [{"name": "block-7", "zones": ["europe-west4-b"]}]}},
+            {"spot": True, "location": {"zones": ["europe-west4-b"]}},
+        ),
+    ),
+    Broken(
+        policy="autopilot-compute-class-objects",
+        rule=2,
+        broken=ladder(
+            {
+                "flexStart": {"enabled": True},
+                "reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]},
+            }
+        ),
+        says="a rule asks for flexStart and for reservations: flex-start takes nothing from a reservation. Make two rules of it",
+        mended=ladder(
+            {"flexStart": {"enabled": True}},
+            {"reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]}},
+        ),
+    ),
+    Broken(
+        policy="autopilot-compute-class-objects",
+        rule=3,
+        broken=ladder({"gpu": {"type": "nvidia-b200", "count": 4}}),
+        says="a rule for A4 machines asks for 4 x nvidia-b200. Write gpu: {type: nvidia-b200, count: 8}",
+        mended=ladder(),
+    ),
+    Broken(
+        policy="autopilot-compute-class-objects",
+        rule=4,
+        broken=ladder({"storage": {"bootDiskType": "pd-ssd"}}),
+        says="A4 machines boot from hyperdisk-balanced only, and a rule says pd-ssd. Leave bootDiskType out",
+        mended=ladder({"storage": {"bootDiskType": "hyperdisk-balanced"}}),
+    ),
+    Broken(
+        policy="autopilot-webhooks",
+        rule=0,
+        broken=webhook(["*"], ["*/*"]),
+        says="a webhook on every resource of every group is refused: checks.example.com. Name the groups and resources it is for",
+        mended=webhook(["apps"], ["*/*"]),
+    ),
+    Broken(
+        policy="hyperdisk-storage-classes",
+        rule=0,
+        broken=storage_class(use_allowed_disk_topologies="true"),
+        says="the disk driver knows no parameter use-allowed-disk-topologies and refuses every claim of this class. It knows "
+        "type, replication-type, disk-encryption-kms-key, labels, resource-tags, provisioned-iops-on-create, "
+        "provisioned-throughput-on-create, storage-pools, use-allowed-disk-topology, enable-multi-zone-provisioning, "
+        "enable-confidential-storage, data-cache-size, data-cache-mode, access-mode, hyperdisk-type, pd-type, "
+        "disk-type-preference",
+        mended=storage_class(use_allowed_disk_topology="true"),
+    ),
+    Broken(
+        policy="hyperdisk-storage-classes",
+        rule=1,
+        broken=storage_class(provisioned_iops_on_create="19200"),
+        says="provisioned-iops-on-create cannot be set on hyperdisk-ml: 16 for each MiB/s come by themselves. Leave it out",
+        mended=storage_class(type="hyperdisk-balanced", provisioned_iops_on_create="19200"),
+    ),
+    Broken(
+        policy="hyperdisk-storage-classes",
+        rule=2,
+        broken=storage_class(provisioned_throughput_on_create="1200"),
+        says='provisioned-throughput-on-create is "1200", without a unit that makes MiB/s of it. Write e.g. "1200Mi"',
+        mended=storage_class(provisioned_throughput_on_create="2Gi"),
+    ),
+    Broken(
+        policy="hyperdisk-storage-classes",
+        rule=3,
+        broken=storage_class(enable_multi_zone_provisioning="true"),
+        says="one claim in several zones needs its zones before its first pod, and volumeBindingMode is WaitForFirstConsumer "
+        "with 0 allowedTopologies. Write volumeBindingMode: Immediate, and allowedTopologies with the key "
+        "topology.gke.io/zone",
+        mended={
+            **storage_class("Immediate", enable_multi_zone_provisioning="true"),
+            "allowedTopologies": [
+                {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-a", "europe-west4-b"]}]}
+            ],
+        },
+    ),
+)
+
+BROKEN: tuple[Broken, ...] = (*_SECURITY, *_SELECTION, *_NO_NODE, *_CHANGED, *_ADVISED, *_ELSEWHERE)
