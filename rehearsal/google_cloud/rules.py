@@ -1,4 +1,7 @@
-"""What Google's APIs ask of several inputs at once, and of several resources: rules that a schema cannot say."""
+"""What Google's APIs ask of several inputs at once, and of several resources: rules that a schema cannot say.
+
+A rule speaks only where the values it reads are such as the API knows: a misspelt one is one finding, from the schema.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,12 @@ _PROXY_PURPOSES: Final = ("REGIONAL_MANAGED_PROXY", "GLOBAL_MANAGED_PROXY")
 _LONGEST_PROXY_PREFIX: Final = 26
 """A proxy-only subnet has 64 addresses or more. Source: Cloud Load Balancing docs, "Proxy-only subnets", plan the size."""
 _LEAST_DYNAMIC_PORTS: Final = 32
+_WITHOUT_PORTS: Final = ("icmp", "esp", "ah", "ipip", "all")
+_MODES: Final[Mapping[str, str]] = {
+    "REMOTE_REPOSITORY": "remoteRepositoryConfig",
+    "VIRTUAL_REPOSITORY": "virtualRepositoryConfig",
+}
+"""Kinds of repository, and the block that says what one is made of."""
 
 
 def together(type_: str, inputs: Inputs) -> Iterator[Complaint]:
@@ -42,8 +51,9 @@ def across(resources: Sequence[RecordedResource]) -> Iterator[tuple[str, Complai
 
 
 def _subnetwork(inputs: Inputs) -> Iterator[Complaint]:
-    if inputs.get("purpose") not in _PROXY_PURPOSES:
-        if inputs.get("role"):
+    purpose = inputs.get("purpose")
+    if purpose not in _PROXY_PURPOSES:
+        if inputs.get("role") and (purpose is None or str(purpose).startswith("PRIVATE")):
             yield Complaint(
                 path="role",
                 what=f"{shown(inputs['role'])} says which of two proxy-only subnets is used, and this is none",
@@ -78,7 +88,7 @@ def _subnetwork(inputs: Inputs) -> Iterator[Complaint]:
 
 def _nat(inputs: Inputs) -> Iterator[Complaint]:
     source = "compute.beta, RouterNat.enableDynamicPortAllocation and maxPortsPerVm"
-    low, high = inputs.get("minPortsPerVm"), inputs.get("maxPortsPerVm")
+    low, high = _number(inputs.get("minPortsPerVm")), _number(inputs.get("maxPortsPerVm"))
     if inputs.get("enableDynamicPortAllocation") is True:
         if inputs.get("enableEndpointIndependentMapping") is True:
             yield Complaint(
@@ -102,7 +112,8 @@ def _nat(inputs: Inputs) -> Iterator[Complaint]:
                 fix="a power of two, larger than minPortsPerVm",
             )
     chosen = inputs.get("sourceSubnetworkIpRangesToNat")
-    if (chosen == "LIST_OF_SUBNETWORKS") != bool(inputs.get("subnetworks")):
+    listed = bool(inputs.get("subnetworks"))
+    if (chosen == "LIST_OF_SUBNETWORKS" and not listed) or (str(chosen).startswith("ALL_SUBNETWORKS") and listed):
         yield Complaint(
             path="subnetworks",
             what=f"belong to LIST_OF_SUBNETWORKS and to nothing else; sourceSubnetworkIpRangesToNat is {shown(chosen)}",
@@ -120,8 +131,8 @@ def _nat(inputs: Inputs) -> Iterator[Complaint]:
 
 def _firewall(inputs: Inputs) -> Iterator[Complaint]:
     for kind in ("allows", "denies"):
-        for index, rule in enumerate(inputs.get(kind) or ()):
-            if rule.get("ports") and str(rule.get("protocol")).lower() not in ("tcp", "udp", "sctp", "6", "17", "132"):
+        for index, rule in _items(inputs, kind):
+            if rule.get("ports") and rule.get("protocol") in _WITHOUT_PORTS:
                 yield Complaint(
                     path=f"{kind}[{index}].ports",
                     what=f"are given for {shown(rule.get('protocol'))}, which has no ports",
@@ -138,14 +149,12 @@ def _firewall(inputs: Inputs) -> Iterator[Complaint]:
 
 
 def _repository(inputs: Inputs) -> Iterator[Complaint]:
-    for mode, part in (
-        ("REMOTE_REPOSITORY", "remoteRepositoryConfig"),
-        ("VIRTUAL_REPOSITORY", "virtualRepositoryConfig"),
-    ):
-        if inputs.get(part) and inputs.get("mode") != mode:
+    given = inputs.get("mode")
+    for mode, part in _MODES.items():
+        if inputs.get(part) and given != mode and given in (None, "STANDARD_REPOSITORY", *_MODES):
             yield Complaint(
                 path=part,
-                what=f"is given, but mode is {shown(inputs.get('mode'))}",
+                what=f"is given, but mode is {shown(given)}",
                 source=f"artifactregistry.v1, Repository.{part}",
                 fix=f"mode: {mode}, or leave it out",
             )
@@ -156,30 +165,30 @@ def _repository(inputs: Inputs) -> Iterator[Complaint]:
             source="artifactregistry.v1, Repository.remoteRepositoryConfig",
             fix="name the registry, e.g. dockerRepository: {publicRepository: DOCKER_HUB}",
         )
-    ids = [policy.get("id") for policy in inputs.get("cleanupPolicies") or ()]
-    for index, policy in enumerate(inputs.get("cleanupPolicies") or ()):
-        if policy.get("mostRecentVersions") and policy.get("action") != "KEEP":
+    taken: list[Any] = []
+    for index, policy in _items(inputs, "cleanupPolicies"):
+        if policy.get("mostRecentVersions") and policy.get("action") in (None, "DELETE"):
             yield Complaint(
                 path=f"cleanupPolicies[{index}].mostRecentVersions",
                 what=f"may only stand beside KEEP; action is {shown(policy.get('action'))}",
                 source="artifactregistry.v1, CleanupPolicy.mostRecentVersions",
                 fix="action: KEEP, or a condition instead",
             )
-        if policy.get("id") in ids[:index]:
+        if policy.get("id") in taken:
             yield Complaint(
                 path=f"cleanupPolicies[{index}].id",
                 what=f"{shown(policy['id'])} is taken: ids are the keys of a map, so one policy would be lost",
                 source="artifactregistry.v1, Repository.cleanupPolicies",
                 fix="another id",
             )
+        taken.append(policy.get("id"))
 
 
 def _cluster(inputs: Inputs) -> Iterator[Complaint]:
-    window = (inputs.get("maintenancePolicy") or {}).get("recurringWindow") or {}
+    window = _block(inputs, "maintenancePolicy", "recurringWindow")
     yield from _order(window, "maintenancePolicy.recurringWindow", "container.v1beta1, TimeWindow.endTime")
-    doors = (inputs.get("controlPlaneEndpointsConfig") or {}).get("ipEndpointsConfig") or {}
-    if doors.get("enabled") is False:
-        private = inputs.get("privateClusterConfig") or {}
+    if _block(inputs, "controlPlaneEndpointsConfig", "ipEndpointsConfig").get("enabled") is False:
+        private = _block(inputs, "privateClusterConfig")
         # enablePrivateNodes goes elsewhere and is kept; see mapping.yaml.
         lost = ["masterAuthorizedNetworksConfig"] if inputs.get("masterAuthorizedNetworksConfig") else []
         lost += [f"privateClusterConfig.{name}" for name in sorted(private) if name in _IP_ENDPOINT_INPUTS]
@@ -194,12 +203,11 @@ def _cluster(inputs: Inputs) -> Iterator[Complaint]:
 
 
 def _window(inputs: Inputs) -> Iterator[Complaint]:
-    yield from _order(inputs.get("timeWindow") or {}, "timeWindow", "compute.beta, FutureReservationTimeWindow")
+    yield from _order(_block(inputs, "timeWindow"), "timeWindow", "compute.beta, FutureReservationTimeWindow")
 
 
 def _budget(inputs: Inputs) -> Iterator[Complaint]:
-    amount, filtered = inputs.get("amount") or {}, inputs.get("budgetFilter") or {}
-    if amount.get("lastPeriodAmount") and filtered.get("customPeriod"):
+    if _block(inputs, "amount").get("lastPeriodAmount") and _block(inputs, "budgetFilter").get("customPeriod"):
         yield Complaint(
             path="amount.lastPeriodAmount",
             what="cannot be given beside budgetFilter.customPeriod, which has no last period",
@@ -252,7 +260,7 @@ def _overlaps(subnetworks: Mapping[str, Inputs]) -> Iterator[tuple[str, Complain
 
 def _ranges(inputs: Inputs) -> Iterator[tuple[str, Any]]:
     yield "ipCidrRange", inputs.get("ipCidrRange")
-    for index, one in enumerate(inputs.get("secondaryIpRanges") or ()):
+    for index, one in _items(inputs, "secondaryIpRanges"):
         yield f"secondaryIpRanges[{index}].ipCidrRange", one.get("ipCidrRange")
 
 
@@ -261,8 +269,8 @@ def _missing_ranges(cluster: Inputs, subnetworks: Mapping[str, Inputs]) -> Itera
     subnetwork = subnetworks.get(str(cluster.get("subnetwork")).rpartition("/")[2])
     if subnetwork is None:
         return
-    names = [str(one.get("rangeName")) for one in subnetwork.get("secondaryIpRanges") or ()]
-    policy = cluster.get("ipAllocationPolicy") or {}
+    names = [str(one.get("rangeName")) for _, one in _items(subnetwork, "secondaryIpRanges")]
+    policy = _block(cluster, "ipAllocationPolicy")
     for name in ("clusterSecondaryRangeName", "servicesSecondaryRangeName"):
         wanted = policy.get(name)
         if isinstance(wanted, str) and wanted not in names:
@@ -272,6 +280,22 @@ def _missing_ranges(cluster: Inputs, subnetworks: Mapping[str, Inputs]) -> Itera
                 source=f"container.v1beta1, IPAllocationPolicy.{name}: an existing secondary range",
                 fix=f"one of {', '.join(names)}" if names else "give the subnet secondaryIpRanges",
             )
+
+
+def _block(inputs: Inputs, *names: str) -> Inputs:
+    """The block at this path; empty where there is none, or something else."""
+    found: Any = inputs
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _items(inputs: Inputs, name: str) -> list[tuple[int, Inputs]]:
+    """The blocks of a list with their indexes; what is no block is judged elsewhere."""
+    found = inputs.get(name)
+    return [
+        (index, one) for index, one in enumerate(found if isinstance(found, list) else []) if isinstance(one, Mapping)
+    ]
 
 
 def _order(window: Mapping[str, Any], path: str, source: str) -> Iterator[Complaint]:
@@ -300,10 +324,10 @@ def _range(text: Any) -> Ranges | None:
         return None  # the format is judged elsewhere
 
 
-def _is_power_of_two(number: Any, least: int) -> bool:
-    return (
-        isinstance(number, (int, float))
-        and number >= least
-        and number == int(number)
-        and not int(number) & (int(number) - 1)
-    )
+def _number(value: Any) -> float | None:
+    """The number, or None for what is none: the type is judged elsewhere."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _is_power_of_two(number: float, least: int) -> bool:
+    return number >= least and float(number).is_integer() and not int(number) & (int(number) - 1)

@@ -35,7 +35,7 @@ def _parameter(name: str, value: str | bool | None, method: Method, mapping: Typ
     if value is None:
         return  # not given, so the provider's own project or region stands there, or not known yet
     one = method.parameters[name]
-    wrong = _wrong_scalar(value, one)
+    wrong = "something" if value == "" else _wrong_scalar(value, one)
     pattern = one.raw.get("pattern")
     if wrong is None and pattern and isinstance(value, str) and not re.fullmatch(pattern, value):
         wrong = f"something that matches {pattern}"

@@ -26,7 +26,8 @@ def check_values(inputs: Mapping[str, Any], mapping: TypeMapping) -> Iterator[Co
     by_path = {one.path: one for one in given}
     for choice in mapping.one_of:
         above = choice.inputs[0].rpartition(".")[0]
-        if (not above or above in by_path) and not by_path.keys() & set(choice.inputs):
+        beside = by_path[above].value if above in by_path else None
+        if (not above or isinstance(beside, Mapping)) and not by_path.keys() & set(choice.inputs):
             yield Complaint(
                 path=choice.inputs[0],
                 what=f"is missing, and so is {' and '.join(choice.inputs[1:])}: one of them is needed",

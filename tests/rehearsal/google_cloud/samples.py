@@ -1,0 +1,62 @@
+"""Recorded inputs of every Google Cloud type that the program can make, to be spoilt one by one."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from typing import Any
+
+from preview.recording import Recording
+from rehearsal.google_cloud.check import check_inputs
+from rehearsal.google_cloud.complaint import Complaint
+from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, recorded
+
+CALENDAR: dict[str, Any] = {
+    "mode": "calendar",
+    "reservation": "january-b200",
+    "usdPerNodeHour": 65.0,
+    "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 131_040},
+}
+IP_ENDPOINT = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
+EVERYTHING: dict[str, Any] = {
+    "gateway": GATEWAY,
+    "benchmark": BENCHMARK,
+    "budget": BUDGET,
+    "capacity": CALENDAR,
+    "cluster": IP_ENDPOINT,
+    "server": {"replicas": 8, "apiKeySecret": "api-key"},
+    "weights": {"tokenSecret": "hf-token"},
+    "labels": {"team": "inference"},
+}
+
+
+@functools.cache
+def everything() -> Recording:
+    """A stack that makes one of each type at least."""
+    return recorded(**EVERYTHING)
+
+
+def inputs_of(type_: str, name: str = "") -> dict[str, Any]:
+    """A copy of the inputs of the first resource of this type, whose name ends so."""
+    found = [one for one in everything().resources if one.type.endswith(f"/{type_}") and one.name.endswith(name)]
+    return copy.deepcopy(dict(found[0].inputs))
+
+
+def full_name(type_: str) -> str:
+    """The whole token of a type such as `subnetwork:Subnetwork`."""
+    return next(one.type for one in everything().resources if one.type.endswith(f"/{type_}"))
+
+
+def spoilt(type_: str, path: str, value: Any, name: str = "") -> tuple[Complaint, ...]:
+    """What is found once the input at `path` (`a[0].b`) is `value`; None removes it."""
+    inputs = inputs_of(type_, name)
+    *above, last = [int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", path)]
+    at: Any = inputs
+    for part in above:
+        at = at[part] if isinstance(part, int) else at.setdefault(part, {})
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return tuple(check_inputs(full_name(type_), inputs))
