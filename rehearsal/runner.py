@@ -88,7 +88,6 @@ class Runner:
             stage.__enter__()
             self._stage = stage
             stage.bring_up()
-            stage.until_ready(self._opened.settings.replicas)
         return self._stage
 
     def _end_stage(self) -> None:

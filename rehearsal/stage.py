@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rehearsal.api import DEPLOYMENT, POD, ClusterApi, Manifest
+from preview.offline import OfflineStack, record_stack
+from preview.recording import Recording
+from rehearsal.api import DEPLOYMENT, ClusterApi, Manifest
+from rehearsal.apply.applier import Applier
+from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
+from rehearsal.autopilot import install as autopilot
 from rehearsal.clock import DEFAULT_SPEED, Clock
+from rehearsal.control_plane.cluster import ControlPlane
+from rehearsal.custom_resources.install import install_definitions
 from rehearsal.drills.drill import DrillBrokenOffError
 from rehearsal.meter import Meter
+from rehearsal.simulation.chart import chart_objects
+from rehearsal.simulation.disks import Disks
+from rehearsal.simulation.gateway import GatewayController, prerequisites_of
+from rehearsal.simulation.kubelet_stages import kubelet_stages
+from rehearsal.simulation.provisioner import Provisioner
+from rehearsal.simulation.stock import Stock
+from rehearsal.simulation.timings import Timings, timings_for
 from rehearsal.simulation.world import World, is_ready
+from rehearsal.simulation.writer import Writer
 from rehearsal.timeline import Timeline
 from rehearsal.variants import varied
+from settings.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from preview.offline import OfflineStack
-    from preview.recording import Recording
-    from rehearsal.apply.applier import Applier, ApplyReport
-    from rehearsal.apply.state import AppliedState
     from rehearsal.control_plane.build import Binaries
-    from rehearsal.simulation.disks import Disks
-    from rehearsal.simulation.gateway import GatewayController
-    from rehearsal.simulation.provisioner import Provisioner
-    from rehearsal.simulation.stock import Stock
-    from rehearsal.simulation.timings import Timings
     from settings.settings import Settings
 
 Progress = Callable[[str], None]
@@ -37,7 +46,6 @@ LAG_SECONDS: Final = 45.0
 """Wall time that Kubernetes' own controllers may need on a busy machine, on top of whatever the clock says.
 Assumed: the slowest seen on two cores was a third of it."""
 POLL_SECONDS: Final = 0.05
-PHASES: Final = ("control plane", "definitions", "stack", "ready")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +71,12 @@ class Stage:
     provisioner: Provisioner
     disks: Disks
     gateway: GatewayController
+    writer: Writer
     applier: Applier
+    timings: Timings
+    control_plane: ControlPlane
+    first_report: ApplyReport
+    """Of the bring-up."""
 
     def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
         self.opened = opened
@@ -75,6 +88,7 @@ class Stage:
         """Wall seconds of each phase of the bring-up."""
         self._stack = contextlib.ExitStack()
         self._base: Recording | None = None
+        self._done = self._total = 0
 
     @property
     def settings(self) -> Settings:
@@ -100,8 +114,6 @@ class Stage:
 
     def record(self, sections: Mapping[str, Any] | None = None) -> Recording:
         """The program under changed settings, as `varied` spells them. Raises SettingsError and ProgramError."""
-        from preview.offline import record_stack
-
         return record_stack(varied(self.opened, sections) if sections else self.opened, "known")
 
     def up(self, recording: Recording | None = None) -> ApplyReport:
@@ -110,14 +122,37 @@ class Stage:
         self.state = report.state
         return report
 
-    def bring_up(self, recording: Recording | None = None) -> ApplyReport:
-        """First `up`, and the wait until every server is Ready; both phases are timed. Raises DrillBrokenOffError."""
-        began = time.monotonic()
-        report = self.up(recording)
-        self.phase_seconds["stack"] = time.monotonic() - began
+    def bring_up(self, recording: Recording | None = None, servers: int | None = None) -> ApplyReport:
+        """First `up`, and the wait until every server is Ready; both are timed. Raises DrillBrokenOffError with the reason."""
+        wanted = self.settings.replicas if servers is None else servers
+        with self._phase("pulumi up"):
+            report = self.first_report = self.up(recording)
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
+        with self._phase("last server Ready"):
+            self.until_ready(wanted)
         return report
+
+    def fingerprints(self) -> dict[str, tuple[str, str]]:
+        """Every applied object that is there: its uid and what counts changes of what was asked of it."""
+        found = {}
+        for one in self.applied_objects():
+            metadata = one["metadata"]
+            found[f"{one['kind']}/{metadata['name']}"] = (
+                metadata["uid"],
+                str(metadata.get("generation") or metadata["resourceVersion"]),
+            )
+        return found
+
+    def applied_objects(self) -> list[Manifest]:
+        """Every object of the stack's state that is in the cluster."""
+        refs = self.state.objects if self.state is not None else ()
+        found = (self.api.get(ref.kind, ref.name, ref.namespace) for ref in refs)
+        return [one for one in found if one is not None]
+
+    def applied_share(self) -> float:
+        """Share of the running `pulumi up` that is done, 0 to 1."""
+        return self._done / self._total if self._total else 0.0
 
     # Looking and waiting
 
@@ -170,7 +205,41 @@ class Stage:
             DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
         )
 
+    # Two stacks, and an apply that somebody interrupts
+
+    def guest(self, sections: Mapping[str, Any]) -> Recording:
+        """A second stack that uses this one's cluster, recorded: this one's file with `sections` written over it."""
+        file = self.opened.file
+        reference = {"platform": {"stack": f"organization/{file.project}/{file.stack}"}}
+        # A guest has no say in what its platform owns, and the file's own network would be refused.
+        owned = dict.fromkeys((f"{NAMESPACE}:{name}" for name in ("network", "cluster", "results", "budget")), "{}")
+        host = replace(self.opened, config={**self.opened.config, **owned})
+        benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
+        other = replace(host, file=replace(file, stack=f"{file.stack}-guest"))
+        return record_stack(varied(other, {**reference, **benchmark, **sections}), "known")
+
+    @contextlib.contextmanager
+    def up_in_background(self, recording: Recording | None = None) -> Iterator[Future[ApplyReport]]:
+        """`pulumi up` in a thread of its own, while the drill does something to it; waited for at the end of the block."""
+        with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
+            running = pool.submit(self.up, recording)
+            try:
+                yield running
+            except BaseException:
+                self.applier.cancel()
+                raise
+
     # Life
+
+    def restore(self) -> None:
+        """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
+        self.stock.restore(Stock.for_settings(self.settings))
+        report = self.up()
+        if report.failed:
+            raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
+        if isinstance(self.settings.server.replicas, int):
+            self.scale(self.settings.replicas)
+        self.until_ready(self.settings.replicas)
 
     def __enter__(self) -> Stage:
         try:
@@ -180,5 +249,43 @@ class Stage:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(type_, error, trace)
+
+    def _start(self) -> None:
+        self.timings = timings_for(self.settings)
+        with self._phase("control plane"):
+            self.control_plane = self._stack.enter_context(self._cluster())
+            self.api = self.control_plane.api
+        with self._phase("definitions"):
+            install_definitions(self.api, self.around.definitions)
+            autopilot.install(self.api)
+        self.world = World(self.api, self.clock, self.timeline)
+        self.meter = Meter(self.world, self.server)
+        self.stock = Stock.for_settings(self.settings)
+        self.writer = Writer(self.world)
+        self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
+        self.disks = Disks(self.world, self.timings)
+        self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
+        self._stack.enter_context(self.world)
+        for one in (self.provisioner, self.disks, self.gateway, self.writer):
+            self._stack.enter_context(one)
+        self.applier = Applier(self.api, self.clock, self.timeline, chart_objects=chart_objects, on_progress=self._tell)
+
+    def _cluster(self) -> ControlPlane:
+        stages = kubelet_stages(self.timings, self.clock)
+        return ControlPlane(self.around.binaries, stages=stages, progress=self.around.progress)
+
+    @contextlib.contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        self.around.progress(name)
+        yield
+        self.phase_seconds[name] = time.monotonic() - began
+
+    def _tell(self, event: ApplyEvent) -> None:
+        if event.phase in ("done", "failed"):
+            self._done, self._total = event.done, event.total
+        self.around.progress(f"{event.name}: {event.text or event.phase} ({event.done} of {event.total})")

@@ -49,6 +49,11 @@ class Timeline:
             self._moments.append(moment)
         return moment
 
+    def extend(self, moments: Iterable[Moment]) -> None:
+        """Add moments that somebody else timed on the same clock."""
+        with self._lock:
+            self._moments.extend(moments)
+
     def moments(self, since_seconds: float = 0.0) -> tuple[Moment, ...]:
         """Everything that began or ended at or after `since_seconds`, in order of beginning."""
         with self._lock:

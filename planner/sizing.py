@@ -1,0 +1,146 @@
+"""Everything around the servers, sized for a fleet: ranges, weights volume, NAT ports, quota, gateway, benchmark.
+
+Pure arithmetic over limits that are documented (planner/hyperdisk.py, planner/network_sizing.py) and over what was
+measured of clients and of the endpoint picker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from planner import ledger
+from planner.hyperdisk import (
+    MAX_MIBPS_PER_GIB,
+    MIN_SIZE_GIB,
+    max_readers,
+    throughput_floor_mibps,
+    throughput_for_readers_mibps,
+)
+from planner.network_sizing import RangeSizes, nat_ports_per_vm, smallest_ranges
+
+GPUS_PER_NODE = 8
+GIB_PER_GB = 1e9 / 2**30
+# Source: weights_download.sh peaked at 1.0 times the model on ext4; the rest is margin.
+VOLUME_SPACE_FACTOR = 1.1
+# Volumes are sold by the GiB; steps of 16 keep one size over small changes of the model, and so one volume.
+VOLUME_STEP_GIB = 16
+# Assumed: what reading the weights may add to a start of about 17 minutes before nobody minds.
+READ_SECONDS = 75.0
+# Source: a node's own ceiling for Hyperdisk ML, documented for A3 Ultra; A4 taken as the same.
+NODE_READ_MIBPS = 4000.0
+# Throughput in round steps, so that one more replica is not one more update of a disk that allows one in six hours.
+THROUGHPUT_STEP_MIBPS = 400
+# Measured: a stock benchmark client spends 30 to 35 microseconds on each chunk of a stream, vLLM 0.18.1 on one core.
+CLIENT_SECONDS_PER_CHUNK = 35e-6
+CLIENT_CORE_SHARE = 0.5
+# Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
+CONNECTIONS_PER_CLIENT = 1000
+# Assumed: Git LFS opens eight transfers at once and a handful of connections to the server that names the files.
+DOWNLOAD_CONNECTIONS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayAdvice:
+    """Whether an endpoint picker can carry a rate, by what the article measured of one."""
+
+    use: bool
+    in_words: str
+    pickers: int
+    """Pickers that work at once: one, whatever the number of replicas; the others stand by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What a fleet needs around its servers."""
+
+    ranges: RangeSizes
+    volume_gib: int
+    volume_mibps: int
+    volume_copies: int
+    """Volumes per zone: more than one where one volume may not have so many readers."""
+    nat_ports_per_vm: int
+    quota_gpus: int
+    """B200 GPUs to ask for, spares included."""
+    benchmark_clients: int
+    benchmark_connections: int
+    gateway: GatewayAdvice
+
+
+def size(
+    *,
+    nodes: int,
+    weights_gb: float,
+    requests_per_s: float,
+    output_tokens_per_s: float,
+    tokens_per_chunk: float,
+    in_flight: float,
+    gateway: bool,
+    loss_per_token_with_gateway: float | None = None,
+) -> Sizing:
+    """Sizes for that many nodes, spares included. Raises ValueError on a number that cannot be.
+
+    `tokens_per_chunk`: output tokens that arrive together, above 1 with speculative decoding. `loss_per_token_with_gateway`
+    is the share of throughput that the gateway costs, where the caller has estimated it.
+    """
+    if nodes < 1:
+        raise ValueError(f"nodes must be 1 or more, got {nodes}")
+    volume_gib = volume_size_gib(weights_gb)
+    copies = ceil(nodes / max_readers(volume_gib))
+    return Sizing(
+        ranges=smallest_ranges(a4_nodes=nodes, gateway=gateway),
+        volume_gib=volume_gib,
+        volume_mibps=volume_throughput_mibps(weights_gb, volume_gib, ceil(nodes / copies)),
+        volume_copies=copies,
+        nat_ports_per_vm=nat_ports_per_vm(concurrent_connections=DOWNLOAD_CONNECTIONS),
+        quota_gpus=nodes * GPUS_PER_NODE,
+        benchmark_clients=benchmark_clients(output_tokens_per_s, tokens_per_chunk, in_flight),
+        benchmark_connections=ceil(in_flight),
+        gateway=gateway_advice(nodes, requests_per_s, loss_per_token_with_gateway),
+    )
+
+
+def volume_size_gib(weights_gb: float) -> int:
+    """Size of the volume that takes the download, GiB, in steps."""
+    needed = max(float(MIN_SIZE_GIB), weights_gb * GIB_PER_GB * VOLUME_SPACE_FACTOR)
+    return ceil(needed / VOLUME_STEP_GIB) * VOLUME_STEP_GIB
+
+
+def volume_throughput_mibps(weights_gb: float, volume_gib: int, readers: int) -> int:
+    """Throughput at which every reader has the weights in about READ_SECONDS, within what the volume may have."""
+    each = min(weights_gb * 1e9 / 2**20 / READ_SECONDS, NODE_READ_MIBPS)
+    wanted = max(each * readers, throughput_floor_mibps(volume_gib), float(throughput_for_readers_mibps(readers)))
+    stepped = ceil(wanted / THROUGHPUT_STEP_MIBPS) * THROUGHPUT_STEP_MIBPS
+    return min(stepped, MAX_MIBPS_PER_GIB * volume_gib)
+
+
+def benchmark_clients(output_tokens_per_s: float, tokens_per_chunk: float, in_flight: float) -> int:
+    """Client processes that stay below half a core each and below a thousand connections each."""
+    if tokens_per_chunk < 1:
+        raise ValueError(f"tokens_per_chunk must be 1 or more, got {tokens_per_chunk}")
+    chunks_per_s = output_tokens_per_s / tokens_per_chunk
+    by_cpu = ceil(chunks_per_s * CLIENT_SECONDS_PER_CHUNK / CLIENT_CORE_SHARE)
+    return max(1, by_cpu, ceil(in_flight / CONNECTIONS_PER_CLIENT))
+
+
+def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:
+    """Whether to put the Inference Gateway in front, from the article's comparison on 2, 4 and 8 nodes."""
+    rows = ledger.section("gateway", "figures")
+    most = max(int(row["replicas"]) for row in rows.values())
+    lost = [int(row["overhead_percent"]) for row in rows.values()]
+    cost = f"about {loss:.0%}" if loss is not None else f"{min(lost)} to {max(lost)} %"
+    if nodes == 1:
+        text = "One node has nothing to pick from: leave the gateway off."
+        return GatewayAdvice(use=False, in_words=text, pickers=0)
+    if nodes > most:
+        text = (
+            f"Do not use the gateway at this rate: one endpoint picker carried {most} nodes at most in the article, at "
+            f"{max(lost)} % less throughput, and {requests_per_s:,.0f} requests a second on {nodes} nodes were never tried. More "
+            "pickers stand by, they do not share the load."
+        )
+        return GatewayAdvice(use=False, in_words=text, pickers=0)
+    text = (
+        f"The gateway costs {cost} of the throughput with unique prompts. Use it where prompts share prefixes or differ much "
+        "in length; a plain Service is faster otherwise."
+    )
+    return GatewayAdvice(use=True, in_words=text, pickers=1)

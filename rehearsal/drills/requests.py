@@ -1,0 +1,55 @@
+"""Requests while a drill breaks something: what clients would have lost, with and without repeating."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rehearsal.traffic.driver import Retry
+from rehearsal.traffic.outcomes import RETRY_ADVICE
+from rehearsal.traffic.traffic import Traffic
+
+if TYPE_CHECKING:
+    from rehearsal.drills.drill import Proof
+    from rehearsal.stage import Stage
+    from rehearsal.traffic.outcomes import TrafficReport
+
+
+@dataclass
+class Requests:
+    """What became of them; `report` is there once the drill's block has ended."""
+
+    report: TrafficReport | None = None
+
+    @property
+    def unserved(self) -> int:
+        """Requests that found no server at all, after one retry."""
+        return self.report.losses_after_retry.get("no endpoint", 0) if self.report is not None else 0
+
+
+@contextmanager
+def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
+    """Steady requests to every Ready server while the block runs; figures and the advice to clients go to the proof."""
+    requests = Requests()
+    with Traffic(
+        clock=stage.clock,
+        timeline=stage.timeline,
+        pods=stage.world.pods,
+        nodes=stage.world.nodes,
+        server=stage.server,
+        namespace=stage.namespace,
+        model=stage.settings.serving.model.id,
+    ) as traffic:
+        traffic.wait_for_endpoints(len(stage.ready_pods()))
+        traffic.start(retry=Retry())
+        traffic.settle()
+        yield requests
+        traffic.settle()
+        requests.report = traffic.finish()
+    for figure in requests.report.figures():
+        proof.figure(figure.name, figure.value, figure.unit, figure.note)
+    stage.timeline.extend(requests.report.moments())
+    if requests.report.lost:
+        proof.figure("advice to clients", RETRY_ADVICE)
