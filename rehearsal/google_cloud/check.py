@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from preview.recording import RecordedResource, Recording
+from preview.recording import Recording
 from rehearsal.google_cloud.complaint import Complaint
-from rehearsal.google_cloud.documents import document
+from rehearsal.google_cloud.documents import dated, document
 from rehearsal.google_cloud.mapping import table
 from rehearsal.google_cloud.request import build
 from rehearsal.google_cloud.rules import across, together
@@ -31,7 +32,8 @@ def check(recording: Recording) -> tuple[Finding, ...]:
         if resource.type.startswith(PREFIX)
         for complaint in check_inputs(resource.type, resource.inputs)
     ]
-    return (*found, *(complaint.finding(urn) for urn, complaint in across(_google(recording))))
+    google = [one for one in recording.resources if one.type.startswith(PREFIX)]
+    return (*found, *(_with_date(complaint).finding(urn) for urn, complaint in across(google)))
 
 
 def check_inputs(type_: str, inputs: Mapping[str, Any]) -> Iterator[Complaint]:
@@ -53,9 +55,10 @@ def check_inputs(type_: str, inputs: Mapping[str, Any]) -> Iterator[Complaint]:
     ):
         # One mistake, one finding: a value of the wrong type also has the wrong format, and breaks a rule or two.
         if complaint.path not in told:
-            yield complaint
+            yield _with_date(complaint)
         told.add(complaint.path)
 
 
-def _google(recording: Recording) -> list[RecordedResource]:
-    return [one for one in recording.resources if one.type.startswith(PREFIX)]
+def _with_date(complaint: Complaint) -> Complaint:
+    """The complaint, its source with the revision of the description that it names."""
+    return dataclasses.replace(complaint, source=dated(complaint.source))

@@ -19,6 +19,7 @@ from rehearsal.results import RehearsalError
 
 _PACKAGE: Final = "googleapiclient"
 _OUTPUT_ONLY: Final = re.compile(r"\s*(\[?Output only\]?|Server-determined)", re.IGNORECASE)
+_NAMED: Final = re.compile(r"([a-z]+\.\w+)(?=[,:] )")
 _REQUIRED: Final = re.compile(r"\s*Required\.", re.IGNORECASE)
 
 
@@ -172,6 +173,14 @@ def document(name: str) -> Document:
             f"{path} is not valid JSON ({error}); install google-api-python-client again: "
             "pip install --force-reinstall -r requirements-rehearsal.txt"
         ) from error
+
+
+def dated(source: str) -> str:
+    """A source that names a description first, such as `compute.beta, Subnetwork.role`, with that description's date."""
+    found = _NAMED.match(source)
+    if found is None or not (_folder() / f"{found[1]}.json").is_file():
+        return source
+    return f"{document(found[1]).label}{source[found.end(1) :]}"
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -84,6 +85,8 @@ def test_one_mistake_is_one_error_that_says_where_and_what(mistake: dict[str, An
     assert mistake.get("fix", "") in found[0].fix
     assert found[0].fix
     assert found[0].source
+    described = re.match(r"[a-z]+\.(v\d|beta)", found[0].source)
+    assert described is None or re.match(rf"{re.escape(described[0])}\w* revision \d{{8}}", found[0].source)
 
 
 def test_a_proxy_only_subnet_has_64_addresses_a_role_and_no_pods() -> None:
