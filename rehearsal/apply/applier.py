@@ -9,6 +9,7 @@ from typing import Final
 from preview.recording import RecordedResource, Recording
 from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
 from rehearsal.apply.deletion import Deletion
+from rehearsal.apply.destroy import DestroyReport, Destruction, account, findings_of
 from rehearsal.apply.diagnosis import Diagnosis, diagnose
 from rehearsal.apply.findings_static import static_findings
 from rehearsal.apply.graph import needs_by_urn, turned_round, walk
@@ -23,7 +24,7 @@ from rehearsal.clock import Clock
 from rehearsal.results import Finding
 from rehearsal.timeline import Timeline
 
-__all__ = ["Applier", "ApplyEvent", "ApplyReport"]
+__all__ = ["Applier", "ApplyEvent", "ApplyReport", "DestroyReport"]
 
 PARALLEL: Final = 16
 """Operations at once. Assumed: the engine takes four per processor, which is this on a small laptop."""
@@ -92,6 +93,34 @@ class Applier:
             touched=tuple(urn for urn, seen in before.items() if urn in after and after[urn] != seen),
         )
 
+    def destroy(self, state: AppliedState) -> DestroyReport:
+        """`pulumi destroy`: take everything down that the state has, and account for what is left."""
+        self._stop.clear()
+        with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
+            operations = Operations(self._api, self._clock, waiter, self._stop)
+            destruction = Destruction(
+                state=state,
+                deletion=Deletion(operations, Releases(operations, self._chart_objects)),
+                clock=self._clock,
+                timeline=self._timeline,
+                stop=self._stop,
+                on_progress=self.on_progress,
+            )
+            destruction.run(self._parallel)
+            left = destruction.state()
+            retained, unexpected = account(self._api, waiter, state, left)
+        return DestroyReport(
+            state=left,
+            deleted=tuple(destruction.deleted),
+            failed=destruction.failed,
+            skipped=tuple(urn for urn in destruction.skipped if is_work(state.resources[urn].resource)),
+            retained=retained,
+            unexpected=unexpected,
+            findings=findings_of(unexpected),
+            started_seconds=destruction.started_seconds,
+            finished_seconds=destruction.finished_seconds,
+        )
+
     # Parts of it
 
     def _run(self, todo: Plan, recording: Recording, previous: AppliedState | None, waiter: Waiter) -> Run:
@@ -133,10 +162,8 @@ class Applier:
             outcome, refs = run.outcomes.get(urn, (None, ()))
             if urn in run.unreachable or isinstance(outcome, Cancelled):
                 continue  # that says nothing about the stack
-            if outcome is None:
-                found = Diagnosis(text="", fix="correct what the message names")
-            else:
-                found = diagnose(self._api, refs[0])
+            refused = Diagnosis(text="", fix="correct what the message names")
+            found = refused if outcome is None else diagnose(self._api, refs[0])
             message = f"{text}: {found.text}" if found.text else text
             run.failed[urn] = message
             run.findings.append(Finding(severity="error", subject=urn, message=message, fix=found.fix))

@@ -1,0 +1,167 @@
+"""What a destroyed stack leaves behind: what its program says it leaves, with its price, and what nobody meant to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.ledger import entry
+from preview.values import reveal
+from rehearsal.api import (
+    PERSISTENT_VOLUME,
+    VOLUME_SNAPSHOT_CONTENT,
+    ApiRefusedError,
+    ClusterApi,
+    Kind,
+    Manifest,
+)
+from rehearsal.apply.manifests import kind_and_name
+from rehearsal.apply.quantity import gib
+from rehearsal.apply.state import AppliedResource, AppliedState, ObjectRef
+
+_KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
+"""Values of a Google resource's `deletion_policy` that leave it where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """One thing that outlives its stack because the program says so."""
+
+    kind: str
+    name: str
+    why: str
+    usd_per_month: float | None
+    """None where no dated price is known; `note` says so."""
+    note: str = ""
+
+
+def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
+    """What these leave by their options and by Google's own fields, whatever the cluster says."""
+    for applied in destroyed:
+        resource = applied.resource
+        inputs: Mapping[str, Any] = reveal(dict(resource.inputs))
+        title = resource.type.rpartition(":")[2]
+        if resource.retain_on_delete:
+            kind, _, name = kind_and_name(resource).partition("/")
+            yield Retained(
+                kind=kind, name=name, why="retain_on_delete", usd_per_month=None, note="what it costs is not known here"
+            )
+        elif str(inputs.get("deletionPolicy", "")) in _KEEPING_POLICIES and resource.type.startswith("gcp:"):
+            yield Retained(
+                kind=title,
+                name=str(inputs.get("name", resource.name)),
+                why=f"deletion_policy {inputs['deletionPolicy']}",
+                usd_per_month=None,
+                note="paid as ordered: every preview headlines it",
+            )
+        elif resource.type == "gcp:projects/service:Service" and inputs.get("disableOnDestroy") is False:
+            yield Retained(
+                kind="API",
+                name=str(inputs.get("service", resource.name)),
+                why="disable_on_destroy is off: others in the project may use it",
+                usd_per_month=0.0,
+            )
+        elif resource.type == "gcp:storage/bucket:Bucket" and inputs.get("forceDestroy") is False:
+            price = _usd("bucket")
+            yield Retained(
+                kind="Bucket",
+                name=str(inputs.get("name", resource.name)),
+                why="force_destroy is off: while it holds objects, destroy stops at it",
+                usd_per_month=None,
+                note="nothing when it is empty" + (f", else ${price:.2f} per GiB a month" if price is not None else ""),
+            )
+
+
+class Leftovers:
+    """Looks in the cluster for what is left of a stack."""
+
+    def __init__(self, api: ClusterApi, state: AppliedState) -> None:
+        self._api, self._state = api, state
+        self._claims = {(ref.namespace, ref.name) for ref in state.objects if ref.kind.kind == "PersistentVolumeClaim"}
+        self._snapshots = {(ref.namespace, ref.name) for ref in state.objects if ref.kind.kind == "VolumeSnapshot"}
+
+    def volumes(self) -> list[Manifest]:
+        """Volumes that were made for the stack's claims."""
+        return [one for one in self._list(PERSISTENT_VOLUME) if _named(one["spec"].get("claimRef")) in self._claims]
+
+    def contents(self) -> list[Manifest]:
+        """Images and snapshots that were taken of the stack's volumes."""
+        found = self._list(VOLUME_SNAPSHOT_CONTENT)
+        return [one for one in found if _named(one["spec"].get("volumeSnapshotRef")) in self._snapshots]
+
+    def objects(self, still_applied: Iterable[AppliedResource]) -> Iterator[ObjectRef]:
+        """Objects of the stack that are still there although nothing keeps them."""
+        kept = {ref for one in still_applied for ref in one.objects}
+        for applied in self._state.resources.values():
+            if applied.resource.retain_on_delete or applied.resource.type.endswith("Patch"):
+                continue
+            for ref in applied.objects:
+                if ref not in kept and self._exists(ref):
+                    yield ref
+
+    def retained(self) -> Iterator[Retained]:
+        """Disks and images whose class says Retain."""
+        for volume in self.volumes():
+            if is_kept(volume, "persistentVolumeReclaimPolicy"):
+                size = gib((volume["spec"].get("capacity") or {}).get("storage", 0))
+                yield _priced("Disk", volume, "hyperdisk-ml-capacity", size, "reclaimPolicy Retain of its StorageClass")
+        for content in self.contents():
+            if is_kept(content, "deletionPolicy"):
+                size = float((content.get("status") or {}).get("restoreSize", 0)) / 2**30
+                why = "deletionPolicy Retain of its VolumeSnapshotClass: it is the release of the weights"
+                yield _priced("Disk image", content, "disk-image", size, why)
+
+    def unexpected(self) -> Iterator[str]:
+        """Volumes and snapshots that nothing keeps and that are there all the same."""
+        for one, policy in (
+            *((volume, "persistentVolumeReclaimPolicy") for volume in self.volumes()),
+            *((content, "deletionPolicy") for content in self.contents()),
+        ):
+            if not is_kept(one, policy):
+                yield f"{one['kind']}/{one['metadata']['name']}"
+
+    def _list(self, kind: Kind) -> list[Manifest]:
+        try:
+            return self._api.list_all(kind)
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:  # the cluster has no such kind
+                return []
+            raise
+
+    def _exists(self, ref: ObjectRef) -> bool:
+        try:
+            return self._api.get(ref.kind, ref.name, ref.namespace) is not None
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:
+                return False
+            raise
+
+
+def is_kept(one: Manifest, policy: str) -> bool:
+    """Whether a volume or snapshot content outlives its object."""
+    return bool(one["spec"].get(policy) == "Retain")
+
+
+def _named(reference: Mapping[str, Any] | None) -> tuple[str | None, str]:
+    return (reference or {}).get("namespace"), (reference or {}).get("name", "")
+
+
+def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> Retained:
+    spec, status = one["spec"], one.get("status") or {}
+    handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or one["metadata"]["name"]
+    price = _usd(item)
+    reason = str(entry("prices", "items", item).get("reason", ""))
+    return Retained(
+        kind=kind,
+        name=str(handle).rpartition("/")[2],
+        why=why,
+        usd_per_month=None if price is None else price * size_gib,
+        # An image is billed by what it holds, and only Google knows how much of the volume that is.
+        note=f"made of {size_gib:.0f} GiB" + (f"; {reason}" if price is None and reason else ""),
+    )
+
+
+def _usd(item: str) -> float | None:
+    price = entry("prices", "items", item)["usd"]
+    return None if price is None else float(price)
