@@ -1,0 +1,77 @@
+"""What GKE's load balancer needs before a Gateway can be programmed, read off what the program registers at Google."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preview.recording import STACK_REFERENCE_TYPE, Recording
+from preview.values import reveal
+
+API: Final = "networkservices.googleapis.com"
+"""Source: gateway-api-inference-extension v1.4.0, guides: GKE, Compute and Network Services APIs."""
+PROXY_ONLY: Final = "REGIONAL_MANAGED_PROXY"
+CHANNELS: Final = ("CHANNEL_STANDARD", "CHANNEL_EXPERIMENTAL")
+
+REGIONAL: Final = ("gke-l7-rilb", "gke-l7-regional-external-managed")
+GLOBAL: Final = ("gke-l7-global-external-managed", "gke-l7-gxlb")
+CLASSES: Final = (*REGIONAL, *GLOBAL)
+"""GatewayClasses of a single cluster. Source: GKE docs, GatewayClass capabilities."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayPrerequisites:
+    """What is there. Everything, unless said otherwise: so it is with a platform of somebody else's stack."""
+
+    network_services_api: bool = True
+    proxy_only_subnet: bool = True
+    gateway_channel: bool = True
+    """Whether the cluster has GKE's Gateway controller."""
+
+    def lacks(self, gateway_class: str) -> tuple[str, ...]:
+        """What keeps a Gateway of this class from being programmed, in plain words; empty when nothing does."""
+        if not self.gateway_channel:
+            return (
+                "the cluster has no Gateway controller: gatewayApiConfig.channel is not CHANNEL_STANDARD, so there are no "
+                "GatewayClasses and nobody looks at the Gateway",
+            )
+        if gateway_class not in CLASSES:
+            return (
+                f"there is no GatewayClass {gateway_class}; with an InferencePool it has to be one of {', '.join(REGIONAL)}",
+            )
+        found = []
+        if not self.network_services_api:
+            found.append(f"the API {API} is not enabled in the project")
+        if not self.proxy_only_subnet and gateway_class in REGIONAL:
+            found.append(
+                f"the network has no proxy-only subnet in the region (a subnetwork with purpose {PROXY_ONLY} and role "
+                "ACTIVE), which the load balancer's proxies live in"
+            )
+        return tuple(found)
+
+
+def prerequisites_of(recording: Recording) -> GatewayPrerequisites:
+    """What this program registers. A stack on another's platform gets the benefit of the doubt: its own rehearsal tells."""
+    inputs: dict[str, list[dict[str, Any]]] = {}
+    for resource in recording.resources:
+        inputs.setdefault(resource.type, []).append(reveal(dict(resource.inputs)))
+    clusters = inputs.get("gcp:container/cluster:Cluster", [])
+    if not clusters and any(one.type == STACK_REFERENCE_TYPE for one in recording.resources):
+        return GatewayPrerequisites()
+    regions = {str(cluster.get("location")) for cluster in clusters}
+    networks = {cluster.get("network") for cluster in clusters}
+    return GatewayPrerequisites(
+        network_services_api=any(one.get("service") == API for one in inputs.get("gcp:projects/service:Service", [])),
+        proxy_only_subnet=any(
+            one.get("purpose") == PROXY_ONLY
+            and one.get("role") == "ACTIVE"
+            and one.get("region") in regions
+            and one.get("network") in networks
+            for one in inputs.get("gcp:compute/subnetwork:Subnetwork", [])
+        ),
+        # On by default in Autopilot clusters; only an explicit other channel takes it away.
+        gateway_channel=any(
+            (cluster.get("gatewayApiConfig") or {"channel": CHANNELS[0]}).get("channel") in CHANNELS
+            for cluster in clusters
+        ),
+    )

@@ -1,0 +1,162 @@
+"""The status that GKE's Gateway controller writes: conditions of Gateways, routes, pools and policies. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from rehearsal.api import Manifest
+
+CONTROLLER: Final = "networking.gke.io/gateway"
+GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
+POOL_GROUP: Final = "inference.networking.k8s.io"
+HEALTHY: Final = "networking.gke.io/GatewayHealthy"
+"""GKE's own condition beside the standard's. Source: public `kubectl describe gateway` outputs of GKE 1.30 to 1.34."""
+
+Holds = Literal["True", "False", "Unknown"]
+Condition = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether something is resolved, and the reason and message if not."""
+
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing is wrong."""
+        return not self.reason
+
+
+GOOD: Final = Verdict()
+
+
+def condition(of: Manifest, type_: str, status: Holds, reason: str, message: str = "", *, now: str) -> Condition:
+    """One condition; `now` is when it took this status."""
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+        "observedGeneration": of["metadata"].get("generation", 1),
+    }
+
+
+def gateway_status(gateway: Manifest, *, address: str, routes: int, now: str) -> Manifest:
+    """Of a Gateway: programmed when it has an address; otherwise False without a word, which is how the article met it.
+
+    Newer versions of GKE sometimes put an error into the message. Nobody should count on it.
+    """
+    done = bool(address)
+    conditions = [
+        condition(gateway, "Scheduled", "True", "Scheduled", now=now),
+        condition(gateway, "Accepted", "True", "Accepted", now=now),
+        condition(gateway, "Programmed", "True" if done else "False", "Programmed" if done else "Pending", now=now),
+        condition(gateway, "Ready", "True" if done else "False", "Ready" if done else "Pending", now=now),
+    ]
+    if done:
+        conditions.append(condition(gateway, HEALTHY, "True", "Healthy", now=now))
+    status: Manifest = {
+        "conditions": conditions,
+        "listeners": [_listener(gateway, one, done, routes, now) for one in _listeners(gateway)],
+    }
+    status["addresses"] = [{"type": "IPAddress", "value": address}] if done else []
+    return status
+
+
+def _listeners(gateway: Manifest) -> list[Manifest]:
+    return list(gateway["spec"].get("listeners") or ())
+
+
+def _listener(gateway: Manifest, listener: Manifest, done: bool, routes: int, now: str) -> Manifest:
+    return {
+        "name": listener["name"],
+        "attachedRoutes": routes,
+        "supportedKinds": [{"group": GATEWAY_GROUP, "kind": "HTTPRoute"}],
+        "conditions": [
+            condition(gateway, "ResolvedRefs", "True", "ResolvedRefs", now=now),
+            condition(gateway, "Accepted", "True", "Accepted", now=now),
+            condition(gateway, "Programmed", "True" if done else "False", "Programmed" if done else "Pending", now=now),
+            condition(gateway, "Conflicted", "False", "NoConflicts", now=now),
+        ],
+    }
+
+
+def route_status(route: Manifest, parents: Sequence[Manifest], resolved: Verdict, *, now: str) -> Manifest:
+    """Of an HTTPRoute: one entry for each Gateway that took it."""
+    conditions = [
+        condition(
+            route,
+            "ResolvedRefs",
+            "True" if resolved.is_good else "False",
+            resolved.reason or "ResolvedRefs",
+            resolved.message,
+            now=now,
+        ),
+        condition(route, "Accepted", "True", "Accepted", now=now),
+        condition(
+            route,
+            "Reconciled",
+            "True" if resolved.is_good else "False",
+            "ReconciliationSucceeded" if resolved.is_good else "ReconciliationFailed",
+            now=now,
+        ),
+    ]
+    entries = [{"parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions} for parent in parents]
+    return {"parents": entries}
+
+
+def pool_status(pool: Manifest, gateways: Iterable[Manifest], resolved: Verdict, *, now: str) -> Manifest:
+    """Of an InferencePool: one entry for each Gateway whose routes lead to it."""
+    conditions = [
+        condition(pool, "Accepted", "True", "Accepted", now=now),
+        condition(
+            pool,
+            "ResolvedRefs",
+            "True" if resolved.is_good else "False",
+            resolved.reason or "ResolvedRefs",
+            resolved.message,
+            now=now,
+        ),
+    ]
+    parents = [
+        {
+            "parentRef": {
+                "group": GATEWAY_GROUP,
+                "kind": "Gateway",
+                "name": gateway["metadata"]["name"],
+                "namespace": gateway["metadata"]["namespace"],
+            },
+            "controllerName": CONTROLLER,
+            "conditions": conditions,
+        }
+        for gateway in gateways
+    ]
+    return {"parents": parents}
+
+
+def policy_status(policy: Manifest, attached: Verdict, *, now: str) -> Manifest:
+    """Of a HealthCheckPolicy or GCPBackendPolicy."""
+    good = attached.is_good
+    one = condition(
+        policy, "Attached", "True" if good else "False", attached.reason or "Attached", attached.message, now=now
+    )
+    return {"conditions": [one]}
+
+
+def same(old: Any, new: Any) -> bool:
+    """Whether two statuses say the same, whenever they began to."""
+    return bool(_timeless(old) == _timeless(new))
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _timeless(item) for key, item in value.items() if key != "lastTransitionTime"}
+        return {key: item for key, item in kept.items() if item not in ([], {}, None)}
+    if isinstance(value, list):
+        return [_timeless(item) for item in value]
+    return value
