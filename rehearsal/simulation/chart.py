@@ -80,10 +80,8 @@ class _Release:
 
     def objects(self) -> list[Manifest]:
         found = [self._config(), self._deployment(), self._service(), self._inference_pool(), self._account()]
-        found += self._role("non-sa", self._pool_rules(), labelled=True)
-        found += self._role(
-            "sa", [{"apiGroups": [""], "resources": ["pods"], "verbs": list(READ_VERBS)}], labelled=True
-        )
+        found += self._role("non-sa", self._pool_rules())
+        found += self._role("sa", [{"apiGroups": [""], "resources": ["pods"], "verbs": list(READ_VERBS)}])
         if self.is_doubled:
             found += self._leader_election()
         if self.has_prometheus:
@@ -98,6 +96,9 @@ class _Release:
             metadata["labels"] = dict(self.labels)
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
+    def _list(self, key: str) -> list[Any]:
+        return list(self.epp.get(key) or ())
+
     # The endpoint picker
 
     def _config(self) -> Manifest:
@@ -110,7 +111,7 @@ class _Release:
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "containers": [self._container()],
             "volumes": [
-                *(self.epp.get("volumes") or ()),
+                *self._list("volumes"),
                 {"name": "plugins-config-volume", "configMap": {"name": self.epp_name}},
             ],
         }
@@ -143,7 +144,7 @@ class _Release:
                 {"name": "grpc", "containerPort": GRPC_PORT},
                 {"name": "grpc-health", "containerPort": HEALTH_PORT},
                 {"name": "metrics", "containerPort": METRICS_PORT},
-                *self.epp["extraContainerPorts"],
+                *self._list("extraContainerPorts"),
             ],
             "livenessProbe": {
                 "grpc": {"port": HEALTH_PORT, "service": service[0]},
@@ -151,10 +152,10 @@ class _Release:
                 "periodSeconds": 10,
             },
             "readinessProbe": {"grpc": {"port": HEALTH_PORT, "service": service[1]}, "periodSeconds": 2},
-            "env": [_from_field("NAMESPACE", "namespace"), _from_field("POD_NAME", "name"), *self.epp["env"]],
+            "env": [_from_field("NAMESPACE", "namespace"), _from_field("POD_NAME", "name"), *self._list("env")],
             "volumeMounts": [
                 {"name": "plugins-config-volume", "mountPath": "/config"},
-                *(self.epp.get("volumeMounts") or ()),
+                *self._list("volumeMounts"),
             ],
         }
         if self.epp.get("resources"):
@@ -162,7 +163,9 @@ class _Release:
         return container
 
     def _arguments(self) -> list[str]:
-        flags = [item for key, value in sorted(self.epp["flags"].items()) for item in (f"--{key}", _text(value))]
+        flags = [
+            item for key, value in sorted((self.epp.get("flags") or {}).items()) for item in (f"--{key}", _text(value))
+        ]
         return [
             *("--pool-name", self.name, "--pool-namespace", self.namespace),
             *("--pool-group", self.pool["apiVersion"].partition("/")[0]),
@@ -177,7 +180,7 @@ class _Release:
         ports = [
             {"name": "grpc-ext-proc", "protocol": "TCP", "port": self.epp.get("extProcPort") or GRPC_PORT},
             {"name": "http-metrics", "protocol": "TCP", "port": self.epp.get("metricsPort") or METRICS_PORT},
-            *self.epp["extraServicePorts"],
+            *self._list("extraServicePorts"),
         ]
         spec = {"selector": dict(self.selector), "ports": ports, "type": "ClusterIP"}
         return self._object("v1", "Service", self.epp_name, spec=spec)
@@ -200,11 +203,11 @@ class _Release:
             {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": list(LEASE_VERBS)},
             {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
         ]
-        role, binding = self._role("leader-election", rules, labelled=True)
+        role, binding = self._role("leader-election", rules)
         binding["metadata"]["name"] = f"{self.epp_name}-leader-election-binding"
         return [role, binding]
 
-    def _role(self, suffix: str, rules: list[Manifest], *, labelled: bool) -> list[Manifest]:
+    def _role(self, suffix: str, rules: list[Manifest]) -> list[Manifest]:
         name = f"{self.epp_name}-{suffix}"
         binding = self._object(
             RBAC,
@@ -214,7 +217,7 @@ class _Release:
             subjects=[{"kind": "ServiceAccount", "name": self.epp_name, "namespace": self.namespace}],
             roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
         )
-        return [self._object(RBAC, "Role", name, labelled=labelled, rules=rules), binding]
+        return [self._object(RBAC, "Role", name, rules=rules), binding]
 
     # Pool, monitoring, GKE
 

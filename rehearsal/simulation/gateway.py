@@ -293,7 +293,8 @@ class GatewayController:
         mirrored = one.get("status") or {}
         if gateway_status.same(mirrored, status):
             return
-        self._world.api.patch(kind, metadata["name"], metadata["namespace"], {"status": status}, subresource="status")
+        body = {"status": gateway_status.with_old_times(mirrored, status)}
+        self._world.api.patch(kind, metadata["name"], metadata["namespace"], body, subresource="status")
 
     def _make_class(self, name: str) -> None:
         made = self._world.api.apply(

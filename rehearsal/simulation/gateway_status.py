@@ -148,6 +148,27 @@ def policy_status(policy: Manifest, attached: Verdict, *, now: str) -> Manifest:
     return {"conditions": [one]}
 
 
+def with_old_times(old: Any, new: Any) -> Any:
+    """The new status, in which a condition that still holds keeps the time since when it does."""
+    if isinstance(new, dict):
+        if isinstance(old, dict) and "lastTransitionTime" in new and old.get("status") == new.get("status"):
+            return {**new, "lastTransitionTime": old.get("lastTransitionTime", new["lastTransitionTime"])}
+        before = old if isinstance(old, dict) else {}
+        return {key: with_old_times(before.get(key), item) for key, item in new.items()}
+    if isinstance(new, list):
+        return [with_old_times(_counterpart(old, index, item), item) for index, item in enumerate(new)]
+    return new
+
+
+def _counterpart(old: Any, index: int, item: Any) -> Any:
+    """The entry of an old list that an entry of the new one stands for: of the same type or name, else at its place."""
+    entries = old if isinstance(old, list) else []
+    for key in ("type", "name"):
+        if isinstance(item, dict) and key in item:
+            return next((one for one in entries if isinstance(one, dict) and one.get(key) == item[key]), None)
+    return entries[index] if index < len(entries) else None
+
+
 def same(old: Any, new: Any) -> bool:
     """Whether two statuses say the same, whenever they began to."""
     return bool(_timeless(old) == _timeless(new))
