@@ -22,7 +22,7 @@ SAMPLE_PER_POD: Final = 2.0
 """Requests a simulated second for each server where the machine allows it. A node takes 83; a sample shows the same shares."""
 WALL_LIMIT_PER_SECOND: Final = 150.0
 """Requests that servers and driver together handle in a second of wall time beside a control plane on two cores.
-Measured: 0.25 of a core at 150 a second, server's half included."""
+Measured: a third of a core at this rate, servers included."""
 LEAST_TIMEOUT_WALL_SECONDS: Final = 15.0
 """A fast clock shortens every time-out; a busy machine is not the fleet's fault."""
 TIMEOUT_REQUESTS: Final = 5.0
@@ -104,6 +104,13 @@ class Driver:
     def stop(self) -> None:
         """Send no more."""
         self._stop.set()
+
+    async def abort(self) -> None:
+        """Send no more and give up what is open; `run` ends."""
+        self._stop.set()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _pause(self, wall_seconds: float) -> None:
         try:

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+NOTICE: Final = "Spot notice"
 ENDPOINT_DELAY_SECONDS: Final = 1.0
 """From a pod's change to the moment when every node routes by it. Assumed: EndpointSlices follow a pod within some tenths
 of a second, and kube-proxy writes its rules at most once a second (its minSyncPeriod). Simulated time: Kubernetes' own
 controllers run on wall time here, and their delay would count sixty times."""
+NOTICE_DELAY_SECONDS: Final = ENDPOINT_DELAY_SECONDS + 2.5
+"""The same at a Spot notice. The kubelet ends such a pod without a deletion, so the pod stays Ready until the node controller
+sees that its node is not: it looks every 5 s. Source: kube-controller-manager, --node-monitor-period; the mean wait is half."""
 
 
 class Objects(Protocol):
@@ -79,12 +83,13 @@ class Fleet:
         server: str,
         namespace: str,
         endpoint_delay_seconds: float = ENDPOINT_DELAY_SECONDS,
+        notice_delay_seconds: float = NOTICE_DELAY_SECONDS,
     ) -> None:
         """`server`: value of the pods' label `app`."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model = timing, model
         self._app, self._namespace = server, namespace
-        self._delay = endpoint_delay_seconds
+        self._delay, self._notice_delay = endpoint_delay_seconds, notice_delay_seconds
         self._served: dict[str, _Served] = {}
         self._routes: dict[str, None] = {}
         """URLs that the nodes route to. One stays for a moment after its server has gone."""
@@ -157,7 +162,7 @@ class Fleet:
         elif pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
             self._end(uid, pod["status"]["phase"], None)
         elif grace is not None:
-            reason = "deleted" if pod["metadata"].get("deletionTimestamp") else "Spot notice"
+            reason = "deleted" if pod["metadata"].get("deletionTimestamp") else NOTICE
             self._end(uid, reason, pod_end(pod, grace_seconds=grace))
         elif served is not None and _restarts(pod) > served.restarts:
             self._cut(served, "container died")
@@ -194,15 +199,15 @@ class Fleet:
     async def _serve(self, one: _Served) -> None:
         await one.server.start()
         one.server.ready = True
-        await self._route_later(one, True)
+        await self._route_later(one, True, self._delay)
 
     def _route(self, one: _Served, wanted: bool) -> None:
         if one.wanted != wanted and not one.ends:
             one.wanted = wanted
-            self._spawn(self._route_later(one, wanted))
+            self._spawn(self._route_later(one, wanted, self._delay))
 
-    async def _route_later(self, one: _Served, wanted: bool) -> None:
-        await asyncio.sleep(self._clock.wall_seconds(self._delay))
+    async def _route_later(self, one: _Served, wanted: bool, delay_seconds: float) -> None:
+        await asyncio.sleep(self._clock.wall_seconds(delay_seconds))
         if one.wanted != wanted:
             return
         if wanted:
@@ -219,18 +224,18 @@ class Fleet:
         if end is None:
             self._cut(one, reason)
         else:
-            self._unroute(one)
+            self._unroute(one, self._notice_delay if reason == NOTICE else self._delay)
             self._spawn(self._drain(one, reason, end))
 
     def _cut(self, one: _Served, reason: str) -> None:
         # Off the list at once: a container that died may be back under the same pod before this one is gone.
         del self._served[one.uid]
-        self._unroute(one)
+        self._unroute(one, self._delay)
         self._spawn(self._drain(one, reason, PodEnd(accept_seconds=0.0, finish_seconds=0.0)))
 
-    def _unroute(self, one: _Served) -> None:
+    def _unroute(self, one: _Served, delay_seconds: float) -> None:
         one.ends, one.wanted = True, False
-        self._spawn(self._route_later(one, False))
+        self._spawn(self._route_later(one, False, delay_seconds))
 
     async def _drain(self, one: _Served, reason: str, end: PodEnd) -> None:
         began = self._clock.now_seconds()

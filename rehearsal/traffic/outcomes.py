@@ -206,10 +206,12 @@ class TrafficReport:
         if self.share_cut is not None and self.share_cut_expected is not None:
             note = f"of {self.in_flight_at_ends} in the sample; {self.share_cut_expected:.0%} by arithmetic"
             made.append(Figure(name="streams cut, of those in flight", value=f"{self.share_cut:.0%}", note=note))
+            cut = round(self.share_cut_expected * self.published_in_flight)
             scaled = Figure(
                 name="requests lost per ended server at the published load",
                 value=self.lost_per_node_at_published_load or 0,
-                note=f"the sample's losses scaled to {self.published_in_flight:,} in flight; computed, not measured",
+                note=f"the sample's losses scaled to {self.published_in_flight:,} in flight, computed; arithmetic alone: "
+                f"{cut:,} streams cut",
             )
             made.append(scaled)
         note = f"servers and driver paused together for {self.skipped_seconds:.0f} s where the machine was busy"

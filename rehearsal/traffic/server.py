@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rehearsal.traffic.timing import ServerTiming
 
 LOOPBACK: Final = "127.0.0.1"
-LEAST_CHUNK_WALL_SECONDS: Final = 0.05
+LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
-Assumed: 20 events a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has nine."""
+Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
 _CLEANUP_WALL_SECONDS: Final = 0.05
 """What aiohttp waits for its own bookkeeping when a server closes; every connection is already cut by then."""
 

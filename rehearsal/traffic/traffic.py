@@ -32,6 +32,7 @@ T = TypeVar("T")
 ENDPOINTS_WALL_SECONDS: Final = 10.0
 """How long a server of a Ready pod may take to listen. Measured: some milliseconds each."""
 _CLOSE_WALL_SECONDS: Final = 10.0
+_CLOSING_WALL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +102,8 @@ class Traffic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._running is not None:
-            self._running.cancel()
         with contextlib.suppress(concurrent.futures.TimeoutError):
-            self._do(self.fleet.close(), _CLOSE_WALL_SECONDS)
-        self._do(_settled(), _CLOSE_WALL_SECONDS)
+            self._do(self._end(), _CLOSE_WALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_WALL_SECONDS)
         self._loop.close()
@@ -174,6 +172,19 @@ class Traffic:
     def _endings(self) -> tuple[PodEnding, ...]:
         return tuple(self.fleet.endings[self._endings_before :])
 
+    async def _end(self) -> None:
+        """Clients first, then servers, with some turns of the loop after each: sockets close a little later than they end."""
+        if self._driver is not None:
+            await self._driver.abort()
+            await asyncio.sleep(_CLOSING_WALL_SECONDS)
+        await self.fleet.close()
+        await asyncio.sleep(_CLOSING_WALL_SECONDS)
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(_CLOSING_WALL_SECONDS)
+
     async def _make_driver(self, rate: float, retry: Retry | None, seed: int) -> Driver:
         return Driver(
             clock=self._clock,
@@ -192,13 +203,3 @@ class Traffic:
 
 async def _call(function: Callable[[], T]) -> T:
     return function()
-
-
-async def _settled() -> None:
-    """Cancel and await whatever is left in the loop."""
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    # A transport that was aborted closes its socket some turns of the loop later.
-    await asyncio.sleep(0.02)
