@@ -106,7 +106,8 @@ class Timings:
 
 def weights_read_seconds(*, size_gb: float, throughput_mibps: float, readers: int) -> float:
     """How long `readers` nodes take when all read the same volume at once: its throughput is shared, a node takes no more
-    than NODE_READ_MIBPS."""
+    than NODE_READ_MIBPS.
+    """
     share_mibps = min(throughput_mibps / max(1, readers), NODE_READ_MIBPS)
     return size_gb * 1000 / (share_mibps * MB_PER_MIB)
 

@@ -1,0 +1,200 @@
+"""What the autoscaler sees of the cluster: who waits for a machine, what is free on each, which stand empty. Fed by mirrors."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from rehearsal.api import Manifest
+from rehearsal.mirror import Change
+from rehearsal.simulation.node_objects import MADE_HERE, Template
+from rehearsal.simulation.pod_needs import Amounts, PodNeeds, needs_of
+from rehearsal.simulation.scale_up import PodKey, Room
+from rehearsal.simulation.stock import Pool
+from rehearsal.simulation.world import World
+
+TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
+"""Taint of a node that the autoscaler is about to remove. Source: cluster autoscaler."""
+SHUTTING_DOWN: Final = "rehearsal.vllm-fleet.dev/shutting-down"
+"""Annotation of a node whose kubelet is ending its pods: no stage of kwok makes it Ready again."""
+_KUBELETS_OWN: Final = "node.kubernetes.io/"
+"""Taints that come and go with a node's conditions; a new node has them for a moment."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node of the cluster."""
+
+    kind: Template
+    allocatable: Amounts
+    usable: bool
+    pool: Pool | None
+    """None for a node that the provisioner did not make."""
+    empty_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A pod that the scheduler could not place."""
+
+    key: PodKey
+    needs: PodNeeds
+    said: str
+    """The scheduler's words."""
+    claims: tuple[str, ...]
+    """Names of its volume claims."""
+
+
+@dataclass(eq=False)
+class ClusterView:
+    """Kept current by two listeners; every method may be called from any thread."""
+
+    world: World
+    on_waiting: Callable[[], None]
+    """Called when a pod begins to wait, or waits for another reason than before."""
+    on_empty: Callable[[str, float], None]
+    """Called with a node's name and the simulated moment when it became empty."""
+    on_node: Callable[[str], None]
+    """Called with a node's name when it appears, before anybody can look at the view."""
+    _nodes: dict[str, _Node] = field(default_factory=dict)
+    _placed: dict[str, dict[PodKey, Amounts]] = field(default_factory=dict)
+    _where: dict[PodKey, str] = field(default_factory=dict)
+    _waiting: dict[PodKey, Waiting] = field(default_factory=dict)
+    _kinds: dict[Template, Template] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while something is read that has to fit together."""
+
+    def __post_init__(self) -> None:
+        self.world.nodes.listen(self._node)
+        self.world.pods.listen(self._pod)
+
+    # What is there
+
+    def rooms(self) -> list[Room]:
+        """What is free on each node that takes new pods."""
+        with self.lock:
+            return [Room(node.kind, self._free(name, node)) for name, node in self._nodes.items() if node.usable]
+
+    def in_use(self) -> Counter[Pool]:
+        """Machines by the pool that they count against."""
+        with self.lock:
+            return Counter(node.pool for node in self._nodes.values() if node.pool is not None)
+
+    def waiting(self) -> list[Waiting]:
+        """Pods without a node, those that have waited longest first."""
+        with self.lock:
+            return list(self._waiting.values())
+
+    def empty_since(self, name: str) -> float | None:
+        """Since when one of the provisioner's nodes stands empty; None while it does not."""
+        with self.lock:
+            node = self._nodes.get(name)
+            return node.empty_since if node is not None and node.pool is not None else None
+
+    def _free(self, name: str, node: _Node) -> Amounts:
+        free = node.allocatable
+        for amounts in self._placed.get(name, {}).values():
+            free = free.minus(amounts)
+        return free
+
+    # What changes
+
+    def _node(self, change: Change, one: Manifest, _: Manifest | None) -> None:
+        name = one["metadata"]["name"]
+        if change == "deleted":
+            with self.lock:
+                self._nodes.pop(name, None)
+            return
+        emptied = None
+        with self.lock:
+            before = self._nodes.get(name)
+            node = self._read(one)
+            node.empty_since = None if before is None else before.empty_since
+            self._nodes[name] = node
+            if before is None:
+                self.on_node(name)
+                if node.pool is not None and not self._placed.get(name):
+                    node.empty_since = emptied = self.world.clock.now_seconds()
+        if emptied is not None:
+            self.on_empty(name, emptied)
+
+    def _read(self, one: Manifest) -> _Node:
+        metadata, spec = one["metadata"], one.get("spec", {})
+        annotations = metadata.get("annotations") or {}
+        labels = {key: value for key, value in metadata["labels"].items() if key != "kubernetes.io/hostname"}
+        taints = tuple(
+            (taint["key"], taint.get("value") or "", taint["effect"])
+            for taint in spec.get("taints") or ()
+            if not taint["key"].startswith(_KUBELETS_OWN)
+        )
+        kind = Template(frozenset(labels.items()), taints)
+        mode, _, name = annotations.get(MADE_HERE, "").partition("/")
+        return _Node(
+            kind=self._kinds.setdefault(kind, kind),
+            allocatable=Amounts.of_resources(one["status"].get("allocatable") or {}),
+            usable=not spec.get("unschedulable")
+            and SHUTTING_DOWN not in annotations
+            and all(key != TO_BE_DELETED for key, _, _ in taints),
+            pool=(mode, name) if mode else None,
+        )
+
+    def _pod(self, change: Change, one: Manifest, _: Manifest | None) -> None:
+        metadata = one["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        over = change == "deleted" or one.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        node = "" if over else one["spec"].get("nodeName", "")
+        tell, emptied = False, ""
+        with self.lock:
+            if self._where.get(key, "") != node:
+                emptied = self._move(key, node, one)
+            said = "" if over or node or metadata.get("deletionTimestamp") else _unschedulable(one)
+            before = self._waiting.get(key)
+            if not said:
+                self._waiting.pop(key, None)
+            elif before is None or before.said != said:
+                needs = needs_of(one) if before is None else before.needs
+                self._waiting[key] = Waiting(key, needs, said, _claims(one))
+                tell = True
+            since = self._nodes[emptied].empty_since if emptied in self._nodes else None
+        if tell:
+            self.on_waiting()
+        if since is not None:
+            self.on_empty(emptied, since)
+
+    def _move(self, key: PodKey, node: str, one: Manifest) -> str:
+        """Take a pod from the node it was on and put it on another or none; the node that became empty, or ""."""
+        emptied = ""
+        before = self._where.pop(key, "")
+        if before:
+            left = self._placed[before]
+            del left[key]
+            there = self._nodes.get(before)
+            if not left:
+                del self._placed[before]
+                if there is not None:
+                    there.empty_since, emptied = self.world.clock.now_seconds(), before
+        if node:
+            self._where[key] = node
+            self._placed.setdefault(node, {})[key] = needs_of(one).amounts
+            if node in self._nodes:
+                self._nodes[node].empty_since = None
+        return emptied
+
+
+def _unschedulable(pod: Manifest) -> str:
+    """The scheduler's words on a pod that it could not place; "" for any other."""
+    for one in pod.get("status", {}).get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable":
+            return one.get("message") or "unschedulable"
+    return ""
+
+
+def _claims(pod: Manifest) -> tuple[str, ...]:
+    return tuple(
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["spec"].get("volumes") or ()
+        if "persistentVolumeClaim" in volume
+    )

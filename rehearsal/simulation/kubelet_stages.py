@@ -1,0 +1,302 @@
+"""What kwok plays of the kubelets: kwok's Stage objects for nodes and pods, with durations scaled by the clock.
+
+A pod goes through at most four of them: its containers start; where it has probes it becomes Ready; where a Job owns it, it
+ends by itself; and when it is deleted, it stays for as long as its preStop, its stop and its grace take. The selectors of
+two stages never hold at once: kwok would throw dice. Durations that differ from pod to pod are worked out in jq, so that no
+stage names a stack. kwok counts a stage's delay from the last change of the pod: nothing but these stages, the disks'
+annotation and a drill changes a running pod.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rehearsal.api import Manifest
+from rehearsal.clock import Clock
+from rehearsal.simulation.cluster_view import SHUTTING_DOWN
+from rehearsal.simulation.pod_needs import GPU_RESOURCE
+from rehearsal.simulation.timings import Timings
+from rehearsal.simulation.world import VOLUMES_ATTACHED
+from workloads.names import BENCHMARK_APP, WRITER_APP
+
+_OURS: Final = "rehearsal.vllm-fleet.dev"
+RUN_SECONDS: Final = f"{_OURS}/run-seconds"
+"""Annotation of a Job's pod: how long it runs, in simulated seconds."""
+EXIT_CODE: Final = f"{_OURS}/exit-code"
+"""Annotation of a Job's pod: with which code it then ends; 0 without."""
+LOAD_SECONDS: Final = f"{_OURS}/load-seconds"
+"""Annotation of any pod: how long its containers take from start to Ready, in simulated seconds."""
+HUNG: Final = f"{_OURS}/hung"
+"""Annotation of a pod that answers no probe any more, and will not again before this is gone."""
+LEADER: Final = f"{_OURS}/leader"
+"""Annotation of the one endpoint picker that holds the lease; those beside it stay unready by design."""
+LEADER_FLAG: Final = "--ha-enable-leader-election"
+"""Argument of an endpoint picker that stands by. Source: chart inferencepool v1.4.0, for more than one replica."""
+LARGE_IMAGE: Final = "vllm-openai"
+"""Part of the name of the image that takes long to pull."""
+
+_DEFAULT_GRACE_SECONDS: Final = 30
+"""Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
+
+# jq, over the pod
+_NOT_DELETED: Final = (".metadata.deletionTimestamp", "DoesNotExist", [])
+_DELETED: Final = (".metadata.deletionTimestamp", "Exists", [])
+_OF_JOB: Final = 'any(.metadata.ownerReferences[]?; .kind == "Job")'
+_READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
+_MAY_START: Final = (
+    "if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
+    f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end'
+)
+_ANSWERS_PROBES: Final = (
+    f'(.metadata.annotations["{HUNG}"] // "") == ""'
+    ' and (any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
+    f' and ((any(.spec.containers[].args[]?; startswith("{LEADER_FLAG}")) | not)'
+    f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
+)
+_HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"])'
+
+Selector = tuple[str, str, list[str]]
+
+
+def kubelet_stages(timings: Timings, clock: Clock) -> list[Manifest]:
+    """Every Stage, for a stack with these durations on a clock of this speed."""
+    return [
+        _node_ready(),
+        _start(timings, clock.speed),
+        _ready(timings, clock.speed),
+        _complete(timings, clock.speed),
+        *_ends(timings, clock.speed),
+    ]
+
+
+def _stage(
+    name: str,
+    kind: str,
+    selectors: list[Selector],
+    steps: list[dict[str, Any]],
+    *,
+    delay_jq: str = "",
+    speed: float = 1.0,
+) -> Manifest:
+    """`delay_jq` is a jq expression for simulated seconds."""
+    spec: Manifest = {
+        "resourceRef": {"apiGroup": "v1", "kind": kind},
+        "selector": {
+            "matchExpressions": [
+                {"jq": {"key": key, "operator": operator, **({"values": values} if values else {})}}
+                for key, operator, values in selectors
+            ]
+        },
+        "steps": steps,
+    }
+    if delay_jq:
+        # kwok reads the result as a Go duration.
+        as_duration = f'(({delay_jq}) * 1000 / {speed!r} | tostring) + "ms"'
+        spec["delay"] = {"durationFrom": {"jq": {"expression": as_duration}}}
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+
+
+def _status(template: str) -> dict[str, Any]:
+    return {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": template}}
+
+
+def _number(annotation: str) -> str:
+    return f'(.metadata.annotations["{annotation}"] | tonumber? // null)'
+
+
+# Nodes: Ready as soon as kwok holds their lease, and again should the control plane lose sight of them.
+
+
+def _node_ready() -> Manifest:
+    template = """
+{{ $now := Now }}
+conditions:
+{{ range NodeConditions }}
+- lastHeartbeatTime: {{ $now | Quote }}
+  lastTransitionTime: {{ $now | Quote }}
+  message: {{ .message | Quote }}
+  reason: {{ .reason | Quote }}
+  status: {{ .status | Quote }}
+  type: {{ .type | Quote }}
+{{ end }}
+phase: Running
+"""
+    selectors: list[Selector] = [
+        (f'.metadata.annotations["{SHUTTING_DOWN}"]', "DoesNotExist", []),
+        ('.status.conditions.[] | select(.type == "Ready") | .status', "NotIn", ["True"]),
+    ]
+    return _stage("node-ready", "Node", selectors, [_status(template)])
+
+
+# Pods
+
+
+def _start(timings: Timings, speed: float) -> Manifest:
+    """Image pull and init containers, then the containers run; without probes they are Ready at once."""
+    template = """
+{{ $now := Now }}
+{{ $probed := false }}
+{{ range .spec.containers }}{{ if or .readinessProbe .startupProbe }}{{ $probed = true }}{{ end }}{{ end }}
+conditions:
+- {type: PodReadyToStartContainers, status: "True", lastTransitionTime: {{ $now | Quote }}}
+- {type: Initialized, status: "True", lastTransitionTime: {{ $now | Quote }}}
+{{ if $probed }}
+{{ $message := "containers with unready status" }}
+- {type: Ready, status: "False", reason: ContainersNotReady, message: {{ $message }}, lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "False", reason: ContainersNotReady, message: {{ $message }}, lastTransitionTime: {{ $now | Quote }}}
+{{ else }}
+- {type: Ready, status: "True", lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "True", lastTransitionTime: {{ $now | Quote }}}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+{{ $waits := or .readinessProbe .startupProbe }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  imageID: {{ .image | Quote }}
+  containerID: {{ printf "containerd://simulated/%s" .name | Quote }}
+  ready: {{ if $waits }}false{{ else }}true{{ end }}
+  started: {{ if .startupProbe }}false{{ else }}true{{ end }}
+  restartCount: 0
+  state: {running: {startedAt: {{ $now | Quote }}}}
+{{ end }}
+{{ with .spec.initContainers }}
+initContainerStatuses:
+{{ range . }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  imageID: {{ .image | Quote }}
+  containerID: {{ printf "containerd://simulated/%s" .name | Quote }}
+  ready: true
+  restartCount: 0
+  {{ if eq (or .restartPolicy "") "Always" }}
+  started: true
+  state: {running: {startedAt: {{ $now | Quote }}}}
+  {{ else }}
+  started: false
+  state:
+    terminated: {exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}
+  {{ end }}
+{{ end }}
+{{ end }}
+{{ $hostIP := NodeIPWith .spec.nodeName }}
+hostIP: {{ $hostIP | Quote }}
+hostIPs: [{ip: {{ $hostIP | Quote }}}]
+{{ $podIP := PodIPWith .spec.nodeName false .metadata.uid .metadata.name .metadata.namespace }}
+podIP: {{ $podIP | Quote }}
+podIPs: [{ip: {{ $podIP | Quote }}}]
+phase: Running
+startTime: {{ $now | Quote }}
+"""
+    pull = (
+        f'(if any(.spec.containers[]; .image | contains("{LARGE_IMAGE}")) then {timings.large_image_pull_seconds!r}'
+        f" else {timings.image_pull_seconds!r} end)"
+    )
+    init = f"((.spec.initContainers // []) | length) * {timings.init_container_seconds!r}"
+    selectors: list[Selector] = [
+        _NOT_DELETED,
+        (".spec.nodeName", "Exists", []),
+        (".status.phase", "In", ["Pending"]),
+        (_MAY_START, "In", ["true"]),
+    ]
+    return _stage("pod-start", "Pod", selectors, [_status(template)], delay_jq=f"{pull} + {init}", speed=speed)
+
+
+def _ready(timings: Timings, speed: float) -> Manifest:
+    """The probes pass: with GPUs after weights and engines, also after a restart; otherwise at the probe's first period."""
+    template = """
+{{ $now := Now }}
+conditions:
+- {type: Ready, status: "True", reason: null, message: null, lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "True", reason: null, message: null, lastTransitionTime: {{ $now | Quote }}}
+{{ range .status.containerStatuses }}
+{{ $_ := set . "ready" true }}
+{{ $_ := set . "started" true }}
+{{ end }}
+containerStatuses: {{ .status.containerStatuses | toJson }}
+"""
+    load = f"{_number(LOAD_SECONDS)} // (if {_HAS_GPUS} then {timings.server_load_seconds!r} else {timings.probe_seconds!r} end)"
+    selectors: list[Selector] = [
+        _NOT_DELETED,
+        (".status.phase", "In", ["Running"]),
+        (_READY, "In", ["False"]),
+        (_ANSWERS_PROBES, "In", ["true"]),
+    ]
+    return _stage("pod-ready", "Pod", selectors, [_status(template)], delay_jq=load, speed=speed)
+
+
+_OVER = """
+{{ $now := Now }}
+{{ $exit := %s }}
+{{ $reason := "Error" }}
+{{ if eq $exit "0" }}{{ $reason = "Completed" }}{{ end }}
+conditions:
+- {type: Ready, status: "False", reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "False", reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
+containerStatuses:
+{{ range .status.containerStatuses }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  imageID: {{ .imageID | Quote }}
+  containerID: {{ .containerID | Quote }}
+  ready: false
+  started: false
+  restartCount: {{ .restartCount }}
+  state:
+    terminated:
+      exitCode: {{ $exit }}
+      reason: {{ $reason }}
+      startedAt: {{ .state.running.startedAt | Quote }}
+      finishedAt: {{ $now | Quote }}
+{{ end }}
+phase: {{ if eq $exit "0" }}Succeeded{{ else }}Failed{{ end }}
+"""
+
+
+def _complete(timings: Timings, speed: float) -> Manifest:
+    """A Job's pod ends by itself: as its annotations say, else successfully after its kind's usual time."""
+    template = _OVER % f'(index (or .metadata.annotations dict) "{EXIT_CODE}" | default "0")'
+    usual = (
+        f'(if .metadata.labels.app == "{WRITER_APP}" then {timings.writer_seconds!r}'
+        f' elif .metadata.labels.app == "{BENCHMARK_APP}" then {timings.benchmark_seconds!r}'
+        f" else {timings.job_seconds!r} end)"
+    )
+    selectors: list[Selector] = [
+        _NOT_DELETED,
+        (".status.phase", "In", ["Running"]),
+        (_READY, "In", ["True"]),
+        (_OF_JOB, "In", ["true"]),
+    ]
+    return _stage(
+        "pod-complete",
+        "Pod",
+        selectors,
+        [_status(template)],
+        delay_jq=f"{_number(RUN_SECONDS)} // {usual}",
+        speed=speed,
+    )
+
+
+def _ends(timings: Timings, speed: float) -> list[Manifest]:
+    """A deleted pod goes: at once where nothing runs, else after preStop and stop, within its grace.
+
+    A Job's pod is first marked Failed, as the kubelet does: a Job with a pod failure policy waits for that before it
+    starts another.
+    """
+    grace = f".metadata.deletionGracePeriodSeconds // .spec.terminationGracePeriodSeconds // {_DEFAULT_GRACE_SECONDS}"
+    stop = f"([.spec.containers[].lifecycle.preStop.sleep.seconds // 0] | max) + {timings.exit_seconds!r}"
+    running = '.status.phase == "Running"'
+    lasts = f"if {running} then ([({grace}), ({stop})] | min) else 0 end"
+    end = f"({running}) and ({_OF_JOB})"
+    killed = _OVER % '"143"'
+    return [
+        _stage("pod-end", "Pod", [_DELETED, (end, "In", ["false"])], [{"delete": True}], delay_jq=lasts, speed=speed),
+        _stage(
+            "pod-end-of-job",
+            "Pod",
+            [_DELETED, (end, "In", ["true"])],
+            [_status(killed), {"delete": True}],
+            delay_jq=lasts,
+            speed=speed,
+        ),
+    ]

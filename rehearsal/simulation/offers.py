@@ -1,0 +1,343 @@
+"""Which machines a pod can be given and in which order: by its selectors, or by the ladder of its ComputeClass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rehearsal.api import Kind, Manifest
+from rehearsal.simulation.autoscaler_events import Trouble, no_machine
+from rehearsal.simulation.machines import A4, FAMILIES, GPU_MACHINE, GPU_TYPE, GPUS, Machine, general_purpose, smallest
+from rehearsal.simulation.pod_needs import PodNeeds
+from rehearsal.simulation.stock import Mode, Pool, Stock
+
+COMPUTE_CLASS_KIND: Final = Kind("cloud.google.com/v1", "ComputeClass")
+GKE: Final = "cloud.google.com"
+COMPUTE_CLASS: Final = f"{GKE}/compute-class"
+MACHINE_FAMILY: Final = f"{GKE}/machine-family"
+ACCELERATOR: Final = f"{GKE}/gke-accelerator"
+SPOT: Final = f"{GKE}/gke-spot"
+PROVISIONING: Final = f"{GKE}/gke-provisioning"
+FLEX_START: Final = f"{GKE}/gke-flex-start"
+MAX_RUN: Final = f"{GKE}/gke-max-run-duration-seconds"
+WAIT: Final = f"{GKE}/gke-capacity-check-wait-time-seconds"
+RESERVATION: Final = f"{GKE}/reservation-name"
+RESERVATION_AFFINITY: Final = f"{GKE}/reservation-affinity"
+RESERVATION_PROJECT: Final = f"{GKE}/reservation-project"
+RESERVATION_BLOCKS: Final = f"{GKE}/reservation-blocks"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+ARCH: Final = "kubernetes.io/arch"
+ZONE: Final = "topology.kubernetes.io/zone"
+# Source of every key: GKE cluster autoscaler, system labels.
+
+BUILT_IN_FAMILIES: Final[dict[str, str | None]] = {
+    "Performance": None,
+    "Balanced": "n2",
+    "autopilot": "e2",
+    "autopilot-spot": "e2",
+    "autopilot-arm": "n4a",
+    "autopilot-arm-spot": "n4a",
+}
+"""Built-in compute classes and the family they bring; None asks the pod for one. `Accelerator` says nothing that the GPU
+does not. Source: GKE docs, compute classes in Autopilot; that `autopilot-arm` is N4A is assumed."""
+
+ClassReader = Callable[[str], Manifest | None]
+"""The ComputeClass of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One way to give a pod a machine."""
+
+    machine: Machine
+    mode: Mode
+    zone: str
+    compute_class: str | None = None
+    by_class: bool = False
+    """Whether a rung of a custom ComputeClass brought it, instead of the pod's own selectors."""
+    reservation: str | None = None
+    reservation_project: str | None = None
+    reservation_blocks: str | None = None
+    max_run_seconds: str | None = None
+    driver_version: str = "default"
+    wait_seconds: float = 0.0
+    """How long this offer is waited for before the next one is tried."""
+
+    @property
+    def pool(self) -> Pool:
+        """What is counted together against the stock."""
+        if self.reservation is not None:
+            return ("reservation", self.reservation)
+        return (self.mode, "" if self.machine.gpus else self.machine.family)
+
+
+def offers(
+    needs: PodNeeds, pods: int, stock: Stock, read_class: ClassReader, *, flex_wait_seconds: float
+) -> tuple[Offer, ...] | Trouble:
+    """The machines for up to that many pods with these needs, in the order in which they are tried; or why there is none."""
+    name = needs.wanted(COMPUTE_CLASS)
+    if name is None or name in BUILT_IN_FAMILIES or name == "Accelerator":
+        if needs.amounts.gpus:
+            return _gpu_offers(needs, stock, name)
+        return _cpu_offers(needs, pods, stock, name)
+    found = read_class(name)
+    if found is None:
+        return no_machine(
+            "nap.ccc.not.found",
+            f"ComputeClass {name} not found",
+            f"The pod names the ComputeClass {name}, and the cluster has none of that name.",
+            "Create the class before the Deployment; with this program, capacity.mode: ladder does.",
+        )
+    return _class_offers(needs, pods, stock, name, found["spec"], flex_wait_seconds)
+
+
+# By the pod's own selectors
+
+
+def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Offer, ...] | Trouble:
+    accelerator = needs.wanted(ACCELERATOR)
+    if accelerator != GPU_TYPE:
+        return no_machine(
+            "nap.pod.gpu.type.not.supported",
+            f"GPU type {accelerator or 'not named'} not supported",
+            f"The pod asks for GPUs of type {accelerator or '(none named)'}; the rehearsal's catalogue has {GPU_TYPE} only.",
+            f"Select {ACCELERATOR}: {GPU_TYPE}.",
+        )
+    if needs.amounts.gpus != GPUS:
+        return no_machine(
+            "nap.pod.gpu.request.invalid",
+            "incorrect GPU count",
+            f"The pod asks for {needs.amounts.gpus} GPUs; {GPU_MACHINE} is given out whole, with {GPUS}.",
+            f"Ask for nvidia.com/gpu: {GPUS}.",
+        )
+    if needs.amounts.times_in(A4.allocatable) < 1:
+        return _too_large(needs, A4)
+    mode = _mode(needs)
+    if isinstance(mode, Trouble):
+        return mode
+    if mode == "reservation":
+        return _reserved(needs, stock, class_name)
+    zones = _zones(needs, stock.gpu_zones) or tuple(sorted(_pinned(needs) or stock.gpu_zones))
+    return tuple(
+        Offer(machine=A4, mode=mode, zone=zone, compute_class=class_name, max_run_seconds=needs.wanted(MAX_RUN))
+        for zone in zones
+    )
+
+
+def _mode(needs: PodNeeds) -> Mode | Trouble:
+    spot = needs.wanted(SPOT) == "true" or needs.wanted(PROVISIONING) == "spot"
+    flex = needs.wanted(FLEX_START) == "true" or needs.wanted(PROVISIONING) == "flex-start"
+    name, affinity = needs.wanted(RESERVATION), needs.wanted(RESERVATION_AFFINITY)
+    if flex and (spot or name is not None or affinity not in (None, "none")):
+        return no_machine(
+            "flex.start.misconfigured.error",
+            "flex-start misconfigured",
+            "The pod asks for flex-start and for "
+            + ("Spot" if spot else "a reservation")
+            + " at once; GKE refuses both.",
+            "Keep one of the selectors.",
+        )
+    if (name is None) != (affinity != "specific"):
+        return no_machine(
+            "nap.pod.unusable.reservation",
+            "1 unusable reservation",
+            f"Reservation {name or '(none named)'} with affinity {affinity or '(none)'}: GKE needs the name and "
+            "affinity `specific` together.",
+            f"Select {RESERVATION} and {RESERVATION_AFFINITY}: specific.",
+        )
+    if name is not None:
+        return "reservation"
+    return "spot" if spot else "flex-start" if flex else "on-demand"
+
+
+def _reserved(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Offer, ...]:
+    name = needs.wanted(RESERVATION) or ""
+    return (
+        Offer(
+            machine=A4,
+            mode="reservation",
+            zone=_reservation_zone(needs, stock, name, ()),
+            compute_class=class_name,
+            reservation=name,
+            reservation_project=needs.wanted(RESERVATION_PROJECT),
+            reservation_blocks=needs.wanted(RESERVATION_BLOCKS),
+        ),
+    )
+
+
+def _cpu_offers(needs: PodNeeds, pods: int, stock: Stock, class_name: str | None) -> tuple[Offer, ...] | Trouble:
+    family = needs.wanted(MACHINE_FAMILY)
+    if class_name is not None and family is None:
+        family = BUILT_IN_FAMILIES.get(class_name)
+        if family is None:
+            return no_machine(
+                "nap.pod.compute.class.without.machine.family",
+                f"compute class {class_name} without machine family",
+                f"The pod asks for compute class {class_name} and no machine family.",
+                f"Select {MACHINE_FAMILY} as well, for example c4.",
+            )
+    elif class_name is None and family is not None:
+        return no_machine(
+            "nap.pod.machine.family.not.supported",
+            f"machine family {family} without a compute class",
+            f"The pod selects machine family {family} without a compute class, which Autopilot does not serve.",
+            f"Select {COMPUTE_CLASS}: Performance beside it.",
+        )
+    machine_type = needs.wanted(INSTANCE_TYPE)
+    if family is None and needs.wanted(ARCH) == "arm64":
+        family = BUILT_IN_FAMILIES["autopilot-arm"]
+    machine = _cpu_machine(needs, pods, family, machine_type)
+    if isinstance(machine, Trouble):
+        return machine
+    spot = needs.wanted(SPOT) == "true" or (class_name or "").endswith("-spot")
+    return tuple(
+        Offer(machine=machine, mode="spot" if spot else "on-demand", zone=zone, compute_class=class_name)
+        for zone in _zones(needs, stock.zones) or stock.zones[:1]
+    )
+
+
+def _cpu_machine(needs: PodNeeds, pods: int, family: str | None, machine_type: str | None) -> Machine | Trouble:
+    if family is not None and family not in FAMILIES:
+        return no_machine(
+            "nap.pod.machine.family.unknown",
+            f"machine family {family} unknown",
+            f"The rehearsal's catalogue has no machine family {family}; it has {', '.join(sorted(FAMILIES))}.",
+            "Name one of these, or leave this pod out of the rehearsal.",
+        )
+    if family is None or family == "e2":
+        machine = general_purpose(needs.amounts, pods)
+    else:
+        machine = smallest(family, needs.amounts, machine_type=machine_type)
+    return machine or _too_large(needs, machine_type or family or "general-purpose machine")
+
+
+def _too_large(needs: PodNeeds, machine: Machine | str) -> Trouble:
+    if isinstance(machine, Machine):
+        have = machine.allocatable
+        room = f"{have.cpu_milli / 1000:.0f} vCPU and {have.memory_bytes / 2**30:.0f} GiB of a {machine.name}"
+        machine = machine.name
+    else:
+        room = f"what the largest {machine} has"
+    asks = needs.amounts
+    return no_machine(
+        "nap.pod.zonal.resources.exceeded",
+        "Insufficient cpu, memory or ephemeral storage on any new node",
+        f"The pod asks for {asks.cpu_milli / 1000:g} vCPU, {asks.memory_bytes / 2**30:.0f} GiB of memory and "
+        f"{asks.ephemeral_bytes / 2**30:.0f} GiB of disk; the system leaves less than that, {room}.",
+        f"Ask for less than the whole {machine}: GKE keeps several vCPU and some per cent of the memory.",
+    )
+
+
+# By the rungs of a ComputeClass
+
+
+def _class_offers(
+    needs: PodNeeds, pods: int, stock: Stock, name: str, spec: Manifest, flex_wait_seconds: float
+) -> tuple[Offer, ...] | Trouble:
+    if not (spec.get("nodePoolAutoCreation") or {}).get("enabled"):
+        return no_machine(
+            "nap.ccc.autoprovisioning.disabled",
+            f"ComputeClass {name} creates no nodes",
+            f"The ComputeClass {name} does not let GKE make nodes.",
+            "Set spec.nodePoolAutoCreation.enabled: true.",
+        )
+    found: list[Offer] = []
+    for rung in spec.get("priorities") or ():
+        found += _rung_offers(
+            needs, pods, stock, name, {**(spec.get("priorityDefaults") or {}), **rung}, flex_wait_seconds
+        )
+    if spec.get("whenUnsatisfiable") == "ScaleUpAnyway" and not needs.amounts.gpus:
+        machine = general_purpose(needs.amounts, pods)
+        zones = _zones(needs, stock.zones)
+        found += [
+            Offer(machine=machine, mode="on-demand", zone=zone, compute_class=name, by_class=True)
+            for zone in zones[:1]
+            if machine is not None
+        ]
+    if found:
+        return tuple(found)
+    return no_machine(
+        "nap.ccc.pod.incompatible",
+        f"pod incompatible with ComputeClass {name}",
+        f"No rung of the ComputeClass {name} has a machine for this pod, in a zone where its volume is.",
+        "Compare the pod's requests and zones with the class's priorities.",
+    )
+
+
+def _rung_offers(
+    needs: PodNeeds, pods: int, stock: Stock, name: str, rung: Manifest, flex_wait_seconds: float
+) -> Iterator[Offer]:
+    flex = bool((rung.get("flexStart") or {}).get("enabled"))
+    machine = _rung_machine(needs, pods, rung)
+    if machine is None:
+        return
+    wait = rung.get("capacityCheckWaitTimeSeconds") or needs.wanted(WAIT) or (flex_wait_seconds if flex else 0.0)
+    run = rung.get("maxRunDurationSeconds")
+    driver = str((rung.get("gpu") or {}).get("driverVersion") or "default")
+
+    def offer(mode: Mode, zone: str, reservation: str | None = None, project: str | None = None) -> Offer:
+        return Offer(
+            machine=machine,
+            mode=mode,
+            zone=zone,
+            compute_class=name,
+            by_class=True,
+            reservation=reservation,
+            reservation_project=project,
+            max_run_seconds=None if run is None else str(run),
+            driver_version=driver,
+            wait_seconds=float(wait),
+        )
+
+    reserved = rung.get("reservations") or {}
+    if reserved.get("affinity") == "Specific":
+        for one in reserved.get("specific") or ():
+            zone = _reservation_zone(needs, stock, one["name"], tuple(one.get("zones") or ()))
+            yield offer("reservation", zone, one["name"], one.get("project"))
+        return
+    mode: Mode = "spot" if rung.get("spot") else "flex-start" if flex else "on-demand"
+    allowed = tuple((rung.get("location") or {}).get("zones") or (stock.gpu_zones if machine.gpus else stock.zones))
+    for zone in _zones(needs, allowed):
+        yield offer(mode, zone)
+
+
+def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
+    gpu = rung.get("gpu")
+    if gpu or rung.get("machineType") == GPU_MACHINE:
+        fits = needs.amounts.times_in(A4.allocatable) >= 1
+        named = gpu is None or (gpu["type"] == GPU_TYPE and int(gpu["count"]) == GPUS)
+        return A4 if fits and named and rung.get("machineType") in (None, GPU_MACHINE) else None
+    if needs.amounts.gpus:
+        return None
+    machine_type = rung.get("machineType")
+    family = machine_type.partition("-")[0] if machine_type else rung.get("machineFamily")
+    machine = _cpu_machine(needs, pods, family, machine_type)
+    return None if isinstance(machine, Trouble) else machine
+
+
+# Zones
+
+
+def _pinned(needs: PodNeeds) -> frozenset[str] | None:
+    """Zones that the pod itself or its volumes insist on."""
+    wanted = needs.wanted(ZONE)
+    if wanted is None:
+        return needs.volume_zones
+    return frozenset({wanted}) if needs.volume_zones is None else needs.volume_zones & {wanted}
+
+
+def _zones(needs: PodNeeds, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    pinned = _pinned(needs)
+    return tuple(zone for zone in allowed if pinned is None or zone in pinned)
+
+
+def _reservation_zone(needs: PodNeeds, stock: Stock, name: str, named: tuple[str, ...]) -> str:
+    """Where the machine would be asked for: where the pod has to be; else what the class names, else the reservation's own."""
+    pinned = _pinned(needs)
+    if pinned:
+        return min(pinned)
+    there = stock.reservations.get(name)
+    if there is not None and (not named or there.zone in named):
+        return there.zone
+    return named[0] if named else stock.gpu_zones[0]

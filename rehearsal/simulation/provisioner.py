@@ -1,0 +1,334 @@
+"""Google's autoscaler, played: machines for pods that have none, and machines that stand empty given back. No polling."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final
+
+from rehearsal.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
+from rehearsal.simulation.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
+from rehearsal.simulation.cluster_view import TO_BE_DELETED, ClusterView, Waiting
+from rehearsal.simulation.node_objects import node_manifest, node_name
+from rehearsal.simulation.offers import COMPUTE_CLASS_KIND, Offer, offers
+from rehearsal.simulation.persistence import StoppedError, until_answered
+from rehearsal.simulation.pod_needs import PodNeeds
+from rehearsal.simulation.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
+from rehearsal.simulation.stock import Stock
+from rehearsal.simulation.timings import Timings
+from rehearsal.simulation.volume_zones import volume_zones
+from rehearsal.simulation.world import World
+
+LOG = logging.getLogger(__name__)
+WORKERS: Final = 16
+"""Nodes and events written at once: what an API server on two cores answers without queueing."""
+EVENTS_A_LOOK: Final = 50
+"""Pods that are told of a scale-up each time the autoscaler looks; with hundreds the events would cost more than the nodes."""
+SCHEDULER_SECONDS: Final = 15.0
+"""How long the scheduler may take to use room that is there before it counts as its refusal; wall time, as it runs on that."""
+DEFAULT_CLUSTER: Final = "vllm-inference-cluster"
+DEFAULT_PROJECT: Final = "offline-preview"
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A machine on its way."""
+
+    number: int
+    name: str
+    wanted: Wanted
+    since_seconds: float
+
+
+class Provisioner:
+    """Listens to the world's mirrors. Make it before the world is entered, then use it as a context manager inside."""
+
+    def __init__(
+        self,
+        world: World,
+        stock: Stock,
+        timings: Timings,
+        *,
+        cluster: str = DEFAULT_CLUSTER,
+        project: str = DEFAULT_PROJECT,
+    ) -> None:
+        self._world, self._stock, self._timings = world, stock, timings
+        self._cluster, self._project = cluster, project
+        self._memory = Memory()
+        self._orders: dict[str, _Order] = {}
+        self._troubles: dict[PodKey, Trouble] = {}
+        self._room_since: dict[PodKey, float] = {}
+        self._numbers, self._event_numbers = itertools.count(1), itertools.count(time.time_ns())
+        self._view = ClusterView(world, self._someone_waits, self._plan_removal, self._arrived)
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._turns = itertools.count()
+        self._look_due: float | None = None
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="provisioner")
+        self._thread = threading.Thread(target=self._run, name="provisioner", daemon=True)
+
+    def __enter__(self) -> Provisioner:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def why_pending(self, pod: Manifest) -> Trouble | None:
+        """Why this pod has no machine, in GKE's words and in plain ones; None while one is on its way or the pod has one."""
+        metadata = pod["metadata"]
+        return self._troubles.get((metadata["namespace"], metadata["name"]))
+
+    @property
+    def on_their_way(self) -> int:
+        """Machines that have been asked for and are not there yet."""
+        return len(self._orders)
+
+    # The agenda: what happens when, in simulated time
+
+    def _at(self, seconds: float, action: Callable[[], None]) -> None:
+        with self._changed:
+            heapq.heappush(self._agenda, (seconds, next(self._turns), action))
+            self._changed.notify_all()
+
+    def _look_at(self, seconds: float) -> None:
+        with self._changed:
+            if self._look_due is None or seconds < self._look_due:
+                self._look_due = seconds
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        clock = self._world.clock
+        while not self._stop.is_set():
+            with self._changed:
+                now = clock.now_seconds()
+                due: list[Callable[[], None]] = []
+                while self._agenda and self._agenda[0][0] <= now:
+                    due.append(heapq.heappop(self._agenda)[2])
+                if self._look_due is not None and self._look_due <= now:
+                    self._look_due = None
+                    due.append(self._look)
+                if not due:
+                    upcoming = [
+                        at for at in (self._look_due, self._agenda[0][0] if self._agenda else None) if at is not None
+                    ]
+                    self._changed.wait(clock.wall_seconds(min(upcoming) - now) if upcoming else None)
+                    continue
+            for action in due:
+                try:
+                    action()
+                except ApiUnreachableError:
+                    # The API server is away: the same again, a scan later.
+                    self._at(clock.now_seconds() + self._timings.autoscaler_scan_seconds, action)
+                except Exception:
+                    LOG.exception("the autoscaler's part")
+
+    def _someone_waits(self) -> None:
+        self._look_at(self._world.clock.now_seconds() + self._timings.autoscaler_scan_seconds)
+
+    # Up
+
+    def _look(self) -> None:
+        """One look at the cluster: decide, ask for machines, tell the pods."""
+        now = self._world.clock.now_seconds()
+        with self._view.lock:
+            waiting, rooms, in_use = self._view.waiting(), self._view.rooms(), self._view.in_use()
+            orders = list(self._orders.values())
+        in_use.update(order.wanted.offer.pool for order in orders)
+        troubles = {one.key: unbound_volume(one.said) for one in waiting if _waits_for_volume(one.said)}
+        decision = decide(
+            [(one.key, self._with_zones(one)) for one in waiting if one.key not in troubles],
+            Rooms(rooms),
+            Rooms(Room(order.wanted.template, order.wanted.offer.machine.allocatable) for order in orders),
+            Market(self._stock, self._memory, in_use, retry_seconds=self._timings.scale_up_retry_seconds),
+            self._offers,
+            now,
+        )
+        for wanted in decision.wanted:
+            self._order(wanted, now)
+        troubles |= decision.troubles
+        troubles |= self._left_standing(decision.placed, waiting)
+        self._tell_scale_up(decision.wanted)
+        self._tell_troubles(troubles)
+        if decision.look_again_at is not None:
+            self._look_at(decision.look_again_at)
+
+    def _offers(self, needs: PodNeeds, pods: int) -> tuple[Offer, ...] | Trouble:
+        wait = self._timings.flex_start_wait_seconds
+        return offers(needs, pods, self._stock, self._read_class, flex_wait_seconds=wait)
+
+    def _read_class(self, name: str) -> Manifest | None:
+        return self._optional(lambda: self._world.api.get(COMPUTE_CLASS_KIND, name))
+
+    def _optional(self, call: Callable[[], Manifest | None]) -> Manifest | None:
+        try:
+            return call()
+        except ApiRefusedError as refusal:
+            if refusal.status == 404:  # not even the kind is there
+                return None
+            raise
+
+    def _with_zones(self, one: Waiting) -> PodNeeds:
+        zones = volume_zones(
+            self._world,
+            one.key[0],
+            one.claims,
+            lambda name: self._optional(lambda: self._world.api.get(STORAGE_CLASS, name)),
+        )
+        return one.needs if zones is None else replace(one.needs, volume_zones=zones)
+
+    def _order(self, wanted: Wanted, now: float) -> None:
+        number = next(self._numbers)
+        order = _Order(number, node_name(wanted.offer, number, self._cluster), wanted, now)
+        with self._view.lock:
+            self._orders[order.name] = order
+        start = self._timings.node_start(number, has_gpus=wanted.offer.machine.gpus > 0)
+        self._at(now + start, lambda: self._submit(lambda: self._create(order)))
+
+    def _create(self, order: _Order) -> None:
+        offer = order.wanted.offer
+        manifest = node_manifest(
+            offer,
+            order.wanted.template,
+            number=order.number,
+            cluster=self._cluster,
+            project=self._project,
+        )
+        try:
+            until_answered(lambda: self._world.api.create(manifest), self._stop)
+        except ApiRefusedError as refusal:
+            if refusal.status != 409:  # 409: an earlier attempt arrived, and its answer did not
+                with self._view.lock:
+                    self._orders.pop(order.name, None)
+                LOG.warning("node %s was refused: %s", order.name, refusal.message)
+                return
+        self._world.timeline.note(
+            "node",
+            order.name,
+            f"{offer.machine.name} {offer.mode} starting",
+            mood="waiting",
+            since_seconds=order.since_seconds,
+        )
+
+    def _arrived(self, name: str) -> None:
+        self._orders.pop(name, None)
+
+    # Words
+
+    def _left_standing(self, placed: set[PodKey], waiting: list[Waiting]) -> dict[PodKey, Trouble]:
+        """Pods that have had room for a while and are still not placed: the scheduler knows something that is not played here."""
+        wall = time.monotonic()
+        self._room_since = {key: self._room_since.get(key, wall) for key in placed}
+        if placed:
+            self._look_at(self._world.clock.now_seconds() + SCHEDULER_SECONDS * self._world.clock.speed)
+        return {
+            one.key: not_placed(one.said)
+            for one in waiting
+            if one.key in placed and wall - self._room_since[one.key] > SCHEDULER_SECONDS
+        }
+
+    def _tell_scale_up(self, wanted: Iterable[Wanted]) -> None:
+        machines: dict[Offer, list[PodKey]] = {}
+        numbers: dict[Offer, int] = {}
+        for one in wanted:
+            machines.setdefault(one.offer, []).extend(one.pods)
+            numbers[one.offer] = numbers.get(one.offer, 0) + 1
+        for offer, pods in machines.items():
+            group = node_name(offer, 0, self._cluster).rpartition("-")[0]
+            what = (
+                f"pod triggered scale-up: [{{https://www.googleapis.com/compute/v1/projects/{self._project}/zones/"
+                f"{offer.zone}/instanceGroups/{group}-grp 0->{numbers[offer]} (max: 1000)}}]"
+            )
+            self._world.timeline.note(
+                "capacity", f"{offer.machine.name} {offer.mode}", f"{numbers[offer]} asked for", mood="waiting"
+            )
+            for key in pods[:EVENTS_A_LOOK]:
+                self._event(key, "TriggeredScaleUp", what, warning=False)
+
+    def _tell_troubles(self, troubles: dict[PodKey, Trouble]) -> None:
+        before, self._troubles = self._troubles, troubles
+        fresh: dict[Trouble, list[PodKey]] = {}
+        for key, trouble in troubles.items():
+            if key not in before or before[key] != trouble:
+                fresh.setdefault(trouble, []).append(key)
+        for trouble, keys in fresh.items():
+            self._world.timeline.note(
+                "capacity", trouble.code, f"{len(keys)} pod(s) wait: {trouble.message}", mood="bad"
+            )
+            for key in keys:
+                if trouble.event:
+                    self._event(key, trouble.event, trouble.shown, warning=trouble.event == "FailedScaleUp")
+
+    def _event(self, key: PodKey, reason: str, message: str, *, warning: bool) -> None:
+        pod = self._world.pods.get(key[1], key[0])
+        if pod is None:
+            return
+        manifest = event_manifest(
+            pod, reason=reason, message=message, warning=warning, number=next(self._event_numbers)
+        )
+        self._submit(lambda: self._world.api.create(manifest))
+
+    # Down
+
+    def _plan_removal(self, name: str, empty_since: float) -> None:
+        self._at(empty_since + self._timings.scale_down_seconds, lambda: self._consider_removal(name))
+
+    def _consider_removal(self, name: str) -> None:
+        since = self._view.empty_since(name)
+        if since is None or since + self._timings.scale_down_seconds > self._world.clock.now_seconds():
+            return  # in use again; when it empties next, that is planned anew
+        self._submit(lambda: self._mark(name))
+
+    def _mark(self, name: str) -> None:
+        """Keep pods off, make sure that none slipped in, and let the machine go."""
+        node = self._world.nodes.get(name)
+        if node is None:
+            return
+        api = self._world.api
+        taints = node["spec"].get("taints") or []
+        marked = [*taints, {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]
+        until_answered(lambda: api.patch(NODE, name, None, {"spec": {"taints": marked}}), self._stop)
+        pods = until_answered(lambda: api.list_all(POD, field_selector=f"spec.nodeName={name}"), self._stop)
+        if any(pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") for pod in pods):
+            until_answered(lambda: api.patch(NODE, name, None, {"spec": {"taints": taints}}), self._stop)
+            return
+        gone_at = self._world.clock.now_seconds() + self._timings.node_removal_seconds
+        self._at(gone_at, lambda: self._submit(lambda: self._remove(name)))
+
+    def _remove(self, name: str) -> None:
+        until_answered(lambda: self._world.api.delete(NODE, name), self._stop)
+        self._world.timeline.note("node", name, "given back: empty")
+
+    def _submit(self, call: Callable[[], object]) -> None:
+        def guarded() -> None:
+            try:
+                call()
+            except StoppedError:
+                pass
+            except (ApiRefusedError, ApiUnreachableError) as error:
+                LOG.info("%s", error)
+            except Exception:
+                LOG.exception("the autoscaler's part")
+
+        if not self._stop.is_set():
+            self._pool.submit(guarded)
+
+
+def _waits_for_volume(said: str) -> bool:
+    """Whether the scheduler's words are about a claim. Source: kube-scheduler, volume binding."""
+    return "unbound immediate PersistentVolumeClaims" in said or "persistentvolumeclaim " in said

@@ -1,0 +1,248 @@
+"""What happens to machines and containers that nobody asked for: a Spot notice, a dead process, a server that hangs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from rehearsal.api import NODE, POD, ApiRefusedError, Manifest
+from rehearsal.simulation.cluster_view import SHUTTING_DOWN
+from rehearsal.simulation.kubelet_stages import HUNG, LOAD_SECONDS
+from rehearsal.simulation.persistence import until_answered
+from rehearsal.simulation.world import World
+
+LOG = logging.getLogger(__name__)
+NOTICE_SECONDS: Final = 30.0
+"""From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""
+POD_SECONDS: Final = 15.0
+"""What the kubelet leaves pods that are not critical, whatever grace they ask for. Source: the same."""
+SHUTDOWN_REASON: Final = "Terminated"
+SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
+# Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
+IMPENDING_TERMINATION: Final = "cloud.google.com/impending-node-termination"
+KILLED: Final = 137
+"""Exit code of a container that had to be killed."""
+
+
+@dataclass(eq=False)
+class Preemption:
+    """Machines that Google is taking back; it goes on by itself."""
+
+    nodes: tuple[str, ...]
+    notice_at_seconds: float
+    pods: list[tuple[str, str]] = field(default_factory=list)
+    """Namespace and name of every pod that ran on them."""
+    _gone: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, wall_seconds: float) -> bool:
+        """Wait until the machines are gone; False when that took longer."""
+        return self._gone.wait(wall_seconds)
+
+
+def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = NOTICE_SECONDS) -> Preemption:
+    """Google takes machines back, as GKE plays it. Returns at the notice.
+
+    At the notice the node is no longer Ready and its pods are told to stop; 15 s later (less under a shorter grace or notice)
+    they are Failed; at the end of the notice the machine is gone. Disruption budgets are not asked. Pods of a node that is gone
+    are removed at once; in a real cluster the garbage collector takes a minute for it. Raises KeyError for an unknown node.
+    """
+    names = tuple(node_names)
+    preemption = Preemption(names, world.clock.now_seconds())
+    stop = threading.Event()
+    for name in names:
+        if world.nodes.get(name) is None:
+            raise KeyError(f"there is no node {name} to take back")
+    for name in names:
+        world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
+        _give_notice(world, name, stop)
+    running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and _is_running(pod)]
+    preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
+    for pod in running:
+        _patch_pod(world, pod, _told_to_stop(), stop)
+    threading.Thread(
+        target=_end, args=(world, preemption, running, notice_seconds, stop), name="preemption", daemon=True
+    ).start()
+    return preemption
+
+
+def kill_containers(
+    world: World, pod: Manifest, *, exit_code: int, reason: str, load_seconds: float | None = None
+) -> None:
+    """Every container of the pod ends with this code and the kubelet starts it again: one restart more, unready until loaded.
+
+    `load_seconds` is how long the restart takes; without it as long as the first start did. The kubelet's back-off, 10 s
+    before a first restart, is not played. Raises ApiRefusedError when the pod is gone.
+    """
+    metadata, now = pod["metadata"], _now()
+    world.timeline.note("pod", metadata["name"], f"containers end with code {exit_code}: restart", mood="bad")
+    if load_seconds is not None:
+        _annotate(world, pod, {LOAD_SECONDS: str(load_seconds)})
+    statuses = [
+        {
+            **{key: value for key, value in one.items() if key not in ("lastState", "state")},
+            "ready": False,
+            "started": False,
+            "restartCount": int(one.get("restartCount", 0)) + 1,
+            "lastState": {
+                "terminated": {
+                    "exitCode": exit_code,
+                    "reason": reason,
+                    "startedAt": ((one.get("state") or {}).get("running") or {}).get("startedAt"),
+                    "finishedAt": now,
+                }
+            },
+            "state": {"running": {"startedAt": now}},
+        }
+        for one in pod["status"]["containerStatuses"]
+    ]
+    _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
+
+
+def make_unready(world: World, pod: Manifest) -> None:
+    """The server hangs: its readiness probe fails until `wake`. Its process lives, so nothing restarts it by itself."""
+    world.timeline.note("pod", pod["metadata"]["name"], "answers no probe any more", mood="bad")
+    _annotate(world, pod, {HUNG: "true"})
+    statuses = [{**one, "ready": False} for one in pod["status"]["containerStatuses"]]
+    status = {**_unready("ContainersNotReady", _now()), "containerStatuses": statuses}
+    _patch_pod(world, pod, status, threading.Event())
+
+
+def wake(world: World, pod: Manifest, *, load_seconds: float) -> None:
+    """The hung server answers again, after that long."""
+    _annotate(world, pod, {HUNG: None, LOAD_SECONDS: str(load_seconds)})
+
+
+# The steps of a preemption
+
+
+def _give_notice(world: World, name: str, stop: threading.Event) -> None:
+    """Taint and annotation first: from then on kwok does not make the node Ready again."""
+    node = world.nodes.get(name) or {}
+    taints = [
+        *(node.get("spec", {}).get("taints") or ()),
+        {"key": IMPENDING_TERMINATION, "value": "", "effect": "NoSchedule"},
+    ]
+    marked = {"metadata": {"annotations": {SHUTTING_DOWN: "true"}}, "spec": {"taints": taints}}
+    not_ready = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "KubeletNotReady",
+        "message": "node is shutting down",
+        "lastHeartbeatTime": _now(),
+        "lastTransitionTime": _now(),
+    }
+    until_answered(lambda: world.api.patch(NODE, name, None, marked), stop)
+    status = {"status": {"conditions": [not_ready]}}
+    until_answered(
+        lambda: world.api.patch(NODE, name, None, status, subresource="status", patch_type="strategic"), stop
+    )
+
+
+def _end(
+    world: World, preemption: Preemption, running: list[Manifest], notice_seconds: float, stop: threading.Event
+) -> None:
+    elapsed = 0.0
+    for at_seconds, pods in sorted(_by_end(running, notice_seconds).items()):
+        world.clock.sleep(preemption.notice_at_seconds + at_seconds - world.clock.now_seconds())
+        for pod in pods:
+            _fail(world, pod, stop)
+        elapsed = at_seconds
+    world.clock.sleep(preemption.notice_at_seconds + max(elapsed, notice_seconds) - world.clock.now_seconds())
+    for name in preemption.nodes:
+        until_answered(lambda name=name: world.api.delete(NODE, name), stop)  # type: ignore[misc]  # a default binds the name
+        world.timeline.note("node", name, "gone", mood="bad")
+    for namespace, name in preemption.pods:
+        until_answered(
+            lambda name=name, namespace=namespace: world.api.delete(POD, name, namespace, grace_seconds=0),  # type: ignore[misc]
+            stop,
+        )
+    preemption._gone.set()
+
+
+def _by_end(running: Iterable[Manifest], notice_seconds: float) -> Mapping[float, list[Manifest]]:
+    """Pods by the moment after the notice at which they are over."""
+    ends: dict[float, list[Manifest]] = {}
+    for pod in running:
+        grace = pod["spec"].get("terminationGracePeriodSeconds")
+        least = min(POD_SECONDS, notice_seconds, POD_SECONDS if grace is None else float(grace))
+        ends.setdefault(least, []).append(pod)
+    return ends
+
+
+def _told_to_stop() -> Manifest:
+    """What the kubelet writes when it begins to end a pod: the pod still runs."""
+    disruption = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": SHUTDOWN_MESSAGE,
+        "lastTransitionTime": _now(),
+    }
+    return {"conditions": [disruption], "reason": SHUTDOWN_REASON, "message": SHUTDOWN_MESSAGE}
+
+
+def _fail(world: World, pod: Manifest, stop: threading.Event) -> None:
+    now = _now()
+    statuses = [
+        {
+            **{key: value for key, value in one.items() if key != "state"},
+            "ready": False,
+            "started": False,
+            "state": {"terminated": {"exitCode": KILLED, "reason": "Error", "finishedAt": now}},
+        }
+        for one in pod["status"].get("containerStatuses") or ()
+    ]
+    status = {
+        **_unready("PodFailed", now),
+        "phase": "Failed",
+        "reason": SHUTDOWN_REASON,
+        "message": SHUTDOWN_MESSAGE,
+        "containerStatuses": statuses,
+    }
+    _patch_pod(world, pod, status, stop)
+    world.timeline.note("pod", pod["metadata"]["name"], "ended by the node's shutdown", mood="bad")
+
+
+def _unready(reason: str, now: str) -> Manifest:
+    return {
+        "conditions": [
+            {"type": type_, "status": "False", "reason": reason, "lastTransitionTime": now}
+            for type_ in ("Ready", "ContainersReady")
+        ]
+    }
+
+
+def _patch_pod(world: World, pod: Manifest, status: Manifest, stop: threading.Event) -> None:
+    """Write a pod's status; a pod that is gone by now is left alone."""
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+
+    def write() -> Manifest:
+        return world.api.patch(POD, name, namespace, {"status": status}, subresource="status", patch_type="strategic")
+
+    _unless_gone(lambda: until_answered(write, stop))
+
+
+def _annotate(world: World, pod: Manifest, annotations: Mapping[str, str | None]) -> None:
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    body = {"metadata": {"annotations": dict(annotations)}}
+    until_answered(lambda: world.api.patch(POD, name, namespace, body), threading.Event())
+
+
+def _unless_gone(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except ApiRefusedError as refusal:
+        if refusal.status != 404:
+            raise
+
+
+def _is_running(pod: Manifest) -> bool:
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,197 @@
+"""What Google has to give: Spot and flex-start machines, reservations, quotas. Drills change it while everything runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from rehearsal.simulation.machines import GPUS
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+Mode = Literal["spot", "flex-start", "reservation", "on-demand"]
+"""How a machine is consumed. A4 cannot be had on demand."""
+QuotaKind = Literal["preemptible", "on-demand"]
+QUOTA_OF: Final[Mapping[Mode, QuotaKind]] = {
+    "spot": "preemptible",
+    "flex-start": "preemptible",
+    "on-demand": "on-demand",
+}
+"""The GPU quota that a mode draws on; machines of a reservation were counted when it was made.
+Source: AI Hypercomputer docs, consumption options."""
+DEFAULT_ZONES: Final = ("europe-west4-a", "europe-west4-b", "europe-west4-c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationStock:
+    """A reservation of A4 machines."""
+
+    nodes: int
+    zone: str
+    active: bool = True
+    """False before the window of a calendar reservation begins."""
+    project: str | None = None
+    """Its owner, where that is not the stack's own project."""
+    specific: bool = True
+    """Whether only who names it gets its machines, the one kind that Autopilot can use."""
+
+
+Pool = tuple[Mode, str]
+"""What is counted together: a mode, and with a reservation its name; with other machines their family."""
+Refusal = Literal["stock", "quota", "no reservation", "not active", "full", "other zone", "not specific"]
+
+
+@dataclass(eq=False)
+class Stock:
+    """Safe to change and read from any thread. None is plenty. Machines in use count: 12 is twelve at once, not twelve more.
+
+    A change is noticed when the autoscaler asks next: at once for a new pod, after its back-off for one that was refused.
+    """
+
+    zones: tuple[str, ...] = DEFAULT_ZONES
+    gpu_zones: tuple[str, ...] = ("europe-west4-b",)
+    """Where A4 machines are."""
+    _spot_nodes: int | None = None
+    _flex_start_nodes: int | None = None
+    _other_machines: dict[str, int] = field(default_factory=dict)
+    _quota_gpus: dict[QuotaKind, int | None] = field(default_factory=dict)
+    _reservations: dict[str, ReservationStock] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def for_settings(cls, settings: Settings) -> Stock:
+        """Plenty of everything in the stack's zones, and the reservation that its capacity names."""
+        from settings.capacity import Calendar, Ladder, Reservation
+
+        zones = tuple(sorted({*(f"{settings.region}-{letter}" for letter in "abc"), *settings.zones}))
+        stock = cls(zones=zones, gpu_zones=settings.zones)
+        capacity, zone = settings.capacity, settings.zones[0]
+        if isinstance(capacity, Reservation):
+            nodes = settings.replicas if capacity.nodes is None else capacity.nodes
+            stock.reserve(capacity.name, nodes=nodes, zone=zone, project=capacity.project)
+        elif isinstance(capacity, Calendar):
+            nodes = settings.replicas if capacity.create is None else capacity.create.nodes
+            stock.reserve(capacity.reservation, nodes=nodes, zone=zone)
+        elif isinstance(capacity, Ladder) and capacity.reservation is not None:
+            rung = capacity.reservation
+            stock.reserve(rung.name, nodes=settings.replicas, zone=zone, project=rung.project)
+        return stock
+
+    # What drills change
+
+    @property
+    def spot_nodes(self) -> int | None:
+        """A4 Spot machines that Google gives at once."""
+        return self._spot_nodes
+
+    @spot_nodes.setter
+    def spot_nodes(self, nodes: int | None) -> None:
+        self._spot_nodes = nodes
+
+    @property
+    def flex_start_nodes(self) -> int | None:
+        """A4 flex-start machines that Google gives at once."""
+        return self._flex_start_nodes
+
+    @flex_start_nodes.setter
+    def flex_start_nodes(self, nodes: int | None) -> None:
+        self._flex_start_nodes = nodes
+
+    @property
+    def reservations(self) -> dict[str, ReservationStock]:
+        """The reservations by name, as a copy."""
+        with self._lock:
+            return dict(self._reservations)
+
+    @property
+    def other_machines(self) -> dict[str, int]:
+        """Machines without GPUs that Google gives at once, by family; plenty of a family that is not in it. A copy."""
+        with self._lock:
+            return dict(self._other_machines)
+
+    @property
+    def quota_gpus(self) -> dict[QuotaKind, int | None]:
+        """GPUs of the project's quotas, in the region. A copy."""
+        with self._lock:
+            return dict(self._quota_gpus)
+
+    def reserve(
+        self,
+        name: str,
+        *,
+        nodes: int,
+        zone: str,
+        active: bool = True,
+        project: str | None = None,
+        specific: bool = True,
+    ) -> None:
+        """There is a reservation of this name; it replaces one that was there."""
+        made = ReservationStock(nodes=nodes, zone=zone, active=active, project=project, specific=specific)
+        with self._lock:
+            self._reservations[name] = made
+
+    def activate(self, name: str, *, active: bool = True) -> None:
+        """The window of a reservation begins (or ends). Raises KeyError for one that is not there."""
+        with self._lock:
+            self._reservations[name] = replace(self._reservations[name], active=active)
+
+    def forget(self, name: str) -> None:
+        """The reservation is gone."""
+        with self._lock:
+            self._reservations.pop(name, None)
+
+    def limit_machines(self, family: str, nodes: int | None) -> None:
+        """No more than that many machines of a family without GPUs; None is plenty."""
+        with self._lock:
+            if nodes is None:
+                self._other_machines.pop(family, None)
+            else:
+                self._other_machines[family] = nodes
+
+    def set_quota(self, kind: QuotaKind, gpus: int | None) -> None:
+        """The project's quota for B200 GPUs of a kind; None is more than enough."""
+        with self._lock:
+            self._quota_gpus[kind] = gpus
+
+    # What the provisioner asks
+
+    def refusal(
+        self, pool: Pool, in_use: Mapping[Pool, int], *, zone: str = "", project: str | None = None
+    ) -> Refusal | None:
+        """Why not one more machine of this pool, beside those in use; None where there is one."""
+        mode, name = pool
+        with self._lock:
+            if mode == "reservation":
+                return _reservation_refusal(self._reservations.get(name), in_use.get(pool, 0), zone, project)
+            if name:
+                limit = self._other_machines.get(name)
+                return "stock" if limit is not None and in_use.get(pool, 0) >= limit else None
+            if zone and zone not in self.gpu_zones:
+                return "stock"
+            kind = QUOTA_OF[mode]
+            quota = self._quota_gpus.get(kind)
+            drawn = sum(nodes for (other, family), nodes in in_use.items() if not family and QUOTA_OF[other] == kind)
+            if quota is not None and (drawn + 1) * GPUS > quota:
+                return "quota"
+            limits: dict[Mode, int | None] = {
+                "spot": self._spot_nodes,
+                "flex-start": self._flex_start_nodes,
+                "on-demand": 0,
+            }
+            limit = limits[mode]
+            return "stock" if limit is not None and in_use.get(pool, 0) >= limit else None
+
+
+def _reservation_refusal(there: ReservationStock | None, in_use: int, zone: str, project: str | None) -> Refusal | None:
+    if there is None or (there.project is not None and there.project != project):
+        return "no reservation"
+    if not there.specific:
+        return "not specific"
+    if zone and zone != there.zone:
+        return "other zone"
+    if not there.active:
+        return "not active"
+    return "full" if in_use >= there.nodes else None
