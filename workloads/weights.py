@@ -222,11 +222,13 @@ class Weights(pulumi.ComponentResource):
             opts=options(),
         )
         source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume}
+        # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
+        # disk. The server waits for its volume anyway, and no node is asked for before it is there.
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
-            metadata=metadata(names.reader),
+            metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
             spec=claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib, source),
-            opts=options(image, reader_class, timeout=STORAGE_TIMEOUT),
+            opts=options(image, reader_class),
         )
         return WeightsMount(
             claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(settings), depends_on=(reader,)
