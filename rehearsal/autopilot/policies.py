@@ -87,12 +87,15 @@ def _policy(written: Manifest) -> Policy:
     name, said = metadata["name"], metadata["annotations"]
     subject, effect = said[f"{PREFIX}subject"], said[f"{PREFIX}on-gke"]
     if subject not in get_args(Subject) or effect not in get_args(Effect):
-        raise ValueError(f"{name}: subject is {subject}, on-gke is {effect}; rehearsal/autopilot/policies.py has the words")
+        raise ValueError(
+            f"{name}: subject is {subject}, on-gke is {effect}; rehearsal/autopilot/policies.py has the words"
+        )
     manifest = copy.deepcopy(written)
     spec = manifest["spec"]
     spec["failurePolicy"] = "Fail"
     for validation in spec["validations"]:
         validation["reason"] = "Forbidden"
+    bindings: tuple[Manifest, ...]
     own, template = _ACTIONS[cast(Effect, effect)]
     if subject == "pods":
         spec["matchConstraints"] = {"resourceRules": [_POD_RULE, *_TEMPLATE_RULES]}
@@ -136,4 +139,4 @@ def _binding(
 def _read(path: Path) -> Any:
     import yaml
 
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -98,7 +98,7 @@ def _fits(value: str | int, real: Schema) -> bool:
         return bool(real.get("minimum", value) <= value <= real.get("maximum", value))
     if "pattern" in real and re.search(real["pattern"], value) is None:
         return False
-    return real.get("minLength", 0) <= len(value) <= real.get("maxLength", len(value))
+    return bool(real.get("minLength", 0) <= len(value) <= real.get("maxLength", len(value)))
 
 
 def _fields(ours: Schema, real: Schema, path: str) -> Iterator[str]:

@@ -45,7 +45,9 @@ def _host_path(path: str, read_only: bool) -> Manifest:
 
 
 def _affinity(**labels: str) -> Manifest:
-    terms = [{"key": f"{GKE}/{key.replace('_', '-')}", "operator": "In", "values": [value]} for key, value in labels.items()]
+    terms = [
+        {"key": f"{GKE}/{key.replace('_', '-')}", "operator": "In", "values": [value]} for key, value in labels.items()
+    ]
     required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
@@ -116,10 +118,14 @@ _SECURITY = (
     Broken(
         policy="autopilot-volumes",
         rule=0,
-        broken=pod(volumes=[{"name": "lun", "iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.a.b:c", "lun": 0}}]),
+        broken=pod(
+            volumes=[{"name": "lun", "iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.a.b:c", "lun": 0}}]
+        ),
         says="volumes of these types are refused: lun is iscsi. Use one of configMap, csi, downwardAPI, emptyDir, "
         "gcePersistentDisk, nfs, persistentVolumeClaim, projected, secret",
-        mended=pod(volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "c", "configMap": {"name": "c"}}]),
+        mended=pod(
+            volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "c", "configMap": {"name": "c"}}]
+        ),
     ),
     Broken(
         policy="autopilot-volumes",
@@ -213,7 +219,9 @@ _SELECTION = (
 )
 
 _NO_NODE = tuple(
-    Broken(policy="autopilot-no-node-comes", rule=rule, broken=broken, says=f"no node ever comes: {says}", mended=mended)
+    Broken(
+        policy="autopilot-no-node-comes", rule=rule, broken=broken, says=f"no node ever comes: {says}", mended=mended
+    )
     for rule, (broken, says, mended) in enumerate(
         (
             (
@@ -559,7 +567,11 @@ _ELSEWHERE = (
         mended={
             **storage_class("Immediate", enable_multi_zone_provisioning="true"),
             "allowedTopologies": [
-                {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-a", "europe-west4-b"]}]}
+                {
+                    "matchLabelExpressions": [
+                        {"key": "topology.gke.io/zone", "values": ["europe-west4-a", "europe-west4-b"]}
+                    ]
+                }
             ],
         },
     ),

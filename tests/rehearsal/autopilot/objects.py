@@ -84,13 +84,21 @@ def performance_pod(selector: Manifest = PERFORMANCE, **spec: Any) -> Manifest:
 def template(of: Manifest) -> Manifest:
     """Metadata and spec of a pod, as a controller's template."""
     labels = {"labels": {"app": "app"}}
-    return {"metadata": {**labels, **{k: v for k, v in of["metadata"].items() if k == "annotations"}}, "spec": of["spec"]}
+    return {
+        "metadata": {**labels, **{k: v for k, v in of["metadata"].items() if k == "annotations"}},
+        "spec": of["spec"],
+    }
 
 
 def deployment(of: Manifest) -> Manifest:
     """A Deployment of that pod."""
     spec = {"replicas": 0, "selector": {"matchLabels": {"app": "app"}}, "template": template(of)}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app", "namespace": NAMESPACE}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "app", "namespace": NAMESPACE},
+        "spec": spec,
+    }
 
 
 def cron_job(of: Manifest) -> Manifest:
@@ -98,7 +106,12 @@ def cron_job(of: Manifest) -> Manifest:
     made = template(of)
     made["spec"] = {**made["spec"], "restartPolicy": "Never"}
     spec = {"schedule": "0 4 * * *", "jobTemplate": {"spec": {"template": made}}}
-    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "app", "namespace": NAMESPACE}, "spec": spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "app", "namespace": NAMESPACE},
+        "spec": spec,
+    }
 
 
 def service(**spec: Any) -> Manifest:
