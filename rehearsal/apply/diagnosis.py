@@ -28,6 +28,8 @@ from rehearsal.apply.verdict import condition, said
 LOOKED_AT_PODS: Final = 50
 """Pods whose state is read; of a thousand that wait, they wait for the same few things."""
 _QUOTA: Final = "exceeded quota"
+_BEFORE_A_NODE: Final = frozenset({"FailedScheduling", "FailedScaleUp", "NotTriggerScaleUp"})
+"""Reasons of events that are past once a pod has its machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,9 @@ def _pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
     pods = [one] if one["kind"] == "Pod" else _selected(api, POD, one)
     troubles: Counter[Trouble] = Counter()
     for pod in pods[:LOOKED_AT_PODS]:
-        found = trouble_of(pod, [str(event.get("message", "")) for event in warnings(api, pod)])
+        placed = bool(pod["spec"].get("nodeName"))
+        told = [event for event in warnings(api, pod) if not (placed and event.get("reason") in _BEFORE_A_NODE)]
+        found = trouble_of(pod, [str(event.get("message", "")) for event in told])
         if found is not None:
             troubles[found] += 1
     for trouble, count in sorted(troubles.items(), key=lambda item: (item[0].rank, -item[1])):

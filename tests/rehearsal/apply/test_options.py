@@ -1,0 +1,56 @@
+"""Annotations and timeouts as the provider reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.apply.options import Options, duration_seconds, options_of
+
+
+def of(**annotations: str) -> Options:
+    return options_of({"metadata": {"annotations": {f"pulumi.com/{key}": value for key, value in annotations.items()}}})
+
+
+def test_nothing_is_asked_for_without_annotations() -> None:
+    assert options_of({"metadata": {"name": "x"}}) == Options()
+
+
+@pytest.mark.parametrize(("value", "skips"), [("true", True), ("false", False), ("True", False), ("yes", False)])
+def test_only_the_word_true_skips_the_wait(value: str, skips: bool) -> None:
+    assert of(skipAwait=value).skip_await is skips
+
+
+def test_one_condition_or_a_list_of_them() -> None:
+    assert of(waitFor="condition=Programmed").wait_for == ("condition=Programmed",)
+    assert of(waitFor='["condition=A", "jsonpath={.status.b}=1"]').wait_for == ("condition=A", "jsonpath={.status.b}=1")
+
+
+@pytest.mark.parametrize("value", ["Programmed", '["Programmed"]', "[]"])
+def test_a_condition_that_the_provider_refuses_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="pulumi.com/waitFor"):
+        of(waitFor=value)
+
+
+def test_a_timeout_that_is_no_number_is_ignored() -> None:
+    assert of(timeoutSeconds="90").timeout_seconds == 90.0
+    assert of(timeoutSeconds="90s").timeout_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("value", "propagation"), [("orphan", "Orphan"), ("Background", "Background"), ("foreground", "Foreground"), ("x", "Foreground")]
+)
+def test_how_a_deletion_spreads(value: str, propagation: str) -> None:
+    assert of(deletionPropagationPolicy=value).propagation == propagation
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60m", 3600.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), ("500ms", 0.5)]
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    assert duration_seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["60", "", "10 m", "1d", "m"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="45m"):
+        duration_seconds(text)
