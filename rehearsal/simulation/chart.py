@@ -79,13 +79,15 @@ class _Release:
         return bool(self.epp["monitoring"]["prometheus"]["enabled"])
 
     def objects(self) -> list[Manifest]:
-        found = [self._config(), self._deployment(), self._service(), self._inference_pool(), self._account()]
+        """What others need comes first: accounts and rights, then the picker, then the pool and what attaches to it."""
+        found = [self._account(), self._config()]
         found += self._role("non-sa", self._pool_rules())
         found += self._role("sa", [{"apiGroups": [""], "resources": ["pods"], "verbs": list(READ_VERBS)}])
         if self.is_doubled:
             found += self._leader_election()
         if self.has_prometheus:
             found += self._prometheus()
+        found += [self._service(), self._deployment(), self._inference_pool()]
         if self.provider == "gke":
             found += self._gke_policies()
         return found
@@ -144,7 +146,6 @@ class _Release:
                 {"name": "grpc", "containerPort": GRPC_PORT},
                 {"name": "grpc-health", "containerPort": HEALTH_PORT},
                 {"name": "metrics", "containerPort": METRICS_PORT},
-                *self._list("extraContainerPorts"),
             ],
             "livenessProbe": {
                 "grpc": {"port": HEALTH_PORT, "service": service[0]},
@@ -205,6 +206,7 @@ class _Release:
         ]
         role, binding = self._role("leader-election", rules)
         binding["metadata"]["name"] = f"{self.epp_name}-leader-election-binding"
+        del binding["subjects"][0]["namespace"]  # the template leaves it out; Kubernetes takes the binding's own
         return [role, binding]
 
     def _role(self, suffix: str, rules: list[Manifest]) -> list[Manifest]:
@@ -255,6 +257,7 @@ class _Release:
             "subjects": [{"kind": "ServiceAccount", "name": self.epp_name, "namespace": self.namespace}],
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         }
+        found: list[Manifest] = [role, binding]
         prometheus = self.epp["monitoring"]["prometheus"]
         if self.provider == "gke":
             if prometheus["auth"]["enabled"]:
@@ -262,7 +265,7 @@ class _Release:
                     "the chart's own PodMonitoring with a token (monitoring.prometheus enabled with auth, provider gke) is not "
                     "stood in for: switch auth off and write a PodMonitoring, as workloads/monitoring.py does"
                 )
-            return [role, binding]
+            return found
         endpoint: Manifest = {
             "interval": self.epp["monitoring"]["interval"],
             "port": "http-metrics",
@@ -270,6 +273,14 @@ class _Release:
         }
         if prometheus["auth"]["enabled"]:
             endpoint["authorization"] = {"credentials": {"key": "token", "name": prometheus["auth"]["secretName"]}}
+            token = self._object(
+                "v1",
+                "Secret",
+                prometheus["auth"]["secretName"],
+                type="kubernetes.io/service-account-token",
+            )
+            token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": self.epp_name}
+            found.append(token)
         monitor = self._object(
             "monitoring.coreos.com/v1",
             "ServiceMonitor",
@@ -282,7 +293,7 @@ class _Release:
             },
         )
         monitor["metadata"]["labels"] |= prometheus["extraLabels"]
-        return [role, binding, monitor]
+        return [*found, monitor]
 
     def _gke_policies(self) -> list[Manifest]:
         target = {"group": POOL_GROUP, "kind": "InferencePool", "name": self.name}

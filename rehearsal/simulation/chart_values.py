@@ -78,6 +78,8 @@ _MORE: Final[Mapping[str, Any]] = {
 }
 
 NOT_PLAYED: Final = {
+    # The template puts these ports beside the container instead of into it.
+    "inferenceExtension.extraContainerPorts": ([],),
     "inferenceExtension.sidecar.enabled": (False,),
     "inferenceExtension.tracing.enabled": (False,),
     "inferenceExtension.latencyPredictor.enabled": (False,),
@@ -113,7 +115,7 @@ def merged(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value or "none")
 
 
 def _at(values: Mapping[str, Any], path: str) -> Any:
