@@ -161,15 +161,17 @@ def _build(source: Source, names: Sequence[str], go: Toolchain, folder: Path, ho
     for file in source.files:
         shutil.copy(file, work)
     progress(f"building {source.title} {source.version} with Go {go.version}, once; kept in {home}")
-    packages = [source.packages[name] for name in names]
-    total = _download(source, packages, go, work, progress)
-    _compile(source, packages, go, work, progress, total)
-    home.mkdir(exist_ok=True)
-    for name in names:
-        built = work / "built" / _built_name(source.packages[name])
-        _check(source, name, built)
-        built.replace(home / name)
-    shutil.rmtree(work, ignore_errors=True)
+    try:
+        packages = [source.packages[name] for name in names]
+        total = _download(source, packages, go, work, progress)
+        _compile(source, packages, go, work, progress, total)
+        home.mkdir(exist_ok=True)
+        for name in names:
+            built = work / "built" / _built_name(source.packages[name])
+            _check(source, name, built)
+            built.replace(home / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     if go.own_build_cache is not None and not _missing(home, tuple(source.packages)):
         # 3 GB that only a change of version would use again.
         shutil.rmtree(go.own_build_cache, ignore_errors=True)

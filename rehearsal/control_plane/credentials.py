@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from dataclasses import dataclass
@@ -48,21 +47,18 @@ def issue(folder: Path, port: int) -> Credentials:
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     token = secrets.token_hex(32)
-    authority_pem = authority.cert_pem.bytes()
-    _write(found.authority, authority_pem)
+    _write(found.authority, authority.cert_pem.bytes())
     _write(found.certificate, b"".join(blob.bytes() for blob in server.cert_chain_pems))
     _write(found.certificate_key, server.private_key_pem.bytes())
     _write(found.service_account_key, signing_key)
     _write(found.tokens, f'{token},rehearsal,rehearsal,"system:masters"\n'.encode())
-    _write(found.kubeconfig, _kubeconfig(port, authority_pem, token))
+    _write(found.kubeconfig, _kubeconfig(port, found.authority, token))
     return found
 
 
-def _kubeconfig(port: int, authority_pem: bytes, token: str) -> bytes:
-    cluster = {
-        "server": f"https://127.0.0.1:{port}",
-        "certificate-authority-data": base64.b64encode(authority_pem).decode(),
-    }
+def _kubeconfig(port: int, authority: Path, token: str) -> bytes:
+    # A file and not its content: the Python client copies content into a temporary file, which a killed rehearsal would leave.
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(authority)}
     document = {
         "apiVersion": "v1",
         "kind": "Config",

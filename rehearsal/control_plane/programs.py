@@ -21,6 +21,8 @@ WORKERS: Final = 20
 """Objects of a kind that a controller works on at once. Assumed: 20 keep two cores busy."""
 LEASE_SECONDS: Final = 40
 """How long a node counts as alive after its lease was renewed. Source: kubelet's default, nodeLeaseDurationSeconds."""
+API_SERVER_ENVIRONMENT: Final = {"GOGC": "300"}
+"""Go's collector runs a third as often. Measured: an eighth less CPU at the start, for 100 MB more."""
 SIMULATED_NODES: Final = "kwok.x-k8s.io/node=fake"
 """Annotation of the nodes that kwok plays; it leaves all others alone."""
 
