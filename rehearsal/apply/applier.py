@@ -159,11 +159,11 @@ class Applier:
     def _explain(self, run: Run) -> None:
         """Look in the cluster for why resources failed, once all is quiet."""
         for urn, text in list(run.failed.items()):
-            outcome, refs = run.outcomes.get(urn, (None, ()))
+            outcome, waited_for = run.outcomes.get(urn, (None, None))
             if urn in run.unreachable or isinstance(outcome, Cancelled):
                 continue  # that says nothing about the stack
             refused = Diagnosis(text="", fix="correct what the message names")
-            found = refused if outcome is None else diagnose(self._api, refs[0])
+            found = refused if waited_for is None else diagnose(self._api, waited_for)
             message = f"{text}: {found.text}" if found.text else text
             run.failed[urn] = message
             run.findings.append(Finding(severity="error", subject=urn, message=message, fix=found.fix))

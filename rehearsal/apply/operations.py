@@ -32,8 +32,9 @@ _SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Pod", "ReplicationContro
 
 
 class OperationError(Exception):
-    """The provider reports an error. `accepted`: the object is there all the same, and in the state.
+    """The provider reports an error.
 
+    `objects` are there all the same, and belong into the state; `outcome` says how the wait for `waited_for` ended;
     `unreachable`: the API server did not answer, which says nothing about the object.
     """
 
@@ -41,13 +42,15 @@ class OperationError(Exception):
         self,
         message: str,
         *,
-        accepted: Manifest | None = None,
+        objects: tuple[ObjectRef, ...] = (),
+        waited_for: ObjectRef | None = None,
         outcome: Outcome | None = None,
         unreachable: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.accepted = accepted
+        self.objects = objects
+        self.waited_for = waited_for
         self.outcome = outcome
         self.unreachable = unreachable
 
@@ -122,7 +125,8 @@ class Operations:
         if isinstance(outcome, Late):
             return Applied(object=applied, late_seconds=outcome.seconds)
         if isinstance(outcome, (Failed, TimedOut, Cancelled)):
-            raise OperationError(not_ready(applied, outcome, limit), accepted=applied, outcome=outcome)
+            ref = ref_of(applied)
+            raise OperationError(not_ready(applied, outcome, limit), objects=(ref,), waited_for=ref, outcome=outcome)
         return Applied(object=applied)
 
     def delete(self, ref: ObjectRef, options: Options, timeout_seconds: float | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from preview.recording import RecordedResource
@@ -33,22 +33,32 @@ class Releases:
         inputs: dict[str, Any] = reveal(dict(resource.inputs))
         wanted = sorted(self._chart_objects(resource), key=install_rank)
         refs = tuple(ref_of(one) for one in wanted)
-        applied = [self._operations.create(one, Options(), HELM_MANAGER) for one in wanted]
-        for ref in old:
-            if ref not in refs:
-                self._operations.delete(ref, Options(propagation="Background", skip_await=True), None)
-        if inputs.get("skipAwait"):
-            return refs
+        applied: list[Manifest] = []
+        try:
+            for one in wanted:
+                applied.append(self._operations.create(one, Options(), HELM_MANAGER))
+            for ref in old:
+                if ref not in refs:
+                    self._operations.delete(ref, Options(propagation="Background", skip_await=True), None)
+            if not inputs.get("skipAwait"):
+                self._wait(applied, inputs, on_missing)
+        except OperationError as error:
+            there = tuple(dict.fromkeys((*old, *map(ref_of, applied))))
+            raise OperationError(
+                f"Helm release {inputs.get('name', resource.name)}: {error.message}",
+                objects=there,
+                waited_for=error.waited_for,
+                outcome=error.outcome,
+                unreachable=error.unreachable,
+            ) from error
+        return refs
+
+    def _wait(self, applied: Sequence[Manifest], inputs: Mapping[str, Any], on_missing: Callable[[str], None]) -> None:
         limit = float(inputs.get("timeout") or TIMEOUT_SECONDS)
         for one in applied:
             judge = helm_judge(one["kind"], jobs=bool(inputs.get("waitForJobs")))
             rule = None if judge is None else Rule(judge=judge, seconds=limit)
-            try:
-                self._operations.await_ready(one, rule, None, None, on_missing)
-            except OperationError as error:
-                text = f"Helm release {inputs.get('name', resource.name)}: context deadline exceeded: {error.message}"
-                raise OperationError(text, accepted=one, outcome=error.outcome) from error
-        return refs
+            self._operations.await_ready(one, rule, None, None, on_missing)
 
     def uninstall(self, refs: Sequence[ObjectRef]) -> None:
         """Remove every object of the release, last installed first. Raises OperationError."""

@@ -12,7 +12,7 @@ from preview.recording import RecordedResource, Recording
 from preview.values import Value, transform
 from rehearsal.api import Manifest
 from rehearsal.apply.deletion import Deletion
-from rehearsal.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
+from rehearsal.apply.manifests import HELM_MANAGER, Manifests, field_manager, is_object, is_release, kind_and_name
 from rehearsal.apply.operations import OperationError, Operations, ref_of
 from rehearsal.apply.options import custom_timeout_seconds, options_of
 from rehearsal.apply.plan import Plan, Step, gets_new_name, is_work
@@ -58,8 +58,8 @@ class Run:
         self._new_names: dict[str, tuple[str, str]] = {}
         self.done: dict[str, list[str]] = {"create": [], "update": [], "replace": [], "delete": [], "same": []}
         self.failed: dict[str, str] = {}
-        self.outcomes: dict[str, tuple[Outcome, tuple[ObjectRef, ...]]] = {}
-        """How waiting ended, for those that were accepted and never became ready."""
+        self.outcomes: dict[str, tuple[Outcome, ObjectRef]] = {}
+        """How waiting ended and for which object, for what was accepted and never became ready."""
         self.unreachable: set[str] = set()
         """Those of the failed that failed because the API server did not answer."""
         self.started_seconds: dict[str, float] = {}
@@ -161,14 +161,13 @@ class Run:
         manifest = self._manifest(step)
         try:
             options = options_of(manifest)
-            timeout = custom_timeout_seconds(
-                resource, "create" if step.operation in ("create", "replace") else "update"
-            )
+            made = step.operation in ("create", "replace")
+            timeout = custom_timeout_seconds(resource, "create" if made else "update") or options.timeout_seconds
         except ValueError as error:
             raise OperationError(f"{kind_and_name(resource)}: {error}") from error
         manager = field_manager(resource, manifest)
         before: Manifest | None = None
-        if step.operation in ("create", "replace"):
+        if made:
             if step.operation == "replace" and step.old is not None:
                 self._make_way(step, step.old)
             accepted = self._operations.create(manifest, options, manager)
@@ -223,6 +222,9 @@ class Run:
 
     # Telling
 
+    def _manager(self, resource: RecordedResource) -> str:
+        return field_manager(resource, self._manifests.of(resource)) if is_object(resource) else HELM_MANAGER
+
     def _keep(self, step: Step, applied: AppliedResource) -> None:
         with self._lock:
             if step.old is not None and step.old.resource.urn != step.resource.urn:
@@ -231,17 +233,18 @@ class Run:
 
     def _fail(self, step: Step, error: OperationError | RehearsalError, began: float) -> None:
         text = self._manifests.text(str(error))
-        accepted = error.accepted if isinstance(error, OperationError) else None
-        if accepted is not None:
-            refs = (ref_of(accepted),)
-            manager = field_manager(step.resource, accepted)
-            self._keep(step, AppliedResource(resource=step.resource, objects=refs, field_manager=manager, trouble=text))
+        there: tuple[ObjectRef, ...] = error.objects if isinstance(error, OperationError) else ()
+        if there:
+            manager = self._manager(step.resource)
+            kept = AppliedResource(resource=step.resource, objects=there, field_manager=manager, trouble=text)
+            self._keep(step, kept)
         with self._lock:
             self.failed[step.resource.urn] = text
-            if isinstance(error, OperationError) and error.unreachable:
-                self.unreachable.add(step.resource.urn)
-            if isinstance(error, OperationError) and error.outcome is not None and accepted is not None:
-                self.outcomes[step.resource.urn] = (error.outcome, (ref_of(accepted),))
+            if isinstance(error, OperationError):
+                if error.unreachable:
+                    self.unreachable.add(step.resource.urn)
+                if error.outcome is not None and error.waited_for is not None:
+                    self.outcomes[step.resource.urn] = (error.outcome, error.waited_for)
         self._note(step.resource, f"{step.operation} failed", "bad", began)
         self._on_progress(self._event(step.resource, step.operation, "failed", text))
 

@@ -24,12 +24,14 @@ class FakeCluster:
         self.deleted: list[str] = []
         self.managers: dict[str, str] = {}
         self.propagations: dict[str, str] = {}
+        self.forced = False
         self.down = False
         self._version = 0
         self._lock = threading.RLock()
         self._watchers: list[tuple[Kind, queue.Queue[tuple[str, Manifest]]]] = []
 
     def apply(self, manifest: Manifest, *, field_manager: str = "", force: bool = False) -> Manifest:
+        self.forced |= force
         self._answer()
         one = copy.deepcopy(dict(manifest))
         title = f"{one['kind']}/{one['metadata']['name']}"
@@ -89,7 +91,7 @@ class FakeCluster:
             self._tell(kind, "DELETED", one)
             return True
 
-    def watch(self, kind: Kind, namespace: str | None = None, *, stop: threading.Event, **_: Any) -> Iterator[Any]:
+    def watch(self, kind: Kind, _namespace: str | None = None, *, stop: threading.Event, **_: Any) -> Iterator[Any]:
         mine: queue.Queue[tuple[str, Manifest]] = queue.Queue()
         with self._lock:
             self._watchers.append((kind, mine))

@@ -71,5 +71,3 @@ def said(found: tuple[Finding, ...]) -> list[str]:
 def namespace(options: Callable[..., pulumi.ResourceOptions]) -> k8s.core.v1.Namespace:
     """The namespace that everything is in."""
     return k8s.core.v1.Namespace("namespace", metadata=meta(NAMESPACE, None), opts=options())
-
-

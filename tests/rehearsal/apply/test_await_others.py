@@ -45,7 +45,9 @@ def test_a_claim_whose_class_is_missing_says_so() -> None:
     assert claim(a_claim("Pending"), Context()) == Waiting("phase Bound; there is no StorageClass fast")
 
 
-@pytest.mark.parametrize(("phase", "ready"), [("Available", True), ("Bound", True), ("Pending", False), ("Released", False)])
+@pytest.mark.parametrize(
+    ("phase", "ready"), [("Available", True), ("Bound", True), ("Pending", False), ("Released", False)]
+)
 def test_a_volume(phase: str, ready: bool) -> None:
     assert isinstance(volume({"status": {"phase": phase}}, Context()), Ready) is ready
 
@@ -152,7 +154,11 @@ def test_an_expression_that_cannot_be_compared_fails_the_update(expression: str,
 
 
 def test_a_condition_that_is_false_says_why() -> None:
-    one = {"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "Invalid", "message": "no subnet"}]}}
+    one = {
+        "status": {
+            "conditions": [{"type": "Programmed", "status": "False", "reason": "Invalid", "message": "no subnet"}]
+        }
+    }
     assert custom(one, ["condition=Programmed"]) == Waiting(
         "condition Programmed to be True; it is False: [Invalid] no subnet"
     )
@@ -178,7 +184,8 @@ def test_a_condition_that_is_false_says_why() -> None:
 )
 def test_the_rules_by_kind(api_version: str, kind: str, seconds: float | None, fixed: bool) -> None:
     rule = rule_for({"apiVersion": api_version, "kind": kind}, Options())
-    assert (None, False) == (seconds, fixed) if rule is None else (rule.seconds, rule.fixed) == (seconds, fixed)
+    found = (None, False) if rule is None else (rule.seconds, rule.fixed)
+    assert found == (seconds, fixed)
 
 
 def test_annotations_go_before_the_kind() -> None:

@@ -22,7 +22,9 @@ ROLLING = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated
 TOO_LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "has timed out"}
 
 
-def a_deployment(*conditions: dict[str, Any], revision: str = "1", generation: int = 1, seen: int = 1) -> dict[str, Any]:
+def a_deployment(
+    *conditions: dict[str, Any], revision: str = "1", generation: int = 1, seen: int = 1
+) -> dict[str, Any]:
     return {
         "metadata": {"generation": generation, "annotations": {REVISION: revision} if revision else {}},
         "spec": {"replicas": 2},
@@ -68,7 +70,9 @@ def test_a_first_revision_needs_no_rollout() -> None:
 
 def test_a_later_revision_is_rolled_out() -> None:
     old = a_replica_set(0, 0)
-    assert isinstance(verdict(a_deployment(AVAILABLE, ROLLED_OUT, revision="2"), old, a_replica_set(2, revision="2")), Ready)
+    assert isinstance(
+        verdict(a_deployment(AVAILABLE, ROLLED_OUT, revision="2"), old, a_replica_set(2, revision="2")), Ready
+    )
 
 
 def test_the_live_replica_set_says_how_many_and_not_the_program() -> None:
@@ -111,7 +115,14 @@ def test_a_stateful_set(one: dict[str, Any], ready: bool) -> None:
 
 def a_daemon_set(**status: Any) -> dict[str, Any]:
     whole = dict.fromkeys(
-        ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady"), 3
+        (
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberReady",
+        ),
+        3,
     )
     return {"metadata": {"generation": 1}, "spec": {}, "status": {"observedGeneration": 1, **whole, **status}}
 
@@ -142,7 +153,12 @@ def test_a_job_that_completes() -> None:
 
 
 def test_a_failed_job_is_given_up_at_once_with_its_reason() -> None:
-    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "BackoffLimitExceeded",
+        "message": "Job has reached its limit",
+    }
     assert job(a_job(failed, startTime="now"), Context()) == Failed("[BackoffLimitExceeded] Job has reached its limit")
 
 

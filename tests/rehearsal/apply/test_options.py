@@ -27,7 +27,7 @@ def test_one_condition_or_a_list_of_them() -> None:
 
 @pytest.mark.parametrize("value", ["Programmed", '["Programmed"]', "[]"])
 def test_a_condition_that_the_provider_refuses_is_refused(value: str) -> None:
-    with pytest.raises(ValueError, match="pulumi.com/waitFor"):
+    with pytest.raises(ValueError, match="waitFor"):
         of(waitFor=value)
 
 
@@ -37,7 +37,8 @@ def test_a_timeout_that_is_no_number_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "propagation"), [("orphan", "Orphan"), ("Background", "Background"), ("foreground", "Foreground"), ("x", "Foreground")]
+    ("value", "propagation"),
+    [("orphan", "Orphan"), ("Background", "Background"), ("foreground", "Foreground"), ("x", "Foreground")],
 )
 def test_how_a_deletion_spreads(value: str, propagation: str) -> None:
     assert of(deletionPropagationPolicy=value).propagation == propagation
