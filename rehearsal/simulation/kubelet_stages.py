@@ -38,9 +38,11 @@ LARGE_IMAGE: Final = "vllm-openai"
 _DEFAULT_GRACE_SECONDS: Final = 30
 """Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
 
-# jq, over the pod
-_NOT_DELETED: Final = (".metadata.deletionTimestamp", "DoesNotExist", [])
-_DELETED: Final = (".metadata.deletionTimestamp", "Exists", [])
+Selector = tuple[str, str, list[str]]
+"""A jq expression over the object, an operator, and its values."""
+
+_NOT_DELETED: Final[Selector] = (".metadata.deletionTimestamp", "DoesNotExist", [])
+_DELETED: Final[Selector] = (".metadata.deletionTimestamp", "Exists", [])
 _OF_JOB: Final = 'any(.metadata.ownerReferences[]?; .kind == "Job")'
 _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
 _MAY_START: Final = (
@@ -54,8 +56,6 @@ _ANSWERS_PROBES: Final = (
     f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
 )
 _HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"])'
-
-Selector = tuple[str, str, list[str]]
 
 
 def kubelet_stages(timings: Timings, clock: Clock) -> list[Manifest]:

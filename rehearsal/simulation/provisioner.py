@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final
 
 from rehearsal.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
+from rehearsal.simulation.agenda import Agenda
 from rehearsal.simulation.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
 from rehearsal.simulation.cluster_view import TO_BE_DELETED, ClusterView, Waiting
 from rehearsal.simulation.node_objects import node_manifest, node_name
 from rehearsal.simulation.offers import COMPUTE_CLASS_KIND, Offer, offers
-from rehearsal.simulation.persistence import StoppedError, until_answered
 from rehearsal.simulation.pod_needs import PodNeeds
 from rehearsal.simulation.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
 from rehearsal.simulation.stock import Stock
@@ -27,12 +24,12 @@ from rehearsal.simulation.volume_zones import volume_zones
 from rehearsal.simulation.world import World
 
 LOG = logging.getLogger(__name__)
-WORKERS: Final = 16
-"""Nodes and events written at once: what an API server on two cores answers without queueing."""
 EVENTS_A_LOOK: Final = 50
 """Pods that are told of a scale-up each time the autoscaler looks; with hundreds the events would cost more than the nodes."""
 SCHEDULER_SECONDS: Final = 15.0
 """How long the scheduler may take to use room that is there before it counts as its refusal; wall time, as it runs on that."""
+ROUNDING_SECONDS: Final = 0.01
+"""What is due within this is due; simulated."""
 DEFAULT_CLUSTER: Final = "vllm-inference-cluster"
 DEFAULT_PROJECT: Final = "offline-preview"
 
@@ -67,27 +64,15 @@ class Provisioner:
         self._room_since: dict[PodKey, float] = {}
         self._numbers, self._event_numbers = itertools.count(1), itertools.count(time.time_ns())
         self._view = ClusterView(world, self._someone_waits, self._plan_removal, self._arrived)
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        self._turns = itertools.count()
+        self._agenda = Agenda(world.clock, "provisioner")
         self._look_due: float | None = None
-        self._changed = threading.Condition()
-        self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="provisioner")
-        self._thread = threading.Thread(target=self._run, name="provisioner", daemon=True)
+        self._planning, self._looking = threading.Lock(), threading.Lock()
 
     def __enter__(self) -> Provisioner:
-        self._thread.start()
         return self
 
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    def __exit__(self, *_: object) -> None:
+        self._agenda.close()
 
     def why_pending(self, pod: Manifest) -> Trouble | None:
         """Why this pod has no machine, in GKE's words and in plain ones; None while one is on its way or the pod has one."""
@@ -99,44 +84,27 @@ class Provisioner:
         """Machines that have been asked for and are not there yet."""
         return len(self._orders)
 
-    # The agenda: what happens when, in simulated time
-
-    def _at(self, seconds: float, action: Callable[[], None]) -> None:
-        with self._changed:
-            heapq.heappush(self._agenda, (seconds, next(self._turns), action))
-            self._changed.notify_all()
+    # When it looks
 
     def _look_at(self, seconds: float) -> None:
-        with self._changed:
-            if self._look_due is None or seconds < self._look_due:
-                self._look_due = seconds
-                self._changed.notify_all()
+        """Look at that simulated moment, or earlier when that is planned already."""
+        with self._planning:
+            if self._look_due is not None and self._look_due <= seconds:
+                return
+            self._look_due = seconds
+        self._agenda.after(max(0.0, seconds - self._world.clock.now_seconds()), self._look_if_due)
 
-    def _run(self) -> None:
-        clock = self._world.clock
-        while not self._stop.is_set():
-            with self._changed:
-                now = clock.now_seconds()
-                due: list[Callable[[], None]] = []
-                while self._agenda and self._agenda[0][0] <= now:
-                    due.append(heapq.heappop(self._agenda)[2])
-                if self._look_due is not None and self._look_due <= now:
-                    self._look_due = None
-                    due.append(self._look)
-                if not due:
-                    upcoming = [
-                        at for at in (self._look_due, self._agenda[0][0] if self._agenda else None) if at is not None
-                    ]
-                    self._changed.wait(clock.wall_seconds(min(upcoming) - now) if upcoming else None)
-                    continue
-            for action in due:
-                try:
-                    action()
-                except ApiUnreachableError:
-                    # The API server is away: the same again, a scan later.
-                    self._at(clock.now_seconds() + self._timings.autoscaler_scan_seconds, action)
-                except Exception:
-                    LOG.exception("the autoscaler's part")
+    def _look_if_due(self) -> None:
+        with self._looking:
+            with self._planning:
+                if self._look_due is None or self._look_due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
+                    return
+                self._look_due = None
+            try:
+                self._look()
+            except ApiUnreachableError:
+                # The API server is away: the same again, a scan later.
+                self._someone_waits()
 
     def _someone_waits(self) -> None:
         self._look_at(self._world.clock.now_seconds() + self._timings.autoscaler_scan_seconds)
@@ -198,7 +166,7 @@ class Provisioner:
         with self._view.lock:
             self._orders[order.name] = order
         start = self._timings.node_start(number, has_gpus=wanted.offer.machine.gpus > 0)
-        self._at(now + start, lambda: self._submit(lambda: self._create(order)))
+        self._agenda.after(start, self._create, order)
 
     def _create(self, order: _Order) -> None:
         offer = order.wanted.offer
@@ -210,7 +178,7 @@ class Provisioner:
             project=self._project,
         )
         try:
-            until_answered(lambda: self._world.api.create(manifest), self._stop)
+            self._world.api.create(manifest)
         except ApiRefusedError as refusal:
             if refusal.status != 409:  # 409: an earlier attempt arrived, and its answer did not
                 with self._view.lock:
@@ -281,52 +249,40 @@ class Provisioner:
         manifest = event_manifest(
             pod, reason=reason, message=message, warning=warning, number=next(self._event_numbers)
         )
-        self._submit(lambda: self._world.api.create(manifest))
+        self._agenda.soon(self._create_event, manifest)
+
+    def _create_event(self, manifest: Manifest) -> None:
+        try:
+            self._world.api.create(manifest)
+        except ApiRefusedError as refusal:
+            # The namespace is going, or an earlier attempt arrived.
+            LOG.info("event on %s: %s", manifest["involvedObject"]["name"], refusal.message)
 
     # Down
 
     def _plan_removal(self, name: str, empty_since: float) -> None:
-        self._at(empty_since + self._timings.scale_down_seconds, lambda: self._consider_removal(name))
+        wait = empty_since + self._timings.scale_down_seconds - self._world.clock.now_seconds()
+        self._agenda.after(wait, self._consider_removal, name)
 
     def _consider_removal(self, name: str) -> None:
-        since = self._view.empty_since(name)
-        if since is None or since + self._timings.scale_down_seconds > self._world.clock.now_seconds():
-            return  # in use again; when it empties next, that is planned anew
-        self._submit(lambda: self._mark(name))
-
-    def _mark(self, name: str) -> None:
         """Keep pods off, make sure that none slipped in, and let the machine go."""
-        node = self._world.nodes.get(name)
-        if node is None:
-            return
+        since, node = self._view.empty_since(name), self._world.nodes.get(name)
+        due = None if since is None else since + self._timings.scale_down_seconds
+        if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
+            return  # in use again; when it empties next, that is planned anew
         api = self._world.api
-        taints = node["spec"].get("taints") or []
+        taints = [one for one in node["spec"].get("taints") or () if one["key"] != TO_BE_DELETED]
         marked = [*taints, {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]
-        until_answered(lambda: api.patch(NODE, name, None, {"spec": {"taints": marked}}), self._stop)
-        pods = until_answered(lambda: api.list_all(POD, field_selector=f"spec.nodeName={name}"), self._stop)
+        api.patch(NODE, name, None, {"spec": {"taints": marked}})
+        pods = api.list_all(POD, field_selector=f"spec.nodeName={name}")
         if any(pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") for pod in pods):
-            until_answered(lambda: api.patch(NODE, name, None, {"spec": {"taints": taints}}), self._stop)
+            api.patch(NODE, name, None, {"spec": {"taints": taints}})
             return
-        gone_at = self._world.clock.now_seconds() + self._timings.node_removal_seconds
-        self._at(gone_at, lambda: self._submit(lambda: self._remove(name)))
+        self._agenda.after(self._timings.node_removal_seconds, self._remove, name)
 
     def _remove(self, name: str) -> None:
-        until_answered(lambda: self._world.api.delete(NODE, name), self._stop)
+        self._world.api.delete(NODE, name)
         self._world.timeline.note("node", name, "given back: empty")
-
-    def _submit(self, call: Callable[[], object]) -> None:
-        def guarded() -> None:
-            try:
-                call()
-            except StoppedError:
-                pass
-            except (ApiRefusedError, ApiUnreachableError) as error:
-                LOG.info("%s", error)
-            except Exception:
-                LOG.exception("the autoscaler's part")
-
-        if not self._stop.is_set():
-            self._pool.submit(guarded)
 
 
 def _waits_for_volume(said: str) -> bool:

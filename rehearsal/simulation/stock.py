@@ -156,6 +156,14 @@ class Stock:
         with self._lock:
             self._quota_gpus[kind] = gpus
 
+    def restore(self, other: Stock) -> None:
+        """Make this the same as another one."""
+        with self._lock:
+            self.zones, self.gpu_zones = other.zones, other.gpu_zones
+            self._spot_nodes, self._flex_start_nodes = other.spot_nodes, other.flex_start_nodes
+            self._other_machines, self._quota_gpus = other.other_machines, other.quota_gpus
+            self._reservations = other.reservations
+
     # What the provisioner asks
 
     def refusal(

@@ -60,6 +60,9 @@ class Timings:
     """From the stop signal to the end of a container that has nothing more to do. Source: workloads/server_pod.py,
     EXIT_SECONDS; within the grace, whatever happens."""
 
+    lease_seconds: float = 15.0
+    """How long a standby endpoint picker waits for a leader that is gone. Source: client-go, leader election's default."""
+
     # Jobs
     writer_seconds: float = 29_000 / DOWNLOAD_MB_PER_S
     """The whole download of the weights, checksums included: size over DOWNLOAD_MB_PER_S."""

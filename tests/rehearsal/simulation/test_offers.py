@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rehearsal.api import Manifest
+from rehearsal.simulation.autoscaler_events import Trouble
+from rehearsal.simulation.node_objects import template
+from rehearsal.simulation.offers import Offer, offers
+from rehearsal.simulation.stock import Stock
+from settings.capacity import STEADY_GRACE_SECONDS
+from tests.rehearsal.shapes import SHAPES, STACKS, manifests
+from tests.rehearsal.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
+
+FLEX = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-flex-start": "true"}
+RESERVED = {
+    f"{GKE}/gke-accelerator": "nvidia-b200",
+    f"{GKE}/reservation-name": "block",
+    f"{GKE}/reservation-affinity": "specific",
+}
+ZONE = "europe-west4-b"
+RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"}}
+SMALL = {"cpu": "1", "memory": "2Gi"}
+
+A4 = "a4-highgpu-8g"
+SPOT_NODE = (A4, "spot")
+SERVERS = {
+    "flex-start": [(A4, "flex-start")],
+    "calendar": [(A4, "reservation")],
+    "reservation in blocks": [(A4, "reservation")],
+    "cud": [(A4, "reservation")],
+    "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
+    "short ladder": [(A4, "flex-start")],
+    "every kind at once": [(A4, "flex-start"), SPOT_NODE],
+    "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
+}
+"""Machines that a shape's servers are offered, in order; Spot where nothing is said."""
+
+
+def ask(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...] | Trouble:
+    stock = stock or Stock()
+    return offers(needs(one), 1, stock, classes.get, flex_wait_seconds=900.0)
+
+
+def offered(one: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...]:
+    found = ask(one, stock, **classes)
+    assert not isinstance(found, Trouble), found
+    return found
+
+
+def refused(one: Manifest, **classes: Manifest) -> Trouble:
+    found = ask(one, **classes)
+    assert isinstance(found, Trouble)
+    return found
+
+
+def ladder(*rungs: Manifest, **spec: Any) -> Manifest:
+    return {"spec": {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(rungs), **spec}}
+
+
+def in_class(**changes: Any) -> Manifest:
+    return gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}, **changes)
+
+
+@pytest.mark.parametrize("shape", [*STACKS, *SHAPES])
+def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> None:
+    objects = manifests(shape)
+    classes = {one["metadata"]["name"]: one for one in objects if one["kind"] == "ComputeClass"}
+    zones = ("europe-west4-a", ZONE) if shape.startswith("two zones") else (ZONE,)
+    stock = Stock(gpu_zones=zones)
+    expected = {
+        "weights-writer": [("c4a-standard-8", "on-demand")],
+        "vllm-benchmark": [("c4-standard-16", "on-demand")],
+    }
+    seen = {}
+    for app, one in pod_templates(objects):
+        found = offered(one, stock, **classes)
+        kinds = [(offer.machine.name, offer.mode) for offer in found]
+        wanted = expected.get(app, SERVERS.get(shape, [SPOT_NODE]))
+        assert kinds[: len(wanted)] == wanted
+        assert {offer.zone for offer in found[: len(wanted)]} <= set(stock.zones)
+        for offer in found:
+            assert template(offer, needs(one)).unmet(needs(one)) == ""
+        seen[app] = one
+    server = [one for app, one in seen.items() if app not in expected]
+    assert len(server) == 1
+    assert server[0]["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS
+
+
+def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:
+    first = offered(pod("small", SMALL))[0]
+    assert (first.machine.family, first.mode, first.compute_class) == ("e2", "on-demand", None)
+
+
+def test_arm_alone_brings_an_arm_machine() -> None:
+    assert offered(pod("small", SMALL, nodeSelector={"kubernetes.io/arch": "arm64"}))[0].machine.arch == "arm64"
+
+
+def test_node_affinity_asks_for_a_class_as_a_selector_does() -> None:
+    terms = [
+        {
+            "matchExpressions": [
+                {"key": f"{GKE}/compute-class", "operator": "In", "values": ["Performance"]},
+                {"key": f"{GKE}/machine-family", "operator": "In", "values": ["c4"]},
+            ]
+        }
+    ]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    picker = pod("epp", {"cpu": "10", "memory": "16Gi"}, affinity=affinity)
+    assert offered(picker)[0].machine.name == "c4-highcpu-16"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "part"),
+    [
+        ({"nodeSelector": {}}, "no.scale.up.nap.pod.gpu.type.not.supported", "none named"),
+        ({"nodeSelector": {**SPOT, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "Spot at once"),
+        ({"nodeSelector": {**RESERVED, **FLEX}}, "no.scale.up.flex.start.misconfigured.error", "a reservation at once"),
+        (
+            {"nodeSelector": {**SPOT, f"{GKE}/reservation-name": "block"}},
+            "no.scale.up.nap.pod.unusable.reservation",
+            "affinity `specific`",
+        ),
+        (
+            {"nodeSelector": {**SPOT, f"{GKE}/reservation-affinity": "specific"}},
+            "no.scale.up.nap.pod.unusable.reservation",
+            "none named",
+        ),
+        ({"nodeSelector": {f"{GKE}/compute-class": "absent"}}, "no.scale.up.nap.ccc.not.found", "absent"),
+    ],
+)
+def test_selectors_that_gke_refuses_are_explained(change: dict[str, Any], code: str, part: str) -> None:
+    trouble = refused(gpu_pod(**change))
+    assert trouble.code == code
+    assert part in trouble.message
+    assert trouble.event == "NotTriggerScaleUp"
+    assert trouble.fix
+
+
+@pytest.mark.parametrize(
+    ("amounts", "part"),
+    [
+        ({"cpu": "160", "nvidia.com/gpu": "4"}, "asks for 4 GPUs"),
+        ({"cpu": "224", "memory": "1000Gi", "nvidia.com/gpu": "8"}, "224 vCPU"),
+        ({"cpu": "160", "memory": "3960Gi", "nvidia.com/gpu": "8"}, "3960 GiB"),
+    ],
+)
+def test_an_a4_is_given_out_whole_less_what_the_system_needs(amounts: dict[str, str], part: str) -> None:
+    trouble = refused(pod("server", amounts, nodeSelector=SPOT, tolerations=GPU_TOLERATIONS))
+    assert part in trouble.message
+
+
+@pytest.mark.parametrize(
+    ("selector", "code"),
+    [
+        ({f"{GKE}/compute-class": "Performance"}, "nap.pod.compute.class.without.machine.family"),
+        ({f"{GKE}/machine-family": "c4"}, "nap.pod.machine.family.not.supported"),
+        (
+            {f"{GKE}/compute-class": "Performance", f"{GKE}/machine-family": "z9"},
+            "nap.pod.machine.family.unknown",
+        ),
+    ],
+)
+def test_half_a_request_for_a_machine_family_is_explained(selector: dict[str, str], code: str) -> None:
+    assert refused(pod("small", SMALL, nodeSelector=selector)).code == f"no.scale.up.{code}"
+
+
+def test_a_pod_larger_than_every_machine_is_told_so() -> None:
+    assert "500 vCPU" in refused(pod("huge", {"cpu": "500"})).message
+
+
+def test_rungs_come_in_their_order_each_with_its_own_way_and_wait() -> None:
+    reservation = {"affinity": "Specific", "specific": [{"name": "block", "project": "owner", "zones": [ZONE]}]}
+    steps = ladder(
+        {**RUNG, "reservations": reservation, "capacityCheckWaitTimeSeconds": 60},
+        {**RUNG, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600},
+        {**RUNG, "spot": True, "location": {"zones": [ZONE]}},
+    )
+    found = offered(in_class(), rungs=steps)
+    assert [(one.mode, one.wait_seconds) for one in found] == [("reservation", 60), ("flex-start", 900), ("spot", 0)]
+    assert (found[0].reservation, found[0].reservation_project) == ("block", "owner")
+    assert found[1].max_run_seconds == "3600"
+    assert {one.driver_version for one in found} == {"latest"}
+    assert all(one.by_class and one.compute_class == "rungs" for one in found)
+
+
+def test_defaults_of_a_class_hold_for_every_rung() -> None:
+    steps = ladder({"spot": True}, {}, priorityDefaults=RUNG)
+    assert [one.machine.name for one in offered(in_class(), rungs=steps)] == [A4, A4]
+
+
+def test_rungs_without_a_machine_for_the_pod_are_passed_over() -> None:
+    steps = ladder(
+        {"machineFamily": "c4"}, {**RUNG, "gpu": {"type": "nvidia-h100", "count": 8}}, {**RUNG, "spot": True}
+    )
+    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
+
+
+def test_a_class_whose_rungs_all_miss_is_explained() -> None:
+    assert refused(in_class(), rungs=ladder({"machineFamily": "c4"})).code == "no.scale.up.nap.ccc.pod.incompatible"
+    closed = ladder(RUNG, nodePoolAutoCreation={"enabled": False})
+    assert refused(in_class(), rungs=closed).code == "no.scale.up.nap.ccc.autoprovisioning.disabled"
+
+
+@pytest.mark.parametrize(("policy", "families"), [("DoNotScaleUp", ["c4"]), ("ScaleUpAnyway", ["c4", "e2"])])
+def test_scale_up_anyway_ends_on_a_general_purpose_machine(policy: str, families: list[str]) -> None:
+    steps = ladder({"machineFamily": "c4"}, whenUnsatisfiable=policy)
+    small = pod("small", SMALL, nodeSelector={f"{GKE}/compute-class": "rungs"})
+    found = offered(small, rungs=steps)
+    assert list(dict.fromkeys(one.machine.family for one in found)) == families
+
+
+def test_scale_up_anyway_has_no_gpus_to_hand_out() -> None:
+    steps = ladder({**RUNG, "spot": True}, whenUnsatisfiable="ScaleUpAnyway")
+    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
+
+
+def test_a_reservation_is_asked_for_where_the_pod_has_to_be() -> None:
+    stock = Stock(gpu_zones=("europe-west4-a", ZONE))
+    stock.reserve("block", nodes=1, zone=ZONE)
+    assert offered(gpu_pod(nodeSelector=RESERVED), stock)[0].zone == ZONE
+    pinned = {**RESERVED, "topology.kubernetes.io/zone": "europe-west4-a"}
+    assert offered(gpu_pod(nodeSelector=pinned), stock)[0].zone == "europe-west4-a"

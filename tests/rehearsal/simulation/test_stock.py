@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from rehearsal.simulation.stock import Stock
+from settings.settings import Settings
+from tests.support.settings import make_settings
+
+SPOT, FLEX, HELD = ("spot", ""), ("flex-start", ""), ("reservation", "block")
+
+
+def test_nothing_is_short_by_default_but_an_a4_on_demand() -> None:
+    stock = Stock()
+    assert stock.refusal(SPOT, {SPOT: 1000}) is None
+    assert stock.refusal(FLEX, {FLEX: 1000}) is None
+    assert stock.refusal(("on-demand", "c4"), {}) is None
+    assert stock.refusal(("on-demand", ""), {}) == "stock"
+
+
+def test_machines_in_use_count_against_what_google_gives() -> None:
+    stock = Stock()
+    stock.spot_nodes = 12
+    assert stock.refusal(SPOT, {SPOT: 11}) is None
+    assert stock.refusal(SPOT, {SPOT: 12}) == "stock"
+    assert stock.refusal(FLEX, {SPOT: 12}) is None
+
+
+def test_spot_and_flex_start_share_the_preemptible_quota_and_a_reservation_does_not() -> None:
+    stock = Stock()
+    stock.set_quota("preemptible", 96)
+    stock.reserve("block", nodes=4, zone="europe-west4-b")
+    assert stock.refusal(SPOT, {SPOT: 7, FLEX: 4}) is None
+    assert stock.refusal(SPOT, {SPOT: 7, FLEX: 5}) == "quota"
+    assert stock.refusal(FLEX, {SPOT: 12}) == "quota"
+    assert stock.refusal(HELD, {SPOT: 12}) is None
+    assert stock.refusal(SPOT, {HELD: 4}) is None
+
+
+def test_other_machines_do_not_draw_on_the_gpu_quota() -> None:
+    stock = Stock()
+    stock.set_quota("preemptible", 8)
+    assert stock.refusal(SPOT, {("spot", "e2"): 40}) is None
+    assert stock.refusal(("spot", "e2"), {SPOT: 1}) is None
+
+
+def test_an_a4_is_to_be_had_in_its_own_zones_only() -> None:
+    assert Stock().refusal(SPOT, {}, zone="europe-west4-c") == "stock"
+    assert Stock().refusal(("on-demand", "c4"), {}, zone="europe-west4-c") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "in_use", "zone", "project", "expected"),
+    [
+        ({}, 3, "europe-west4-b", None, None),
+        ({}, 4, "europe-west4-b", None, "full"),
+        ({"active": False}, 0, "europe-west4-b", None, "not active"),
+        ({}, 0, "europe-west4-a", None, "other zone"),
+        ({"specific": False}, 0, "europe-west4-b", None, "not specific"),
+        ({"project": "owner"}, 0, "europe-west4-b", None, "no reservation"),
+        ({"project": "owner"}, 0, "europe-west4-b", "owner", None),
+    ],
+)
+def test_a_reservation_has_five_ways_to_say_no(
+    change: dict[str, object], in_use: int, zone: str, project: str | None, expected: str | None
+) -> None:
+    stock = Stock()
+    stock.reserve("block", **{"nodes": 4, "zone": "europe-west4-b", **change})  # type: ignore[arg-type]
+    assert stock.refusal(HELD, {HELD: in_use}, zone=zone, project=project) == expected
+
+
+def test_a_window_that_begins_opens_its_reservation() -> None:
+    stock = Stock()
+    stock.reserve("block", nodes=4, zone="europe-west4-b", active=False)
+    stock.activate("block")
+    assert stock.refusal(HELD, {}) is None
+    stock.forget("block")
+    assert stock.refusal(HELD, {}) == "no reservation"
+    with pytest.raises(KeyError):
+        stock.activate("block")
+
+
+def test_a_family_can_be_limited_and_freed() -> None:
+    stock = Stock()
+    stock.limit_machines("c4a", 0)
+    assert stock.refusal(("on-demand", "c4a"), {}) == "stock"
+    stock.limit_machines("c4a", None)
+    assert stock.refusal(("on-demand", "c4a"), {}) is None
+
+
+def _settings(**capacity: object) -> Settings:
+    return make_settings(capacity=capacity, server={"replicas": 12})
+
+
+@pytest.mark.parametrize(
+    ("capacity", "reserved"),
+    [
+        ({"mode": "spot"}, {}),
+        ({"mode": "reservation", "name": "block", "nodes": 16, "project": "owner"}, {"block": 16}),
+        ({"mode": "calendar", "reservation": "week"}, {"week": 12}),
+        ({"mode": "ladder", "reservation": {"name": "block"}}, {"block": 12}),
+    ],
+)
+def test_a_stack_finds_the_reservation_that_it_names(capacity: dict[str, object], reserved: dict[str, int]) -> None:
+    stock = Stock.for_settings(_settings(**capacity))
+    assert {name: one.nodes for name, one in stock.reservations.items()} == reserved
+    assert stock.gpu_zones == ("europe-west4-b",)
+    assert stock.zones == ("europe-west4-a", "europe-west4-b", "europe-west4-c")
+
+
+def test_a_stock_can_be_set_back_to_what_it_was() -> None:
+    stock, plenty = Stock(), Stock()
+    stock.spot_nodes = 1
+    stock.set_quota("preemptible", 8)
+    stock.reserve("block", nodes=1, zone="z")
+    stock.restore(plenty)
+    assert stock.refusal(SPOT, {SPOT: 99}) is None
+    assert stock.reservations == {}
