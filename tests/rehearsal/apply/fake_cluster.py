@@ -62,16 +62,21 @@ class FakeCluster:
         with self._lock:
             return copy.deepcopy(self.objects.get((kind, namespace or "", name)))
 
-    def list_all(self, kind: Kind, namespace: str | None = None, **_: Any) -> list[Manifest]:
-        return self.list_with_version(kind, namespace)[0]
+    def list_all(self, kind: Kind, namespace: str | None = None, **selectors: str) -> list[Manifest]:
+        return self.list_with_version(kind, namespace, **selectors)[0]
 
-    def list_with_version(self, kind: Kind, namespace: str | None = None, **_: Any) -> tuple[list[Manifest], str]:
+    def list_with_version(
+        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+    ) -> tuple[list[Manifest], str]:
         self._answer()
         with self._lock:
             found = [
                 copy.deepcopy(one)
                 for (known, where, _name), one in self.objects.items()
-                if known == kind and namespace in (None, where)
+                if known == kind
+                and namespace in (None, where)
+                and _selected(one["metadata"].get("labels") or {}, label_selector)
+                and _selected(_flat(one), field_selector)
             ]
             return found, str(self._version)
 
@@ -117,6 +122,16 @@ class FakeCluster:
     def _answer(self) -> None:
         if self.down:
             raise ApiUnreachableError("connection refused")
+
+
+def _selected(values: Manifest, selector: str) -> bool:
+    pairs = (part.split("=", 1) for part in selector.split(",") if part)
+    return all(values.get(key) == value for key, value in pairs)
+
+
+def _flat(one: Manifest) -> Manifest:
+    involved = {f"involvedObject.{key}": value for key, value in (one.get("involvedObject") or {}).items()}
+    return {**involved, "type": one.get("type"), "metadata.name": one["metadata"]["name"]}
 
 
 def refuse(status: int, reason: str, message: str) -> None:
