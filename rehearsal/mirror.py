@@ -92,7 +92,8 @@ class Mirror:
                 self._follow()
             except ApiRefusedError as refusal:
                 if refusal.status != 410:
-                    LOG.warning("watching %s: %s", self._kind, refusal.message)
+                    # Such answers are ordinary while a kind was just defined or the server restarts: 429, 503.
+                    LOG.info("watching %s: %s", self._kind, refusal.message)
                     self._stop.wait(RETRY_SECONDS)
             except ApiUnreachableError:
                 self._stop.wait(RETRY_SECONDS)

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from preview.recording import ProgramError
 from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
 from rehearsal.results import DrillResult
 from rehearsal.stage import Stage, Surroundings
+from settings.problems import SettingsError
 
 if TYPE_CHECKING:
     from preview.offline import OfflineStack
@@ -102,7 +104,7 @@ class Runner:
         began = time.monotonic()
         try:
             drill.play(stage, proof)
-        except DrillBrokenOffError as error:
+        except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
         return _result(
             drill,

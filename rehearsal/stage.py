@@ -24,9 +24,11 @@ from rehearsal.drills.drill import DrillBrokenOffError
 from rehearsal.meter import Meter
 from rehearsal.simulation.chart import chart_objects
 from rehearsal.simulation.disks import Disks
-from rehearsal.simulation.gateway import GatewayController, prerequisites_of
+from rehearsal.simulation.gateway import GatewayController
+from rehearsal.simulation.gateway_prerequisites import prerequisites_of
 from rehearsal.simulation.kubelet_stages import kubelet_stages
 from rehearsal.simulation.provisioner import Provisioner
+from rehearsal.simulation.standby import Standby
 from rehearsal.simulation.stock import Stock
 from rehearsal.simulation.timings import Timings, timings_for
 from rehearsal.simulation.world import World, is_ready
@@ -233,13 +235,18 @@ class Stage:
 
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
-        self.stock.restore(Stock.for_settings(self.settings))
+        self.stock.spot_nodes = self.stock.flex_start_nodes = None
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
         if isinstance(self.settings.server.replicas, int):
             self.scale(self.settings.replicas)
         self.until_ready(self.settings.replicas)
+        self.until(
+            "machines that are not needed to go",
+            lambda: self.meter.gpu_nodes.now <= self.settings.replicas,
+            2 * self.timings.scale_down_seconds,
+        )
 
     def __enter__(self) -> Stage:
         try:
@@ -265,12 +272,13 @@ class Stage:
         self.world = World(self.api, self.clock, self.timeline)
         self.meter = Meter(self.world, self.server)
         self.stock = Stock.for_settings(self.settings)
-        self.writer = Writer(self.world)
+        self.writer = Writer(self.world, self.timings)
+        self.standby = Standby(self.world, self.timings)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
         self.disks = Disks(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, self.disks, self.gateway, self.writer):
+        for one in (self.provisioner, self.disks, self.gateway, self.writer, self.standby):
             self._stack.enter_context(one)
         self.applier = Applier(self.api, self.clock, self.timeline, chart_objects=chart_objects, on_progress=self._tell)
 

@@ -11,8 +11,8 @@ from rehearsal.results import RehearsalError
 
 DRILLS: tuple[Drill, ...] = (
     *bring_up.DRILLS,
-    *shortage.DRILLS,
     *disruption.DRILLS,
+    *shortage.DRILLS,
     *weights.DRILLS,
     *gateway.DRILLS,
     *scaling.DRILLS,

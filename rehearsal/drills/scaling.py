@@ -19,7 +19,7 @@ SCALE_SPEED = 1200.0
 def _pause(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     volumes = {disk.name for disk in stage.disks.inventory()}
-    report = stage.up(stage.record({"server": {"replicas": 0}}))
+    report = stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
     proof.check("pulumi up to zero ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
     stage.until("every server to go", lambda: stage.meter.servers.now == 0, 1800)
     empty = stage.until(
@@ -46,7 +46,7 @@ def _pause(stage: Stage, proof: Proof) -> None:
 
 def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     servers = stage.settings.replicas
-    external = stage.record({"server": {"replicas": "external"}})
+    external = stage.record({"server": {"replicas": "external"}, "benchmark": {"enabled": False}})
     report = stage.up(external)
     proof.check("the number is handed over", not report.failed, "; ".join(report.failed.values()) or "no failure")
     stage.scale(0)
@@ -96,8 +96,7 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     sections = {"server": {"replicas": servers}, "benchmark": {"enabled": False}}
     stage.stock.spot_nodes = None
-    stage.bring_up(stage.record(sections))
-    stage.until_ready(servers)
+    stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
     proof.check(f"{servers} servers on {servers} machines", nodes == servers, f"{nodes} machines at most")
     for phase, seconds in stage.phase_seconds.items():

@@ -22,8 +22,8 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
     sections = {"server": {"replicas": 1}, "benchmark": {"enabled": False}}
     recording = stage.record(sections)
     stage.writer.fail_next(after_share=FAILS_AFTER, exit_code=1)
-    report = stage.bring_up(recording)
-    ready = stage.until_ready(1)
+    report = stage.bring_up(recording, servers=1)
+    ready = stage.clock.now_seconds()
     attempts = stage.writer.attempts()
     proof.check("the Job tries again by itself", len(attempts) == 2, f"{len(attempts)} attempts")
     proof.check(
