@@ -164,10 +164,18 @@ def startup_concurrency(layout: CacheLayout, cache_gib: float, max_model_len_tok
 
 
 def kv_cache_tokens(layout: CacheLayout, cache_gib: float, max_model_len_tokens: int) -> int:
-    """Tokens one engine's cache holds, as vLLM prints it ("GPU KV cache size"): concurrency times the maximum
-    length.
+    """Tokens one engine's cache holds, as vLLM 0.20 prints it ("GPU KV cache size"): concurrency times the maximum
+    length. What 0.18 prints is `logged_kv_tokens`.
     """
     return int(startup_concurrency(layout, cache_gib, max_model_len_tokens) * max_model_len_tokens)
+
+
+def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
+    """Tokens vLLM 0.18 prints as "GPU KV cache size" for a pool of so many blocks, whatever --max-model-len.
+
+    Source: vLLM 0.18.1, v1/core/kv_cache_utils.py: blocks over groups, times the attention block.
+    """
+    return blocks // (1 + linear_groups(layout)) * attention_block_tokens(layout)
 
 
 def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens: int) -> int:

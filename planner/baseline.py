@@ -1,0 +1,46 @@
+"""The straight line the model has to beat: every further node adds what the second one added."""
+
+from __future__ import annotations
+
+from planner import figures
+from planner.deployment import Deployment, OfferedLoad, Workload
+
+
+def total_tokens_per_s(deployment: Deployment) -> float:
+    """Input and output tokens a second by a line through the fitted rows of one and two nodes.
+
+    Behind the gateway there is one fitted row, so the line goes through it and through nothing at no nodes.
+    """
+    if deployment.routing == "inference-gateway":
+        return _published("gateway.nodes-2") / 2 * deployment.nodes
+    one, two = _published("cluster_ip.nodes-1"), _published("cluster_ip.nodes-2")
+    return one + (two - one) * (deployment.nodes - 1)
+
+
+def requests_per_s(deployment: Deployment, workload: Workload) -> float:
+    """Requests a second by the same line."""
+    return total_tokens_per_s(deployment) / workload.tokens_per_request
+
+
+def tpot_ms() -> float:
+    """The mean of the fitted rows, whatever the number of nodes."""
+    rows = ("cluster_ip.nodes-1", "cluster_ip.nodes-2")
+    return sum(figures.published(row).tpot_median_ms or 0.0 for row in rows) / len(rows)
+
+
+def ttft_ms() -> float:
+    """The mean of the fitted rows, whatever the number of nodes."""
+    rows = ("cluster_ip.nodes-1", "cluster_ip.nodes-2")
+    return sum(figures.published(row).ttft_median_ms or 0.0 for row in rows) / len(rows)
+
+
+def running_per_engine(deployment: Deployment, offered: OfferedLoad) -> float:
+    """Requests in flight divided by engines."""
+    assert offered.in_flight is not None
+    return offered.in_flight / deployment.nodes / deployment.engine.data_parallel
+
+
+def _published(row: str) -> float:
+    total = figures.published(row).total_tokens_per_s
+    assert total is not None
+    return float(total)

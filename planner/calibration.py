@@ -1,0 +1,136 @@
+"""What the model takes from measurements, read from planner/data/calibration.yaml.
+
+`python -m scripts.calibrate_planner --write` fits it anew to the article's rows; a test fits it again and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from planner import ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What was fitted, and what was taken from elsewhere because the article's rows cannot tell it."""
+
+    host_ms_per_step: float
+    """Time of every step that neither tokens, sequences nor reading the weights explain."""
+    ms_per_token: float
+    """One token through the 27B on a B200, prompt or answer, draft included."""
+    ms_per_sequence: float
+    """One running sequence in one step on a B200: its recurrent state read and written, its share of host work."""
+    context_ms_per_1000_tokens: float
+    """Added to every step for each 1,000 tokens of `--max-model-len`."""
+    tensor_parallel_ms_per_step: float
+    """Added to every step of an engine that is split over GPUs."""
+    wait_s: float
+    """Time before a request reaches the engine, at the load the article measured at."""
+    contention_per_node: float
+    """Share of throughput lost for each 2,000 requests in flight beyond the first."""
+    gateway_share: float
+    """Time the Inference Gateway adds to a request on two nodes, as a share of the time it takes without."""
+    uncaptured_ms_per_step: float
+    """Added to a step with more tokens than captured CUDA graphs reach. Not fitted."""
+    acceptance: tuple[float, ...]
+    """Share of draft tokens accepted by position. Not fitted."""
+
+
+FITTED = (
+    "host_ms_per_step",
+    "ms_per_token",
+    "ms_per_sequence",
+    "context_ms_per_1000_tokens",
+    "tensor_parallel_ms_per_step",
+    "wait_s",
+    "contention_per_node",
+    "gateway_share",
+)
+"""The free parameters, in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryParameters:
+    """What the article's two cache sizes leave open of a GPU's memory."""
+
+    activations_gib: float
+    """Peak of one full step without the sampler, with what the allocator and the driver keep."""
+    sampler_copies: float
+    """Copies of the logits, in float32, that vLLM's sampler makes at start-up for `--max-num-seqs` sequences."""
+    cuda_graphs_gib: float
+    """51 captured sizes. Not fitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How far the model was off on rows it was not fitted to, in per cent: half the width of an interval."""
+
+    throughput_percent: float
+    tpot_percent: float
+    ttft_percent: float
+    itl_percent: float
+    per_departure_percent: float
+    """Added for each way in which a question leaves what was measured. Assumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Measured watts of one GPU at the article's load."""
+
+    mean_low_watts: float
+    mean_watts: float
+    mean_high_watts: float
+    peak_watts: tuple[float, float]
+    """The first run's peaks."""
+    highest_watts: float
+    """The second run's highest peak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """All of it."""
+
+    parameters: Parameters
+    variants: Mapping[str, Parameters]
+    """Other values that explain the record's rows almost as well: what cannot be told apart from the article alone."""
+    memory: MemoryParameters
+    accuracy: Accuracy
+    power: Power
+
+
+@cache
+def calibration() -> Calibration:
+    """The calibration in the repository. Raises LedgerError where the file is not of this form."""
+    content = ledger.load("calibration")
+    try:
+        fixed = _values(content["fixed"])
+        parameters = _parameters(_values(content["fitted"]), fixed)
+        variants = {
+            name: _parameters({**_values(content["fitted"]), **_values(fields)}, fixed)
+            for name, fields in content["variants"].items()
+        }
+        power = content["power"]
+        return Calibration(
+            parameters=parameters,
+            variants=variants,
+            memory=MemoryParameters(**_values(content["memory"])),
+            accuracy=Accuracy(**_values(content["accuracy"])),
+            power=Power(**{**power["watts_per_gpu"], "peak_watts": tuple(power["watts_per_gpu"]["peak_watts"])}),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ledger.LedgerError(f"calibration.yaml: {error!r} is missing or of the wrong form") from error
+
+
+def _values(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry["value"] for name, entry in section.items()}
+
+
+def _parameters(fitted: Mapping[str, float], fixed: Mapping[str, Any]) -> Parameters:
+    return Parameters(
+        **fitted,
+        uncaptured_ms_per_step=fixed["uncaptured_ms_per_step"],
+        acceptance=tuple(fixed["acceptance"]),
+    )

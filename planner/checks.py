@@ -1,0 +1,134 @@
+"""Readings the model was neither fitted to nor meant for: how far it carries beyond the article's tables.
+
+Each is a question with an answer from elsewhere: the article's asides, and one engine on an H200 without a front end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from planner import figures, ledger
+from planner.calibration import Parameters, calibration
+from planner.deployment import Deployment, EngineShape, OfferedLoad, named_workload, record_fleet
+from planner.fleet_rate import FleetLoad, fleet_load
+from planner.gpu_memory import budget
+from planner.gpus import H200
+from planner.latency import per_token_s
+from planner.rows import PHASES, TP8_IN_FLIGHT
+
+# Assumed: the trial's --max-num-seqs, which is not recorded; its engine refuses more than about 810.
+_TRIAL_SEQUENCES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One reading and the model's answer."""
+
+    id: str
+    title: str
+    unit: str
+    published: float
+    predicted: float
+
+    @property
+    def error_percent(self) -> float:
+        """How far the answer is above the reading."""
+        return 100 * (self.predicted / self.published - 1)
+
+
+def checks() -> tuple[Check, ...]:
+    """All of them."""
+    return (*_article(), *_trial())
+
+
+def _article() -> Iterator[Check]:
+    record = record_fleet(1)
+    change = figures.published("phases.concurrency-8k").details["change_percent"]
+    yield Check(
+        id="phases.concurrency-8k",
+        title="8,000 requests in flight on one node, against 2,000",
+        unit="of the rate",
+        published=1 + change / 100,
+        predicted=_tokens_per_s(record, 8_000) / _tokens_per_s(record, 2_000),
+    )
+    yield Check(
+        id="phases.mtp1-095",
+        title="the record at memory utilization 0.95",
+        unit="tok/s",
+        published=float(figures.published("phases.mtp1-095").total_tokens_per_s or 0),
+        predicted=_tokens_per_s(replace(record, engine=replace(record.engine, gpu_memory_utilization=0.95)), 2_000),
+    )
+    tp8 = PHASES["phases.tp8"]
+    five = replace(tp8, engine=replace(tp8.engine, speculative_tokens=5))
+    gain = figures.published("phases.tp8-mtp5").details["gain_percent"]
+    yield Check(
+        id="phases.tp8-mtp5",
+        title="five draft tokens instead of one, TP=8",
+        unit="of the rate",
+        published=1 + gain / 100,
+        predicted=_tokens_per_s(five, TP8_IN_FLIGHT) / _tokens_per_s(tp8, TP8_IN_FLIGHT),
+    )
+
+
+def _trial() -> Iterator[Check]:
+    measured = ledger.section("memory", "measured")
+    parameters = calibration().parameters
+    quiet = replace(parameters, host_ms_per_step=0.0, wait_s=1e-9)
+    with_caching, without = (_trial_engine(prefix_caching=caching) for caching in (True, False))
+    yield Check(
+        id="trial.cache",
+        title="H200: memory left for the cache",
+        unit="GiB",
+        published=measured["cache_gib"],
+        predicted=budget(with_caching).cache_gib,
+    )
+    for deployment, run in ((with_caching, measured["at_250"]), (without, measured["at_128"])):
+        in_flight = run["in_flight"]
+        yield Check(
+            id=f"trial.used-{in_flight}",
+            title=f"H200, {in_flight} in flight: cache used",
+            unit="percent",
+            published=run["kv_cache_percent"],
+            predicted=budget(deployment).used_percent(in_flight, named_workload("article").tokens_per_request),
+        )
+        for name, title, taken in (
+            ("as-fitted", "all parameters as fitted", parameters),
+            ("quiet", "no host time, no wait", quiet),
+        ):
+            load = _load(deployment, in_flight, taken)
+            yield Check(
+                id=f"trial.rate-{in_flight}-{name}",
+                title=f"H200, {in_flight} in flight, {title}",
+                unit="tok/s",
+                published=run["total_tokens_per_s"],
+                predicted=load.requests_per_s * named_workload("article").tokens_per_request,
+            )
+            yield Check(
+                id=f"trial.tpot-{in_flight}-{name}",
+                title=f"H200, {in_flight} in flight, {title}: TPOT",
+                unit="ms",
+                published=run["tpot_median_ms"],
+                predicted=1e3 * per_token_s(load, named_workload("article"), 0),
+            )
+
+
+def _trial_engine(*, prefix_caching: bool) -> Deployment:
+    engine = EngineShape(
+        data_parallel=1,
+        max_num_batched_tokens=16_384,
+        max_num_seqs=_TRIAL_SEQUENCES,
+        prefix_caching=prefix_caching,
+        language_model_only=True,
+    )
+    return Deployment(nodes=1, gpu=H200, gpus_per_node=1, engine=engine)
+
+
+def _load(deployment: Deployment, in_flight: float, parameters: Parameters) -> FleetLoad:
+    offered = OfferedLoad(in_flight=in_flight)
+    return fleet_load(deployment, named_workload("article"), offered, parameters, budget(deployment))
+
+
+def _tokens_per_s(deployment: Deployment, in_flight: float) -> float:
+    load = _load(deployment, in_flight, calibration().parameters)
+    return load.requests_per_s * named_workload("article").tokens_per_request

@@ -1,0 +1,197 @@
+"""What the planner is asked about: a fleet, what its requests look like, and how many of them come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Literal
+
+from planner import ledger
+from planner.gpus import B200, Gpu
+from planner.memory import CacheLayout, HybridArchitecture
+from planner.models import QWEN3_5_27B_FP8, ModelShape
+
+Routing = Literal["cluster-ip", "inference-gateway"]
+
+# Source: vLLM 0.18.1, config/vllm.py: CUDA graphs are captured up to this many tokens unless told otherwise.
+CAPTURED_TOKENS = 512
+# Source: vLLM 0.18.1, engine/arg_utils.py: defaults on GPUs of 70 GiB and more behind an HTTP server.
+DEFAULT_SEQUENCES = 1_024
+DEFAULT_BATCHED_TOKENS = 8_192
+# Source: the article: requests in flight on one node, in every table.
+MEASURED_IN_FLIGHT_PER_NODE = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineShape:
+    """The vLLM options that decide memory and speed, spelled out: no value here is left to vLLM. Raises ValueError."""
+
+    data_parallel: int = 8
+    tensor_parallel: int = 1
+    max_model_len_tokens: int = 2_560
+    max_num_seqs: int = DEFAULT_SEQUENCES
+    max_num_batched_tokens: int = DEFAULT_BATCHED_TOKENS
+    kv_cache_dtype: str = "fp8_e4m3"
+    ssm_cache_dtype: str = "auto"
+    gpu_memory_utilization: float = 0.92
+    prefix_caching: bool = True
+    speculative_tokens: int = 1
+    captured_tokens: int = CAPTURED_TOKENS
+    """Largest step, in tokens, that runs as a captured CUDA graph."""
+    estimate_cudagraphs: bool = True
+    """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
+    language_model_only: bool = False
+    running_limit: int | None = None
+    """Sequences one engine was seen to run at most, where that is published; it replaces what memory allows."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "data_parallel",
+            "tensor_parallel",
+            "max_model_len_tokens",
+            "max_num_seqs",
+            "max_num_batched_tokens",
+        ):
+            _at_least(name, getattr(self, name), 1)
+        _at_least("speculative_tokens", self.speculative_tokens, 0)
+        _at_least("captured_tokens", self.captured_tokens, 0)
+        if self.running_limit is not None:
+            _at_least("running_limit", self.running_limit, 1)
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise ValueError(f"gpu_memory_utilization must be above 0 and at most 1, got {self.gpu_memory_utilization}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A fleet of equal nodes. Raises ValueError."""
+
+    nodes: int
+    engine: EngineShape = field(default_factory=EngineShape)
+    model: ModelShape = QWEN3_5_27B_FP8
+    gpu: Gpu = B200
+    gpus_per_node: int = 8
+    routing: Routing = "cluster-ip"
+
+    def __post_init__(self) -> None:
+        _at_least("nodes", self.nodes, 1)
+        _at_least("gpus_per_node", self.gpus_per_node, 1)
+        used = self.engine.data_parallel * self.engine.tensor_parallel
+        if used > self.gpus_per_node:
+            raise ValueError(
+                f"data_parallel x tensor_parallel must be at most gpus_per_node, {self.gpus_per_node}, got {used}"
+            )
+
+    @property
+    def layout(self) -> CacheLayout:
+        """The cache of one GPU: tensor parallelism splits heads, and repeats a KV head where there are too few."""
+        engine = self.engine
+        return CacheLayout(
+            architecture=_split(self.model.architecture, engine.tensor_parallel),
+            kv_cache_dtype=engine.kv_cache_dtype,
+            speculative_tokens=engine.speculative_tokens,
+            ssm_cache_dtype=engine.ssm_cache_dtype,
+            prefix_caching=engine.prefix_caching,
+        )
+
+    def with_nodes(self, nodes: int) -> Deployment:
+        """The same fleet with another number of nodes."""
+        return replace(self, nodes=nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """How long a part of a request is, in tokens. Raises ValueError where minimum, mean and maximum are out of order."""
+
+    min: int
+    mean: float
+    max: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min <= self.mean <= self.max:
+            raise ValueError(f"min, mean and max must ascend from 0, got {self.min}, {self.mean}, {self.max}")
+
+    @classmethod
+    def exactly(cls, tokens: int) -> Lengths:
+        """Every request alike."""
+        return cls(min=tokens, mean=tokens, max=tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What requests look like. Raises ValueError."""
+
+    input_tokens: Lengths
+    output_tokens: Lengths
+    shared_prefix_tokens: int = 0
+    """Tokens at the start of every prompt that are the same in all."""
+    name: str | None = None
+    """A name from workloads.yaml, where it is one of those."""
+
+    def __post_init__(self) -> None:
+        _at_least("output_tokens.min", self.output_tokens.min, 1)
+        if not 0 <= self.shared_prefix_tokens <= self.input_tokens.min:
+            raise ValueError(
+                f"shared_prefix_tokens must be between 0 and the shortest prompt, {self.input_tokens.min}, "
+                f"got {self.shared_prefix_tokens}"
+            )
+
+    @property
+    def tokens_per_request(self) -> float:
+        """Mean input and output tokens of one request."""
+        return self.input_tokens.mean + self.output_tokens.mean
+
+    @property
+    def longest_request_tokens(self) -> int:
+        """Longest prompt and longest answer together."""
+        return self.input_tokens.max + self.output_tokens.max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedLoad:
+    """What the fleet is offered: so many requests in flight at once, or so many a second. Exactly one of them."""
+
+    in_flight: float | None = None
+    """Users who each send their next request when they have the last answer: the article's closed loop."""
+    requests_per_s: float | None = None
+    """Requests that come whatever the fleet does."""
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.in_flight, self.requests_per_s) if value is not None]
+        if len(given) != 1:
+            raise ValueError("give in_flight or requests_per_s, and not both")
+        if not 0 < given[0] < inf:
+            raise ValueError(f"in_flight and requests_per_s must be above 0 and finite, got {given[0]}")
+
+
+def named_workload(name: str) -> Workload:
+    """A workload of planner/data/workloads.yaml. Raises LedgerError with the names there are."""
+    fields = ledger.entry("workloads", "workloads", name)
+    return Workload(
+        input_tokens=Lengths(**fields["input_tokens"]), output_tokens=Lengths(**fields["output_tokens"]), name=name
+    )
+
+
+def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:
+    """The fleet of the article's tables: its final list of options on so many nodes."""
+    return Deployment(nodes=nodes, routing=routing, engine=EngineShape(max_num_batched_tokens=16_384))
+
+
+def measured_load(nodes: int) -> OfferedLoad:
+    """What the article offered so many nodes."""
+    return OfferedLoad(in_flight=MEASURED_IN_FLIGHT_PER_NODE * nodes)
+
+
+def _split(architecture: HybridArchitecture, ranks: int) -> HybridArchitecture:
+    if ranks == 1:
+        return architecture
+    return replace(
+        architecture,
+        kv_heads=max(1, architecture.kv_heads // ranks),
+        linear_key_heads=max(1, architecture.linear_key_heads // ranks),
+        linear_value_heads=max(1, architecture.linear_value_heads // ranks),
+    )
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, got {value}")

@@ -1,0 +1,46 @@
+"""A number that was worked out, with how far it may be off and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Basis = Literal["fitted", "predicted", "extrapolated"]
+_ORDER: tuple[Basis, ...] = ("fitted", "predicted", "extrapolated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value between `low` and `high`. Raises ValueError where they are out of order."""
+
+    value: float
+    low: float
+    high: float
+    basis: Basis
+    """`fitted`: the model was fitted to this very reading. `predicted`: not fitted to it, but within what was measured.
+    `extrapolated`: beyond what anyone measured, in the ways `reasons` names.
+    """
+    reasons: tuple[str, ...] = ()
+    """In what the question leaves what was measured; empty unless extrapolated."""
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"low, value and high must ascend, got {self.low}, {self.value}, {self.high}")
+
+    def __str__(self) -> str:
+        return f"{self.value:,.4g} ({self.low:,.4g} to {self.high:,.4g}, {self.basis})"
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` lies between low and high."""
+        return self.low <= value <= self.high
+
+    def map(self, function: Callable[[float], float]) -> Estimate:
+        """The estimate of a monotonic function of this value."""
+        ends = sorted((function(self.low), function(self.value), function(self.high)))
+        return Estimate(low=ends[0], value=function(self.value), high=ends[2], basis=self.basis, reasons=self.reasons)
+
+
+def weakest(bases: Iterable[Basis]) -> Basis:
+    """The basis of a number made of several."""
+    return max(bases, key=_ORDER.index)

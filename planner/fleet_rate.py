@@ -1,0 +1,127 @@
+"""From one engine to a fleet: engines on a node, nodes behind a Service, and the Inference Gateway in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.calibration import Parameters
+from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from planner.gpu_memory import MemoryBudget
+from planner.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
+
+# Nodes that the gateway's share was fitted at.
+_GATEWAY_FITTED_NODES = 2
+
+
+class OverloadedError(ValueError):
+    """More requests a second than the fleet can answer. The message says how many it can."""
+
+    def __init__(self, requests_per_s: float, capacity_per_s: float, nodes: int) -> None:
+        self.capacity_per_s = capacity_per_s
+        where = "1 node answers" if nodes == 1 else f"{nodes} nodes answer"
+        super().__init__(f"{where} at most {capacity_per_s:,.1f} of these requests a second, got {requests_per_s:,.1f}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLoad:
+    """A fleet in steady state."""
+
+    requests_per_s: float
+    in_flight: float
+    engine: EngineLoad
+    """One of its engines."""
+    gateway_s: float
+    """Time the gateway adds to a request; 0 without one. Before the first token or between tokens: nobody measured."""
+    costs: StepCosts
+
+    @property
+    def seconds_per_request(self) -> float:
+        """Mean time from sending to the last token."""
+        return self.engine.seconds_per_request + self.gateway_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayReading:
+    """One way in which the gateway's cost may depend on the number of nodes; all fit two nodes."""
+
+    constant_share: float
+    """Part of the cost that is the same at any number of nodes. The rest grows as 1 - 1/nodes: it takes a second node
+    to send a request to the wrong one."""
+
+    def added_share(self, parameters: Parameters, nodes: int) -> float:
+        """Time added to a request, as a share of the time it takes without a gateway."""
+        growing = (1 - 1 / nodes) / (1 - 1 / _GATEWAY_FITTED_NODES)
+        return parameters.gateway_share * (self.constant_share + (1 - self.constant_share) * growing)
+
+
+GATEWAY_CONSTANT = GatewayReading(constant_share=1)
+GATEWAY_GROWING = GatewayReading(constant_share=0)
+# Assumed: halfway between the two. The article says "about 35 % at all node counts" and measures 31, 35 and 37.
+GATEWAY_HALFWAY = GatewayReading(constant_share=0.5)
+
+
+def fleet_load(
+    deployment: Deployment,
+    workload: Workload,
+    offered: OfferedLoad,
+    parameters: Parameters,
+    budget: MemoryBudget,
+    gateway: GatewayReading = GATEWAY_HALFWAY,
+) -> FleetLoad:
+    """The fleet at that load. Raises OverloadedError where it is offered more requests a second than it can answer."""
+    costs = step_costs(deployment, workload, parameters, budget)
+    if offered.in_flight is not None:
+        return _closed(deployment, costs, offered.in_flight, parameters, gateway)
+    assert offered.requests_per_s is not None
+    return _open(deployment, costs, offered.requests_per_s, parameters, gateway)
+
+
+def _closed(
+    deployment: Deployment, costs: StepCosts, in_flight: float, parameters: Parameters, gateway: GatewayReading
+) -> FleetLoad:
+    engines = deployment.nodes * deployment.engine.data_parallel
+    engine = closed_loop(costs, in_flight / engines, wait_s(parameters, in_flight / deployment.nodes))
+    if deployment.routing == "inference-gateway":
+        rate = engine.requests_per_s / (1 + gateway.added_share(parameters, deployment.nodes))
+        seconds = engine.in_flight / rate
+        engine = _at_rate(deployment, costs, rate, parameters)
+        gateway_s = max(0.0, seconds - engine.seconds_per_request)
+    else:
+        gateway_s = 0.0
+    return FleetLoad(
+        requests_per_s=engines * engine.requests_per_s / _contention(parameters, in_flight),
+        in_flight=in_flight,
+        engine=engine,
+        gateway_s=gateway_s,
+        costs=costs,
+    )
+
+
+def _open(
+    deployment: Deployment, costs: StepCosts, requests_per_s: float, parameters: Parameters, gateway: GatewayReading
+) -> FleetLoad:
+    # The highest load that was measured: at four times as many requests in flight the article's throughput fell.
+    most = _closed(deployment, costs, MEASURED_IN_FLIGHT_PER_NODE * float(deployment.nodes), parameters, gateway)
+    share = requests_per_s / most.requests_per_s
+    if share > 1 + 1e-9:
+        raise OverloadedError(requests_per_s, most.requests_per_s, deployment.nodes)
+    engines = deployment.nodes * deployment.engine.data_parallel
+    engine = _at_rate(deployment, costs, requests_per_s / engines, parameters)
+    gateway_s = most.gateway_s * share
+    return FleetLoad(
+        requests_per_s=requests_per_s,
+        in_flight=requests_per_s * (engine.seconds_per_request + gateway_s),
+        engine=engine,
+        gateway_s=gateway_s,
+        costs=costs,
+    )
+
+
+def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, parameters: Parameters) -> EngineLoad:
+    reference = MEASURED_IN_FLIGHT_PER_NODE / deployment.engine.data_parallel
+    return open_loop(costs, requests_per_s, parameters.wait_s, reference)
+
+
+def _contention(parameters: Parameters, in_flight: float) -> float:
+    """What the nodes' common load costs: clients, network, the Service. Throughput only: published TPOT does not grow."""
+    return 1 + parameters.contention_per_node * max(0.0, in_flight / MEASURED_IN_FLIGHT_PER_NODE - 1)

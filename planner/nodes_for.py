@@ -1,0 +1,178 @@
+"""The other way round: from a goal to the fewest nodes that reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.calibration import calibration
+from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from planner.estimates import Estimate
+from planner.fleet_rate import fleet_load
+from planner.gpu_memory import budget
+from planner.performance import Performance, check_context, estimate
+from planner.step_time import step_costs
+
+# Assumed: load to plan for, as a share of what the fleet can do: room for a node that goes and for hours that differ.
+DEFAULT_LOAD_SHARE = 0.85
+# No fleet here is asked for more; a search has to end.
+MOST_NODES = 4_096
+_HALVINGS = 11
+
+
+class ImpossibleGoalError(ValueError):
+    """A goal that no number of nodes reaches. The message says why and what is nearest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What a fleet should do. Exactly one of the four amounts. Raises ValueError."""
+
+    total_tokens_per_s: float | None = None
+    """Input and output tokens."""
+    output_tokens_per_s: float | None = None
+    requests_per_s: float | None = None
+    in_flight: float | None = None
+    """Users who each wait for an answer before they ask again."""
+    ttft_ms: float | None = None
+    """Mean time to the first token at most, by the high end of the estimate."""
+    ttft_p99_ms: float | None = None
+    tpot_ms: float | None = None
+    """Time per output token at most, likewise."""
+    load_share: float = DEFAULT_LOAD_SHARE
+    """Share of the fleet's ability that the goal may take."""
+
+    def __post_init__(self) -> None:
+        amounts = (self.total_tokens_per_s, self.output_tokens_per_s, self.requests_per_s, self.in_flight)
+        if sum(amount is not None for amount in amounts) != 1:
+            raise ValueError("give one of total_tokens_per_s, output_tokens_per_s, requests_per_s and in_flight")
+        limits = (self.ttft_ms, self.ttft_p99_ms, self.tpot_ms)
+        if any(amount is not None and amount <= 0 for amount in (*amounts, *limits)):
+            raise ValueError("a goal must be above 0")
+        if not 0 < self.load_share <= 1:
+            raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share}")
+
+    def rate(self, workload: Workload) -> float | None:
+        """The goal in requests a second; None where it is users."""
+        if self.total_tokens_per_s is not None:
+            return self.total_tokens_per_s / workload.tokens_per_request
+        if self.output_tokens_per_s is not None:
+            return self.output_tokens_per_s / workload.output_tokens.mean
+        return self.requests_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """The fewest nodes for a goal."""
+
+    deployment: Deployment
+    in_flight_per_node: float
+    """Requests in flight that a node is planned for at full load: what memory, the measurements and the limits allow."""
+    capacity: Performance
+    """The fleet at that many on every node."""
+    at_goal: Performance
+    """The fleet at the goal's load."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the fleet."""
+        return self.deployment.nodes
+
+
+def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
+    """The fleet like `deployment`, whatever its number of nodes, that reaches the goal with the fewest.
+
+    Raises ImpossibleGoalError, and what `estimate` raises.
+    """
+    check_context(deployment, workload)
+    per_node = _in_flight_per_node(deployment, workload, goal)
+    rate = goal.rate(workload)
+    if rate is None:
+        assert goal.in_flight is not None
+        wanted, offered = goal.in_flight / goal.load_share, OfferedLoad(in_flight=goal.in_flight)
+        nodes = _fewest(wanted, lambda count: count * per_node, deployment, "users")
+    else:
+        wanted, offered = rate / goal.load_share, OfferedLoad(requests_per_s=rate)
+        nodes = _fewest(
+            wanted, lambda count: _rate(deployment.with_nodes(count), workload, per_node), deployment, "rate"
+        )
+    fleet = deployment.with_nodes(nodes)
+    return Sizing(
+        deployment=fleet,
+        in_flight_per_node=per_node,
+        capacity=estimate(fleet, workload, OfferedLoad(in_flight=per_node * nodes)),
+        at_goal=estimate(fleet, workload, offered),
+    )
+
+
+def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
+    """The fewest nodes with that ability, which grows with their number."""
+    fewest = 2 if deployment.routing == "inference-gateway" else 1
+    most = fewest
+    while ability(most) < wanted:
+        if most >= MOST_NODES:
+            raise ImpossibleGoalError(
+                f"{wanted:,.0f} ({what}, headroom included) needs more than {MOST_NODES:,} nodes of one fleet, which reach "
+                f"{ability(MOST_NODES):,.0f}: contention grows with the load; plan several fleets"
+            )
+        most = min(MOST_NODES, most * 2)
+    low = max(fewest, most // 2)
+    while low < most:
+        middle = (low + most) // 2
+        if ability(middle) < wanted:
+            low = middle + 1
+        else:
+            most = middle
+    return most
+
+
+def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
+    offered = OfferedLoad(in_flight=per_node * deployment.nodes)
+    return fleet_load(
+        deployment, workload, offered, calibration().parameters, budget(deployment, workload)
+    ).requests_per_s
+
+
+def _in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
+    """What a node may be offered: no more than was measured, than runs without a queue, than the limits allow."""
+    costs = step_costs(deployment, workload, calibration().parameters, budget(deployment, workload))
+    most = min(MEASURED_IN_FLIGHT_PER_NODE, costs.running_limit * deployment.engine.data_parallel)
+    for name, limit, of in (
+        ("TTFT", goal.ttft_ms, lambda performance: performance.ttft_ms),
+        ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),
+        ("TPOT", goal.tpot_ms, lambda performance: performance.tpot_ms),
+    ):
+        if limit is not None:
+            most = _within(deployment, workload, most, name, limit, of)
+    return most
+
+
+def _within(
+    deployment: Deployment,
+    workload: Workload,
+    most: float,
+    name: str,
+    limit_ms: float,
+    of: Callable[[Performance], Estimate],
+) -> float:
+    """The most requests in flight on a node with that latency within the limit."""
+    one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
+
+    def high_ms(per_node: float) -> float:
+        return of(estimate(one, workload, OfferedLoad(in_flight=per_node * one.nodes))).high
+
+    if high_ms(most) <= limit_ms:
+        return most
+    least = float(deployment.engine.data_parallel)
+    if high_ms(least) > limit_ms:
+        raise ImpossibleGoalError(
+            f"{name} of {limit_ms:,.0f} ms: even with one request on each engine it may take {high_ms(least):,.0f} ms"
+        )
+    low, high = least, most
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if high_ms(middle) <= limit_ms:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,308 @@
+"""What a fleet does under a load: tokens, requests, latency, memory, energy, each with how far it may be off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from math import sqrt
+
+from planner import latency, memory
+from planner.calibration import Accuracy, Parameters, calibration
+from planner.departures import departures
+from planner.deployment import Deployment, OfferedLoad, Workload, measured_load, named_workload, record_fleet
+from planner.estimates import Basis, Estimate
+from planner.fleet_rate import (
+    GATEWAY_CONSTANT,
+    GATEWAY_GROWING,
+    GATEWAY_HALFWAY,
+    FleetLoad,
+    GatewayReading,
+    OverloadedError,
+    fleet_load,
+)
+from planner.gpu_memory import MemoryBudget, budget
+from planner.order_statistics import expected_maximum
+from planner.rows import FITTED_DEPLOYMENTS
+
+# Source: the article, phase 4: MTP-2 is the most whose throughput it states.
+MOST_MEASURED_DRAFTS = 2
+# Assumed: running sequences spread by about a quarter around their mean, as lengths and arrivals do.
+_NEAR_CAPTURED = 0.8
+_MS_PER_S = 1e3
+_MILLION = 1e6
+
+
+class ContextTooShortError(ValueError):
+    """A request longer than `--max-model-len`. The message says by how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance:
+    """A fleet under a load. Latencies are means unless the name says otherwise."""
+
+    total_tokens_per_s: Estimate
+    """Input and output tokens."""
+    output_tokens_per_s: Estimate
+    requests_per_s: Estimate
+    in_flight: Estimate
+    seconds_per_request: Estimate
+    ttft_ms: Estimate
+    """Time to the first token."""
+    ttft_p99_ms: Estimate
+    tpot_ms: Estimate
+    """Time per output token after the first."""
+    itl_ms: Estimate
+    """Time between two chunks of an answer; with speculation a chunk carries more than one token."""
+    itl_median_ms: Estimate
+    """A step in which no prompt is read."""
+    itl_p99_ms: Estimate
+    """A step filled with prompts."""
+    running_per_engine: Estimate
+    """Sequences in a step."""
+    running_peak_per_engine: Estimate
+    """Sequences in a step once a burst has come in."""
+    kv_cache_peak_percent: Estimate
+    watts_per_gpu: Estimate
+    peak_watts_per_gpu: tuple[float, float]
+    """The article's peaks at its load."""
+    joules_per_million_tokens: Estimate
+    """GPUs alone, for input and output tokens together."""
+    joules_per_million_output_tokens: Estimate
+    limited_by: str
+    """What keeps the fleet from more: the requests offered, or the limit that engines run into."""
+    memory: MemoryBudget
+    shortest_prompt_with_cache_hit_tokens: int | None
+    """None where prefix caching is off. A prompt also has to begin like another one for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """The central answer, and those of other parameters that explain the measurements as well."""
+
+    central: FleetLoad
+    others: tuple[FleetLoad, ...]
+    basis: Basis
+    reasons: tuple[str, ...]
+    accuracy: Accuracy
+
+    def estimate(
+        self,
+        percent: float,
+        of: Callable[[FleetLoad], float],
+        *,
+        low: Callable[[FleetLoad], float] | None = None,
+        high: Callable[[FleetLoad], float] | None = None,
+    ) -> Estimate:
+        """The central value, within `percent` and within what the others say. `low` and `high` may see it otherwise."""
+        width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
+        loads = (self.central, *self.others)
+        values = [of(load) for load in loads]
+        return Estimate(
+            value=values[0],
+            low=min(values + ([low(load) for load in loads] if low else [])) / width,
+            high=max(values + ([high(load) for load in loads] if high else [])) * width,
+            basis=self.basis,
+            reasons=self.reasons,
+        )
+
+    def given(self, value: float) -> Estimate:
+        """What the question itself says."""
+        return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=self.reasons)
+
+
+def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
+    """The fleet under that load.
+
+    Raises DoesNotFitError, ContextTooShortError, and OverloadedError where it is offered more requests a second than it
+    can answer.
+    """
+    check_context(deployment, workload)
+    room = budget(deployment, workload)
+    frame = _frame(deployment, workload, offered, room)
+    accuracy = frame.accuracy
+    if offered.requests_per_s is None:
+        assert offered.in_flight is not None
+        requests = frame.estimate(accuracy.throughput_percent, lambda load: load.requests_per_s)
+        in_flight = frame.given(offered.in_flight)
+    else:
+        requests = frame.given(offered.requests_per_s)
+        in_flight = frame.estimate(accuracy.throughput_percent, lambda load: load.in_flight)
+    tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
+    peak = _peak_running(deployment, frame)
+    watts = _watts(deployment, frame)
+    joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node)
+    ttft = _first_token_ms(frame)
+    return Performance(
+        total_tokens_per_s=tokens,
+        output_tokens_per_s=requests.map(lambda rate: rate * workload.output_tokens.mean),
+        requests_per_s=requests,
+        in_flight=in_flight,
+        seconds_per_request=frame.estimate(accuracy.throughput_percent, lambda load: load.seconds_per_request),
+        ttft_ms=ttft,
+        ttft_p99_ms=ttft.map(lambda mean: mean * latency.FIRST_TOKEN_P99_OVER_MEAN),
+        tpot_ms=_per_token_ms(frame, workload),
+        itl_ms=frame.estimate(accuracy.itl_percent, lambda load: load.engine.step_s * _MS_PER_S),
+        itl_median_ms=frame.estimate(accuracy.itl_percent, lambda load: latency.decode_step_s(load) * _MS_PER_S),
+        itl_p99_ms=frame.estimate(
+            accuracy.itl_percent, lambda load: latency.prompt_step_s(load, deployment, workload) * _MS_PER_S
+        ),
+        running_per_engine=frame.estimate(accuracy.throughput_percent, lambda load: load.engine.running),
+        running_peak_per_engine=peak,
+        kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload.tokens_per_request)),
+        watts_per_gpu=watts,
+        peak_watts_per_gpu=calibration().power.peak_watts,
+        joules_per_million_tokens=joules,
+        joules_per_million_output_tokens=joules.map(
+            lambda energy: energy * workload.tokens_per_request / workload.output_tokens.mean
+        ),
+        limited_by=frame.central.costs.limited_by if frame.central.engine.full else "the requests offered",
+        memory=room,
+        shortest_prompt_with_cache_hit_tokens=memory.shortest_prompt_prefix_caching_can_hit(deployment.layout),
+    )
+
+
+def check_context(deployment: Deployment, workload: Workload) -> None:
+    """Raises ContextTooShortError where the longest request is longer than `--max-model-len`."""
+    longest, context = workload.longest_request_tokens, deployment.engine.max_model_len_tokens
+    if longest > context:
+        raise ContextTooShortError(
+            f"the longest request has {longest:,} tokens, {longest - context:,} more than --max-model-len {context:,}"
+        )
+
+
+def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget) -> _Frame:
+    taken = calibration()
+    central = fleet_load(deployment, workload, offered, taken.parameters, room)
+    per_node = central.in_flight / deployment.nodes
+    fitted = (
+        deployment in FITTED_DEPLOYMENTS
+        and workload == named_workload("article")
+        and offered == measured_load(deployment.nodes)
+    )
+    reasons = () if fitted else departures(deployment, workload, per_node)
+    others: list[FleetLoad] = []
+    if deployment.routing == "inference-gateway":
+        others += [
+            _at_most(deployment, workload, offered, taken.parameters, room, gateway)
+            for gateway in (GATEWAY_CONSTANT, GATEWAY_GROWING)
+        ]
+    if reasons:
+        others += [
+            _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
+            for variant in taken.variants.values()
+        ]
+        others += [
+            _at_most(other, workload, offered, taken.parameters, room, GATEWAY_HALFWAY)
+            for other in _alternatives(deployment, central)
+        ]
+    return _Frame(
+        central=central,
+        others=tuple(others),
+        basis="fitted" if fitted else "extrapolated" if reasons else "predicted",
+        reasons=reasons,
+        accuracy=taken.accuracy,
+    )
+
+
+def _alternatives(deployment: Deployment, central: FleetLoad) -> Iterator[Deployment]:
+    """The same fleet as it would be where one thing the model takes for granted does not hold."""
+    engine = deployment.engine
+    if central.engine.captured and central.engine.running > _NEAR_CAPTURED * central.costs.captured_sequences:
+        # Running sequences vary from step to step: some steps exceed the captured graphs before the mean does.
+        yield replace(deployment, engine=replace(engine, captured_tokens=0))
+    if engine.speculative_tokens > MOST_MEASURED_DRAFTS:
+        # Five draft tokens were 21 % faster than one in phase 1; the model says 84 %.
+        yield replace(deployment, engine=replace(engine, speculative_tokens=1))
+
+
+def _at_most(
+    deployment: Deployment,
+    workload: Workload,
+    offered: OfferedLoad,
+    parameters: Parameters,
+    room: MemoryBudget,
+    gateway: GatewayReading,
+) -> FleetLoad:
+    """The load with other parameters, or the most they allow where that is less than offered."""
+    try:
+        return fleet_load(deployment, workload, offered, parameters, room, gateway)
+    except OverloadedError as error:
+        most = OfferedLoad(requests_per_s=error.capacity_per_s)
+        return fleet_load(deployment, workload, most, parameters, room, gateway)
+
+
+def _first_token_ms(frame: _Frame) -> Estimate:
+    """Half of the gateway's time before the first token, none or all of it at the ends; the wait gone where nobody measured it."""
+    return frame.estimate(
+        frame.accuracy.ttft_percent,
+        lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,
+        low=(lambda load: latency.first_token_in_engine_s(load) * _MS_PER_S) if frame.reasons else None,
+        high=lambda load: latency.first_token_s(load, 1) * _MS_PER_S,
+    )
+
+
+def _per_token_ms(frame: _Frame, workload: Workload) -> Estimate:
+    return frame.estimate(
+        frame.accuracy.tpot_percent,
+        lambda load: latency.per_token_s(load, workload, 0.5) * _MS_PER_S,
+        low=lambda load: latency.per_token_s(load, workload, 0) * _MS_PER_S,
+        high=lambda load: latency.per_token_s(load, workload, 1) * _MS_PER_S,
+    )
+
+
+def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
+    """All that is in flight, as at the start of a run, on the node that got most of it, up to the limit."""
+
+    def peak(load: FleetLoad) -> float:
+        in_flight = load.in_flight / deployment.nodes + _excess_of_fullest_node(deployment, load.in_flight)
+        return min(load.costs.running_limit, max(load.engine.running, in_flight / deployment.engine.data_parallel))
+
+    return frame.estimate(frame.accuracy.throughput_percent, peak)
+
+
+def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
+    """Requests that the fullest node has above the mean, where a Service picks nodes at random."""
+    if deployment.routing != "cluster-ip":
+        return 0.0
+    share = 1 / deployment.nodes
+    return expected_maximum(deployment.nodes) * sqrt(in_flight * share * (1 - share))
+
+
+def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
+    """Measured watts at the measured load; between idle and that where engines have less to compute."""
+    power, idle = calibration().power, deployment.gpu.idle_watts
+    share = min(1.0, _busy(frame.central) / _measured_busy())
+
+    def between(full: float) -> float:
+        return idle + (full - idle) * share
+
+    return Estimate(
+        value=between(power.mean_watts),
+        low=idle if frame.reasons else between(power.mean_low_watts),
+        high=power.highest_watts if frame.reasons else between(power.mean_high_watts),
+        basis=frame.basis,
+        reasons=frame.reasons,
+    )
+
+
+def _busy(load: FleetLoad) -> float:
+    """Share of time an engine spends on tokens and sequences."""
+    return load.engine.requests_per_s * load.costs.request_s()
+
+
+@cache
+def _measured_busy() -> float:
+    fleet, workload = record_fleet(1), named_workload("article")
+    return _busy(fleet_load(fleet, workload, measured_load(1), calibration().parameters, budget(fleet, workload)))
+
+
+def _joules_per_million(watts: Estimate, tokens: Estimate, gpus: int) -> Estimate:
+    """Worst with the most watts at the fewest tokens."""
+    return Estimate(
+        value=_MILLION * gpus * watts.value / tokens.value,
+        low=_MILLION * gpus * watts.low / tokens.high,
+        high=_MILLION * gpus * watts.high / tokens.low,
+        basis=watts.basis,
+        reasons=watts.reasons,
+    )

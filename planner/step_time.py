@@ -1,0 +1,246 @@
+"""One engine in steady state: how long a step takes, and how many requests a second follow from it.
+
+An engine works in steps. A step computes the next tokens of every running sequence and the prompts of those that just
+came. Its time is a sum: reading the weights, host work, one part for each token, one for each sequence. From that and
+from the requests in flight follow rate and latency in closed form; nothing is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+
+from planner import memory
+from planner.calibration import Parameters
+from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, Workload
+from planner.gpu_memory import MemoryBudget
+from planner.gpus import B200
+from planner.memory import GIB, CacheLayout
+from planner.models import QWEN3_5_27B_FP8
+
+# A request comes at a random moment of a step that it has to wait out.
+_WAIT_STEPS = 0.5
+_MS = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCosts:
+    """What a step of one engine costs, for one workload."""
+
+    fixed_s: float
+    """Weights, host, context, synchronisation: paid by every step."""
+    uncaptured_s: float
+    """Added above `captured_sequences`."""
+    captured_sequences: float
+    """Running sequences whose step still fits a captured CUDA graph."""
+    prompt_s: float
+    """The prompt of one request."""
+    sequence_s: float
+    """One running sequence in one step, without its tokens."""
+    tokens_s: float
+    """The tokens of one decoding sequence in one step: its next and its drafts."""
+    tokens_per_step: float
+    """Tokens one sequence gains in a step: one and the accepted drafts."""
+    steps_per_request: float
+    """Steps one request takes part in, the one that reads its prompt included."""
+    running_limit: float
+    """Sequences one engine can run at once."""
+    limited_by: str
+    """What sets that limit."""
+
+    def request_s(self) -> float:
+        """Engine time of one request in a step that never ends: everything but the fixed part of steps."""
+        decoding = self.steps_per_request - 1
+        return self.prompt_s + self.steps_per_request * self.sequence_s + decoding * self.tokens_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLoad:
+    """One engine in steady state."""
+
+    requests_per_s: float
+    running: float
+    """Sequences in a step, as `vllm:num_requests_running` counts them."""
+    step_s: float
+    in_flight: float
+    """Requests sent and not answered: running, waiting in the engine, waiting before it."""
+    full: bool
+    """Whether the engine runs as many as it can and the rest queues."""
+    captured: bool
+    """Whether steps run as captured CUDA graphs."""
+
+    @property
+    def first_token_s(self) -> float:
+        """Mean time to the first token, wherever it is spent, by Little's law."""
+        before_first_step = (self.in_flight - self.running) / self.requests_per_s
+        return before_first_step + self.step_s
+
+    @property
+    def seconds_per_request(self) -> float:
+        """Mean time from sending to the last token."""
+        return self.in_flight / self.requests_per_s
+
+
+def tokens_per_step(speculative_tokens: int, acceptance: Sequence[float]) -> float:
+    """Tokens one sequence gains in a step. Positions beyond those measured gain like the last one."""
+    accepted = [acceptance[min(position, len(acceptance) - 1)] for position in range(speculative_tokens)]
+    return 1 + sum(accepted)
+
+
+def step_costs(deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget) -> StepCosts:
+    """The costs of that fleet's engines."""
+    engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
+    arithmetic = B200.fp8_flop_per_s / gpu.fp8_flop_per_s / ranks
+    traffic = B200.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s / ranks
+    layout = deployment.layout
+    gained = tokens_per_step(engine.speculative_tokens, parameters.acceptance)
+    steps = 1 + (workload.output_tokens.mean - 1) / gained
+    live_tokens = workload.input_tokens.mean + workload.output_tokens.mean / 2
+    token_s = _MS * parameters.ms_per_token * arithmetic * model.active_parameters / QWEN3_5_27B_FP8.active_parameters
+    state_s = _MS * parameters.ms_per_sequence * traffic * model.linear_state_bytes / QWEN3_5_27B_FP8.linear_state_bytes
+    weights_gib = model.text_weights_gib + (model.draft_weights_gib if engine.speculative_tokens else 0.0)
+    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
+    drafted = 1 + engine.speculative_tokens
+    limit, limited_by = _running_limit(deployment, workload, budget, steps)
+    return StepCosts(
+        fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
+        + _MS * parameters.host_ms_per_step
+        + _MS * parameters.context_ms_per_1000_tokens * engine.max_model_len_tokens / 1000
+        + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0),
+        uncaptured_s=_MS * parameters.uncaptured_ms_per_step,
+        captured_sequences=engine.captured_tokens / drafted,
+        prompt_s=prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2),
+        sequence_s=state_s + _cache_read_s(deployment, live_tokens),
+        tokens_s=drafted * token_s,
+        tokens_per_step=gained,
+        steps_per_request=steps,
+        running_limit=limit,
+        limited_by=limited_by,
+    )
+
+
+def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad:
+    """The engine with that many requests in flight, each followed by the next when it is answered."""
+    free = _closed_loop_rate(costs, in_flight, wait_s, costs.fixed_s)
+    running = _running(costs, free, in_flight, wait_s)
+    captured = min(running, costs.running_limit) <= costs.captured_sequences
+    fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
+    if not captured:
+        running = _running(costs, _closed_loop_rate(costs, in_flight, wait_s, fixed_s), in_flight, wait_s)
+    full = running >= costs.running_limit
+    running = min(running, costs.running_limit)
+    return _load(costs, running, fixed_s, in_flight=in_flight, full=full, captured=captured)
+
+
+def highest_rate(costs: StepCosts) -> float:
+    """Requests a second that one engine cannot exceed, however many are in flight."""
+    rates = [_rate(costs, min(costs.running_limit, costs.captured_sequences), costs.fixed_s)]
+    if costs.running_limit > costs.captured_sequences:
+        rates.append(_rate(costs, costs.running_limit, costs.fixed_s + costs.uncaptured_s))
+    return max(rates)
+
+
+def open_loop(costs: StepCosts, requests_per_s: float, wait_s: float, reference_in_flight: float) -> EngineLoad:
+    """The engine at that rate, with as few in flight as it allows. Raises ValueError above the highest rate.
+
+    `wait_s` is the wait with `reference_in_flight` in flight; with fewer it is shorter in proportion, never longer.
+    """
+    highest = highest_rate(costs)
+    if requests_per_s > highest:
+        raise ValueError(f"one engine answers at most {highest:.4g} requests a second, got {requests_per_s:.4g}")
+    captured = True
+    running = _running_at(costs, requests_per_s, costs.fixed_s)
+    if running > min(costs.running_limit, costs.captured_sequences):
+        captured = False
+        running = _running_at(costs, requests_per_s, costs.fixed_s + costs.uncaptured_s)
+    running = min(running, costs.running_limit)
+    in_engine = running * (1 + _WAIT_STEPS / costs.steps_per_request)
+    share = requests_per_s * wait_s / reference_in_flight
+    in_flight = min(in_engine / (1 - share) if share < 1 else inf, in_engine + requests_per_s * wait_s)
+    fixed_s = costs.fixed_s + (0.0 if captured else costs.uncaptured_s)
+    return _load(costs, running, fixed_s, in_flight=in_flight, full=running >= costs.running_limit, captured=captured)
+
+
+def wait_s(parameters: Parameters, in_flight_per_node: float) -> float:
+    """Time before the engine with that many in flight on a node: in proportion below the article's load, and its value there.
+
+    Assumed: the article measured one load only. Whether a queue, a burst or waves cause it, each grows with the requests in flight.
+    """
+    return parameters.wait_s * min(1.0, in_flight_per_node / MEASURED_IN_FLIGHT_PER_NODE)
+
+
+def _closed_loop_rate(costs: StepCosts, in_flight: float, wait_s: float, fixed_s: float) -> float:
+    """Requests a second where 1/x = request + steps x fixed / running, and in flight = running x crowd + x x wait.
+
+    Both together are a quadratic in x; the smaller root is the one with running above 0.
+    """
+    crowd = 1 + _WAIT_STEPS / costs.steps_per_request
+    request, fixed = costs.request_s(), costs.steps_per_request * fixed_s * crowd
+    linear = request * in_flight + wait_s + fixed
+    return 2 * in_flight / (linear + sqrt(linear**2 - 4 * request * wait_s * in_flight))
+
+
+def _running(costs: StepCosts, rate: float, in_flight: float, wait_s: float) -> float:
+    return (in_flight - rate * wait_s) / (1 + _WAIT_STEPS / costs.steps_per_request)
+
+
+def _rate(costs: StepCosts, running: float, fixed_s: float) -> float:
+    return 1 / (costs.request_s() + costs.steps_per_request * fixed_s / running)
+
+
+def _running_at(costs: StepCosts, rate: float, fixed_s: float) -> float:
+    spare = 1 / rate - costs.request_s()
+    return costs.steps_per_request * fixed_s / spare if spare > 0 else inf
+
+
+def _load(
+    costs: StepCosts, running: float, fixed_s: float, *, in_flight: float, full: bool, captured: bool
+) -> EngineLoad:
+    rate = _rate(costs, running, fixed_s)
+    return EngineLoad(
+        requests_per_s=rate,
+        running=running,
+        step_s=running / (rate * costs.steps_per_request),
+        in_flight=in_flight,
+        full=full,
+        captured=captured,
+    )
+
+
+def _running_limit(deployment: Deployment, workload: Workload, budget: MemoryBudget, steps: float) -> tuple[float, str]:
+    engine = deployment.engine
+    # Prompts that come during a step and the next tokens of all have to fit its batch.
+    new_tokens = workload.input_tokens.mean / steps + 1 + engine.speculative_tokens
+    limits = {
+        "max_num_seqs": float(engine.max_num_seqs),
+        "cache memory": float(budget.running_limit(workload.tokens_per_request)),
+        "max_num_batched_tokens": engine.max_num_batched_tokens / new_tokens,
+    }
+    if engine.running_limit is not None:
+        limits["cache memory"] = min(limits["cache memory"], float(engine.running_limit))
+    name = min(limits, key=lambda key: limits[key])
+    return max(1.0, limits[name]), name
+
+
+def _cached_tokens(layout: CacheLayout, workload: Workload) -> int:
+    """Tokens of every prompt that prefix caching saves."""
+    if not workload.shared_prefix_tokens:
+        return 0
+    return memory.cached_prompt_tokens(layout, min(workload.shared_prefix_tokens + 1, workload.input_tokens.min))
+
+
+def _attention_factor(deployment: Deployment, position: float) -> float:
+    """How much attention to earlier tokens adds to a token's arithmetic, at that position."""
+    model = deployment.model
+    attention_flop = 4 * position * model.attention_width * model.architecture.full_attention_layers
+    return 1 + attention_flop / (2 * model.active_parameters)
+
+
+def _cache_read_s(deployment: Deployment, live_tokens: float) -> float:
+    """Reading one sequence's keys and values once, at the GPU's full bandwidth: the least it can take."""
+    layout = deployment.layout
+    layers = layout.architecture.full_attention_layers
+    if layout.speculative_tokens:
+        layers += layout.architecture.mtp_layers
+    return live_tokens * memory.kv_bytes_per_token(layout) * layers / deployment.gpu.bandwidth_bytes_per_s

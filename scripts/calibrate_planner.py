@@ -1,0 +1,232 @@
+"""Fit the planner's parameters to the article's rows and compare them with planner/data/calibration.yaml.
+
+`python -m scripts.calibrate_planner` prints the fit and every row with its error; `--write` puts the fit into the file.
+Only numbers are written: what each means, which rows pin it, and everything not fitted is edited by hand.
+
+How: least squares on the logarithms of rates (1 % apart counts as one) and of time per token (3 %, which is how far its
+two fitted rows are apart), by Levenberg and Marquardt, in plain Python. What two nodes add to one, and what the gateway
+takes from two, come from ratios within one table: the day cancels out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import exp, log
+
+from planner import figures, ledger, memory
+from planner.calibration import Calibration, MemoryParameters, Parameters, calibration
+from planner.deployment import record_fleet
+from planner.fleet_rate import FleetLoad, fleet_load
+from planner.gpu_memory import budget
+from planner.latency import per_token_s
+from planner.performance import estimate
+from planner.rows import PHASES, Row, of_role, rows
+
+FILE = ledger.DATA_FOLDER / "calibration.yaml"
+
+RATE_SIGMA = 0.01
+TPOT_SIGMA = 0.03
+# Rows that fix scaling; their ratios are solved, not fitted.
+_RATIO_ROWS = ("cluster_ip.nodes-2", "gateway.nodes-2")
+_LEAST_SQUARES = (
+    "host_ms_per_step",
+    "ms_per_token",
+    "ms_per_sequence",
+    "context_ms_per_1000_tokens",
+    "tensor_parallel_ms_per_step",
+    "wait_s",
+)
+# A variant holds host time at another value and fits what a token costs to the record's own rows, without phases 1 to 3.
+_VARIANT_FREE = ("ms_per_token", "ms_per_sequence")
+_VARIANT_ROWS = ("phases.mtp1-092", "phases.mtp2-095", "phases.no-mtp-095", "cluster_ip.nodes-1")
+
+Residuals = Callable[[Parameters], Sequence[float]]
+
+
+def fit_memory() -> MemoryParameters:
+    """Activations and logits from the two cache sizes the article names; two equations, two unknowns."""
+    sizes = ledger.section("memory", "values")
+    taken = calibration().memory
+    nothing = replace(taken, activations_gib=0.0, sampler_copies=0.0)
+    known, unknown = [], []
+    for deployment, tokens in (
+        (record_fleet(1), sizes["kv-tokens-fp8"]["value"]),
+        (PHASES["phases.dp8-4096"], sizes["kv-tokens-before"]["value"]),
+    ):
+        layout = deployment.layout
+        # Printed in thousands: the multiple of a block that begins with those digits.
+        block = memory.attention_block_tokens(layout)
+        groups = 1 + memory.linear_groups(layout)
+        blocks = -(-tokens // block) * groups
+        # vLLM rounds down twice; the middle of what prints the same.
+        cache_gib = (blocks + groups / 2) * memory.pool_block_bytes(layout) / memory.GIB
+        known.append(budget(deployment, taken=nothing).cache_gib - cache_gib)
+        one_copy = budget(deployment, taken=replace(nothing, sampler_copies=1.0))
+        unknown.append(one_copy.sampler_gib)
+    copies = (known[1] - known[0]) / (unknown[1] - unknown[0])
+    return replace(taken, activations_gib=known[0] - copies * unknown[0], sampler_copies=copies)
+
+
+def fit(start: Parameters, memory_parameters: MemoryParameters) -> Parameters:
+    """The parameters that explain the fitted rows best."""
+    fitted = of_role("fitted")
+    rates = [row for row in fitted if row.metric == "total_tokens_per_s" and row.id not in _RATIO_ROWS]
+    tpots = [row for row in fitted if row.metric == "tpot_ms"]
+    best = _least_squares(start, _LEAST_SQUARES, _residuals([*rates, *tpots], memory_parameters))
+    one, two, gateway = (_published(name) for name in ("cluster_ip.nodes-1", *_RATIO_ROWS))
+    return replace(best, contention_per_node=2 * one / two - 1, gateway_share=two / gateway - 1)
+
+
+def fit_variant(best: Parameters, memory_parameters: MemoryParameters, host_ms_per_step: float) -> Parameters:
+    """Parameters with that host time which explain the record's rows as well as may be."""
+    fitted = of_role("fitted")
+    kept = [row for row in fitted if row.id in _VARIANT_ROWS]
+    start = replace(best, host_ms_per_step=host_ms_per_step)
+    return _least_squares(start, _VARIANT_FREE, _residuals(kept, memory_parameters))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the fit; write it with --write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put the fit into planner/data/calibration.yaml")
+    options = parser.parse_args(arguments)
+    taken = calibration()
+    memory_parameters = fit_memory()
+    best = fit(taken.parameters, memory_parameters)
+    found = _numbers(taken, best, memory_parameters)
+    for (section, name), value in found.items():
+        print(f"{section}.{name}: {value}")  # noqa: T201
+    if options.write:
+        FILE.write_text(_with_numbers(FILE.read_text(encoding="utf-8"), found), encoding="utf-8")
+        print(f"written: {FILE}; run it again without --write for the errors")  # noqa: T201
+        return 0
+    for row in rows():
+        predicted = getattr(estimate(row.deployment, row.workload, row.offered), row.metric).value
+        error = 100 * (predicted / row.published - 1)
+        print(f"{row.role:9} {row.id:50} {row.published:12,.1f} {predicted:12,.1f} {error:+6.1f} %")  # noqa: T201
+    return 0
+
+
+def _numbers(
+    taken: Calibration, best: Parameters, memory_parameters: MemoryParameters
+) -> Mapping[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for name in (*_LEAST_SQUARES, "contention_per_node", "gateway_share"):
+        found["fitted", name] = _rounded(getattr(best, name))
+    for variant, parameters in taken.variants.items():
+        refitted = fit_variant(best, memory_parameters, parameters.host_ms_per_step)
+        for name in _VARIANT_FREE:
+            found[f"variants.{variant}", name] = _rounded(getattr(refitted, name))
+    found["memory", "activations_gib"] = _rounded(memory_parameters.activations_gib)
+    found["memory", "sampler_copies"] = _rounded(memory_parameters.sampler_copies)
+    return found
+
+
+def _residuals(kept: Sequence[Row], memory_parameters: MemoryParameters) -> Residuals:
+    rooms = [budget(row.deployment, row.workload, taken=memory_parameters) for row in kept]
+
+    def residuals(parameters: Parameters) -> list[float]:
+        found = []
+        for row, room in zip(kept, rooms, strict=True):
+            load = fleet_load(row.deployment, row.workload, row.offered, parameters, room)
+            if row.metric == "tpot_ms":
+                found.append(log(1e3 * per_token_s(load, row.workload, 0) / row.published) / TPOT_SIGMA)
+            else:
+                found.append(log(_total(load, row) / row.published) / RATE_SIGMA)
+        return found
+
+    return residuals
+
+
+def _total(load: FleetLoad, row: Row) -> float:
+    return load.requests_per_s * row.workload.tokens_per_request
+
+
+def _published(figure: str) -> float:
+    total = figures.published(figure).total_tokens_per_s
+    assert total is not None
+    return float(total)
+
+
+def _least_squares(start: Parameters, names: Sequence[str], residuals: Residuals) -> Parameters:
+    """Levenberg and Marquardt over the logarithms of the named parameters, which keeps them above 0."""
+    best, damping = start, 1e-3
+    cost = _cost(residuals(best))
+    for _ in range(200):
+        here = residuals(best)
+        slopes = [
+            [(there - now) / 1e-5 for now, there in zip(here, residuals(_scaled(best, {name: 1e-5})), strict=True)]
+            for name in names
+        ]
+        step = _solve(slopes, here, damping)
+        candidate = _scaled(best, {name: max(-0.5, min(0.5, by)) for name, by in zip(names, step, strict=True)})
+        candidate_cost = _cost(residuals(candidate))
+        if candidate_cost < cost:
+            gained = cost - candidate_cost
+            best, cost, damping = candidate, candidate_cost, damping / 3
+            if gained < 1e-13:
+                break
+        else:
+            damping *= 4
+            if damping > 1e12:
+                break
+    return best
+
+
+def _scaled(parameters: Parameters, by: Mapping[str, float]) -> Parameters:
+    return replace(parameters, **{name: getattr(parameters, name) * exp(step) for name, step in by.items()})
+
+
+def _cost(residuals: Sequence[float]) -> float:
+    return sum(residual * residual for residual in residuals)
+
+
+def _solve(slopes: Sequence[Sequence[float]], residuals: Sequence[float], damping: float) -> list[float]:
+    """The step of a damped normal equation, by Gauss with pivots."""
+    count = len(slopes)
+    rows_ = [
+        [_dot(slopes[i], slopes[j]) * (1 + damping if i == j else 1) for j in range(count)]
+        + [-_dot(slopes[i], residuals)]
+        for i in range(count)
+    ]
+    for i in range(count):
+        pivot = max(range(i, count), key=lambda k: abs(rows_[k][i]))
+        rows_[i], rows_[pivot] = rows_[pivot], rows_[i]
+        for k in range(i + 1, count):
+            factor = rows_[k][i] / rows_[i][i]
+            rows_[k] = [a - factor * b for a, b in zip(rows_[k], rows_[i], strict=True)]
+    step = [0.0] * count
+    for i in reversed(range(count)):
+        step[i] = (rows_[i][count] - _dot(rows_[i][i + 1 : count], step[i + 1 :])) / rows_[i][i]
+    return step
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _with_numbers(text: str, found: Mapping[tuple[str, str], float]) -> str:
+    """The file with new numbers and everything else as it was."""
+    path: list[str] = []
+    lines = []
+    for line in text.splitlines():
+        if match := re.match(r"( *)([\w-]+):", line):
+            path = [*path[: len(match[1]) // 2], match[2]]
+        keys = path[:-1] if path[-1:] == ["value"] else path
+        key = (".".join(keys[:-1]), keys[-1]) if keys else ("", "")
+        if key in found:
+            line = re.sub(r"(\bvalue: )[^,}\s]+", rf"\g<1>{found[key]}", line)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
