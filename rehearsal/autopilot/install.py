@@ -18,7 +18,7 @@ BINDING: Final = Kind(API_VERSION, "ValidatingAdmissionPolicyBinding")
 SENTINEL: Final = "autopilot-rules-in-force"
 """Applied last, refuses one ConfigMap of a name that nobody uses, and is deleted again."""
 TIMEOUT_SECONDS: Final = 20.0
-"""Longest wait, wall time. Measured: 0.4 to 1.4 s; the API server looks for new policies once a second."""
+"""Longest wait, wall time. Measured: 0.9 to 1.8 s, twice that on a busy machine; new policies are taken over once a second."""
 POLL_SECONDS: Final = 0.03
 WORKERS: Final = 8
 

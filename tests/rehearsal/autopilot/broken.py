@@ -225,10 +225,11 @@ _NO_NODE = tuple(
     for rule, (broken, says, mended) in enumerate(
         (
             (
-                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b300"}),
-                "gke-accelerator nvidia-b300 is no GPU type of GKE. Known: nvidia-b200, nvidia-gb200, nvidia-h200-141gb, "
-                "nvidia-h100-mega-80gb, nvidia-h100-80gb, nvidia-a100-80gb, nvidia-tesla-a100, nvidia-rtx-pro-6000, nvidia-l4, "
-                "nvidia-tesla-t4, nvidia-tesla-v100, nvidia-tesla-p100, nvidia-tesla-p4",
+                gpu_pod({f"{GKE}/gke-accelerator": "nvidia-b-200"}),
+                "gke-accelerator nvidia-b-200 is no GPU that the autoscaler knows. Write one of nvidia-b200, nvidia-gb200, "
+                "nvidia-gb300, nvidia-h200-141gb, nvidia-h100-mega-80gb, nvidia-h100-80gb, nvidia-a100-80gb, "
+                "nvidia-tesla-a100, nvidia-rtx-pro-6000, nvidia-l4, nvidia-tesla-t4, nvidia-tesla-v100, nvidia-tesla-p100, "
+                "nvidia-tesla-p4, nvidia-tesla-k80",
                 gpu_pod({f"{GKE}/gke-accelerator": "nvidia-h200-141gb"}),
             ),
             (

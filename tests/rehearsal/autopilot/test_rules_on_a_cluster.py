@@ -13,9 +13,10 @@ from rehearsal.api import ApiRefusedError, ClusterApi, Kind
 from rehearsal.autopilot.install import BINDING, POLICY, SENTINEL, install
 from rehearsal.autopilot.policies import policies
 from rehearsal.autopilot.verdicts import Verdict, verdict, verdicts
+from rehearsal.simulation.chart import chart_objects
 from tests.rehearsal.autopilot.broken import BROKEN, Broken
 from tests.rehearsal.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
-from tests.rehearsal.shapes import SHAPES, STACKS, manifests
+from tests.rehearsal.shapes import SHAPES, STACKS, manifests, recorded
 
 if TYPE_CHECKING:
     from rehearsal.control_plane.cluster import ControlPlane
@@ -144,6 +145,23 @@ def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: Clu
             alone["metadata"].update(manifest["spec"]["template"]["metadata"])
             alone["spec"] = manifest["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
             assert tried(ruled, alone) == [], manifest["metadata"]["name"]
+
+
+def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi) -> None:
+    """The chart sets no security context, and neither can its values; a general-purpose pod gets 1 GiB of disk."""
+    found = [
+        (manifest["kind"], one.policy, one.problem)
+        for release in recorded("gateway").resources
+        if release.custom and "helm" in release.type
+        for manifest in chart_objects(release)
+        if manifest["kind"] in PLURALS
+        for one in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
+    ]
+    filled_in = "Autopilot fills in what is not asked for, 0.5 vCPU, 2 GiB of memory and 1 GiB of ephemeral-storage"
+    assert sorted(found) == [
+        ("Deployment", "autopilot-pod-defaults", "Autopilot sets seccompProfile RuntimeDefault: epp"),
+        ("Deployment", "autopilot-resources", f"{filled_in}: epp ephemeral-storage"),
+    ]
 
 
 def test_every_expression_fits_the_kinds_that_it_is_about(ruled: ClusterApi) -> None:
