@@ -113,7 +113,8 @@ def make_world(speed: float = 6000.0) -> tuple[World, FakeApi]:
 
 
 def feed(mirror: Mirror, change: Change, one: Manifest) -> None:
-    """What a watch would bring."""
+    """What a watch would bring: always a fresh object."""
+    one = copy.deepcopy(one)
     one["metadata"]["resourceVersion"] = str(next(_uids))
     mirror._take(change, one)
 

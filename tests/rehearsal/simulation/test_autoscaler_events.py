@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from rehearsal.simulation.autoscaler_events import MESSAGE_LENGTH, event_manifest, not_placed, refused, unbound_volume
+from rehearsal.simulation.stock import Refusal, ReservationStock
+from tests.rehearsal.simulation.fake_world import gpu_pod
+
+HELD = ReservationStock(nodes=4, zone="europe-west4-a")
+
+
+@pytest.mark.parametrize("reason", get_args(Refusal))
+def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Refusal) -> None:
+    trouble = refused(
+        reason, mode="reservation", machine="a4-highgpu-8g", zone="europe-west4-b", name="block-7", reservation=HELD
+    )
+    assert "block-7" in trouble.message
+    assert trouble.fix.endswith((".", ")."))
+    assert trouble.code.startswith(("scale.up.error.", "no.scale.up."))
+    assert trouble.shown
+
+
+def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
+    trouble = refused("stock", mode="spot", machine="a4-highgpu-8g", zone="europe-west4-b")
+    assert trouble.shown.startswith("Node scale up in zones europe-west4-b associated with this pod failed")
+    assert trouble.message == "Google has no more a4-highgpu-8g Spot machines in europe-west4-b now."
+    assert "starts by itself" in trouble.fix
+
+
+def test_an_a4_on_demand_is_a_mistake_and_not_a_shortage() -> None:
+    trouble = refused("stock", mode="on-demand", machine="a4-highgpu-8g", zone="europe-west4-b")
+    assert "cannot be had on demand" in trouble.message
+    assert "capacity.mode" in trouble.fix
+
+
+def test_another_machine_without_stock_is_named_plainly() -> None:
+    trouble = refused("stock", mode="on-demand", machine="c4-standard-16", zone="europe-west4-a")
+    assert trouble.message == "Google has no more c4-standard-16 machines in europe-west4-a now."
+
+
+def test_the_schedulers_own_words_are_handed_on_without_an_event_of_googles() -> None:
+    for trouble in (unbound_volume("its words"), not_placed("its words")):
+        assert (trouble.shown, trouble.event) == ("its words", "")
+
+
+def test_an_event_is_on_its_pod_and_no_longer_than_gke_writes() -> None:
+    pod = gpu_pod()
+    event = event_manifest(pod, reason="FailedScaleUp", message="x" * 400, warning=True, number=255)
+    assert event["metadata"] == {"name": "server-0.autoscaler-ff", "namespace": "vllm"}
+    assert event["involvedObject"]["uid"] == pod["metadata"]["uid"]
+    assert len(event["message"]) == MESSAGE_LENGTH
+    assert event["type"] == "Warning"
