@@ -72,7 +72,7 @@ class Applier:
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
-            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel)
+            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
             if not run.failed and not self._stop.is_set():
                 self._remove(run, todo.deletes)
         self._explain(run)
@@ -154,7 +154,7 @@ class Applier:
         def remove(urn: str) -> bool:
             return all(run.delete(urn, one, replaced=replaced) for one, replaced in doomed[urn])
 
-        walk(order, remove, self._parallel)
+        walk(order, remove, self._parallel, self.cancel)
 
     def _explain(self, run: Run) -> None:
         """Look in the cluster for why resources failed, once all is quiet."""

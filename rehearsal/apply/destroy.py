@@ -81,7 +81,7 @@ class Destruction:
             return
         self._deletion.going = frozenset(self._left)
         order = turned_round(needs_by_urn([one.resource for one in self._left.values()]))
-        walked = walk(order, lambda urn: not self._stop.is_set() and self._delete(urn), parallel)
+        walked = walk(order, lambda urn: not self._stop.is_set() and self._delete(urn), parallel, self._stop.set)
         self.skipped = walked.skipped
 
     def state(self) -> AppliedState:

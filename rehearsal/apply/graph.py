@@ -53,10 +53,16 @@ def everything_below(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return found
 
 
-def walk(needs: Mapping[str, set[str]], work: Callable[[str], bool], parallel: int) -> Walk:
+def walk(
+    needs: Mapping[str, set[str]],
+    work: Callable[[str], bool],
+    parallel: int,
+    interrupt: Callable[[], None] = lambda: None,
+) -> Walk:
     """Call `work` for every key, `parallel` at a time; it returns whether that one went well.
 
-    An exception of `work` ends the walk once the running calls are through, and is raised.
+    An exception, of `work` or Ctrl-C, ends the walk: `interrupt` is called so that what runs may end early, and once it has,
+    the exception is raised.
     """
     waiting = {urn: set(needed) for urn, needed in needs.items()}
     needed_by = turned_round(needs)
@@ -66,24 +72,28 @@ def walk(needs: Mapping[str, set[str]], work: Callable[[str], bool], parallel: i
     started: set[str] = set()
     running: dict[Future[bool], str] = {}
     with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="apply") as pool:
-        while ready or running:
-            while ready and not failed:
-                urn = ready.pop(0)
-                started.add(urn)
-                running[pool.submit(work, urn)] = urn
-            if not running:
-                break
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                urn = running.pop(future)
-                if not future.result():
-                    failed.append(urn)
-                    continue
-                done.append(urn)
-                for one in sorted(needed_by[urn]):
-                    waiting[one].discard(urn)
-                    if not waiting[one]:
-                        ready.append(one)
+        try:
+            while ready or running:
+                while ready and not failed:
+                    urn = ready.pop(0)
+                    started.add(urn)
+                    running[pool.submit(work, urn)] = urn
+                if not running:
+                    break
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    urn = running.pop(future)
+                    if not future.result():
+                        failed.append(urn)
+                        continue
+                    done.append(urn)
+                    for one in sorted(needed_by[urn]):
+                        waiting[one].discard(urn)
+                        if not waiting[one]:
+                            ready.append(one)
+        except BaseException:
+            interrupt()
+            raise
     return Walk(
         done=tuple(done), failed=tuple(failed), skipped=tuple(sorted(urn for urn in needs if urn not in started))
     )

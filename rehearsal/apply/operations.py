@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from rehearsal.apply.options import Options
@@ -15,6 +15,8 @@ from rehearsal.apply.verdict import Failed, Verdict
 from rehearsal.apply.waiter import Cancelled, Late, Outcome, TimedOut, Waiter
 from rehearsal.clock import Clock
 
+T = TypeVar("T")
+
 CREATE_RETRIES: Final = 5
 CREATE_BACKOFF: Final = 2.0
 """A create that answers "not found" (no namespace, no such kind yet) is tried again so often, each pause twice the last.
@@ -22,6 +24,12 @@ Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
 FIRST_PAUSE_SECONDS: Final = 1.0  # Assumed: the retry package of the provider does not say it in a place that was read.
 LEAST_PAUSE_SECONDS: Final = 0.2
 """Wall time of such a pause at least: the server establishes new kinds on its own clock."""
+BUSY: Final = frozenset({429, 503})
+BUSY_RETRIES: Final = 10
+BUSY_PAUSE_SECONDS: Final = 1.0
+"""An API server that answers "too many requests" or "unavailable", as one does that is just starting, is asked again after a
+second of wall time, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries; the pause is the server's
+Retry-After."""
 DELETE_SECONDS: Final = 600.0
 """Source: pulumi-kubernetes 4, ten minutes for whatever has no timeout of its own."""
 
@@ -75,7 +83,9 @@ class Operations:
         pause = FIRST_PAUSE_SECONDS
         for attempt in range(CREATE_RETRIES + 1):
             try:
-                return self._api.apply(manifest, field_manager=manager, force=options.patch_force)
+                return self._patiently(
+                    lambda: self._api.apply(manifest, field_manager=manager, force=options.patch_force)
+                )
             except ApiRefusedError as refusal:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
                     raise OperationError(_refused(manifest, refusal, manager, "created")) from refusal
@@ -89,7 +99,7 @@ class Operations:
     def read(self, ref: ObjectRef) -> Manifest | None:
         """The live object. Raises OperationError when the API does not answer."""
         try:
-            return self._api.get(ref.kind, ref.name, ref.namespace)
+            return self._patiently(lambda: self._api.get(ref.kind, ref.name, ref.namespace))
         except ApiUnreachableError as error:
             raise OperationError(f"reading {ref}: {error}", unreachable=True) from error
         except ApiRefusedError as refusal:
@@ -103,7 +113,7 @@ class Operations:
         """Apply a changed object over the live one. Raises OperationError."""
         wanted = without_ignored(manifest, before, manager, ignored)
         try:
-            return self._api.apply(wanted, field_manager=manager, force=options.patch_force)
+            return self._patiently(lambda: self._api.apply(wanted, field_manager=manager, force=options.patch_force))
         except ApiRefusedError as refusal:
             raise OperationError(_refused(manifest, refusal, manager, "updated")) from refusal
         except ApiUnreachableError as error:
@@ -132,15 +142,16 @@ class Operations:
     def delete(self, ref: ObjectRef, options: Options, timeout_seconds: float | None) -> None:
         """Delete an object and wait until it is gone. Raises OperationError."""
         try:
-            if not self._api.delete(ref.kind, ref.name, ref.namespace, propagation=options.propagation):
-                return
+            there = self._patiently(
+                lambda: self._api.delete(ref.kind, ref.name, ref.namespace, propagation=options.propagation)
+            )
         except ApiRefusedError as refusal:
             if refusal.status == 404:  # its kind is gone, and so is it
                 return
             raise OperationError(f"deleting {ref}: {refusal.message}") from refusal
         except ApiUnreachableError as error:
             raise OperationError(f"deleting {ref}: {error}", unreachable=True) from error
-        if options.skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE:
+        if not there or (options.skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE):
             return
         limit = DELETE_SECONDS if timeout_seconds is None else timeout_seconds
         left = self._waiter.until_gone(ref.kind, ref.name, ref.namespace, limit)
@@ -155,6 +166,16 @@ class Operations:
         empty = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": metadata}
         if self.read(ref) is not None:
             self.update(empty, Options(), manager, {}, ())
+
+    def _patiently(self, request: Callable[[], T]) -> T:
+        """The answer of a server that may still be starting."""
+        for _ in range(BUSY_RETRIES):
+            try:
+                return request()
+            except ApiRefusedError as refusal:
+                if refusal.status not in BUSY or self._stop.wait(BUSY_PAUSE_SECONDS):
+                    raise
+        return request()
 
     def _judge(self, rule: Rule, before: Manifest | None) -> Callable[[Manifest], Verdict]:
         quiet = _Quiet(self._clock)

@@ -109,6 +109,8 @@ class Waiter:
                 return None
             if time.monotonic() >= deadline or self._stop.is_set():
                 return left or {"metadata": {"name": name}}
+            if left is None:  # the watch does not have it yet, or the server did not answer
+                self._stop.wait(LOOK_AGAIN_SECONDS)
 
     def _is_gone(self, kind: Kind, name: str, namespace: str | None) -> bool:
         """Asked of the server itself: a watch that broke off may have forgotten what is still there."""
@@ -120,7 +122,10 @@ class Waiter:
     def _mirror(self, kind: Kind) -> Mirror:
         with self._lock:
             if kind not in self._mirrors:
-                self._mirrors[kind] = self._stack.enter_context(Mirror(self._api, kind))
+                mirror = self._mirrors[kind] = Mirror(self._api, kind)
+                self._stack.callback(mirror.stop)
+                # Entering waits for the first list, for as long as the API server is away; whoever waits here must not.
+                threading.Thread(target=mirror.__enter__, name=f"watch-{kind}", daemon=True).start()
             return self._mirrors[kind]
 
 

@@ -81,6 +81,19 @@ def test_an_exception_of_the_work_comes_out() -> None:
         walk(DIAMOND, work, 4)
 
 
+def test_what_runs_is_told_to_end_when_something_breaks() -> None:
+    told = threading.Event()
+
+    def work(urn: str) -> bool:
+        if urn == "breaks":
+            raise KeyboardInterrupt
+        return told.wait(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        walk({"breaks": set(), "waits": set()}, work, 2, told.set)
+    assert told.is_set()
+
+
 def test_turned_round_what_is_needed_goes_last() -> None:
     done: list[str] = []
     walk(turned_round(DIAMOND), lambda urn: done.append(urn) is None, 1)

@@ -498,6 +498,19 @@ def test_a_namespace_that_is_not_there_yet_is_tried_again() -> None:
     assert len(tries) == 2
 
 
+def test_a_server_that_is_just_starting_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rehearsal.apply.operations.BUSY_PAUSE_SECONDS", 0.01)
+    tries: list[str] = []
+
+    def busy(one: Manifest) -> None:
+        tries.append(one["kind"])
+        if len(tries) < 3:
+            refuse(429, "TooManyRequests", "storage is (re)initializing")
+
+    assert not applier(FakeCluster(busy)).up(config_maps()).failed
+    assert tries == ["Namespace"] * 3
+
+
 def test_an_api_server_that_goes_away_leaves_a_part_and_the_next_up_does_the_rest() -> None:
     cluster = FakeCluster()
 
