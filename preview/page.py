@@ -9,7 +9,7 @@ from typing import TextIO
 MIN_WIDTH = 60
 """Columns below which lines are left to the terminal to break."""
 _LOOK_ALIKES = str.maketrans(
-    {"├": "|", "│": "|", "└": "`", "─": "-", "·": "-", "×": "x", "→": ">", "✗": "x", "✓": "+", "…": "."}
+    {"├": "|", "│": "|", "└": "`", "─": "-", "·": "-", "×": "x", "→": ">", "✗": "x", "✓": "+", "…": ".", "–": "-"}
 )
 """One character each, so that the layout holds."""
 
@@ -32,6 +32,12 @@ class Paper:
         encoding = self.stream.encoding
         return encoding is None or encoding.lower().startswith("utf")
 
+    def writable(self, text: str) -> str:
+        """The text as the stream can write it: look-alikes, and a question mark for what has none, where only ASCII can be."""
+        if self.knows_unicode:
+            return text
+        return text.translate(_LOOK_ALIKES).encode("ascii", "replace").decode()
+
 
 class Page:
     """Lines as wide as the paper, from 60 columns up, collected and printed at once."""
@@ -47,7 +53,7 @@ class Page:
             self._print_styled()
         else:
             lines = ("".join(part if isinstance(part, str) else part[0] for part in line) for line in self._lines)
-            self._paper.stream.write(self._writable("\n".join(lines)) + "\n")
+            self._paper.stream.write(self._paper.writable("\n".join(lines)) + "\n")
 
     def _print_styled(self) -> None:
         # Imported here: a pipe or a file, such as a CI log, is spared its 30 ms.
@@ -56,11 +62,8 @@ class Page:
 
         console = Console(file=self._paper.stream, width=self.width, force_terminal=True, highlight=False)
         text = Text("\n").join(Text.assemble(*line) for line in self._lines)
-        text.plain = self._writable(text.plain)
+        text.plain = self._paper.writable(text.plain)
         console.print(text, soft_wrap=True)
-
-    def _writable(self, text: str) -> str:
-        return text if self._paper.knows_unicode else text.translate(_LOOK_ALIKES)
 
     def line(self, *parts: Part) -> None:
         """One line as it is."""

@@ -1,1 +1,1 @@
-"""A rehearsal's results for people and machines: text, JSON, an HTML timeline."""
+"""What a rehearsal says about itself: live while it runs, then as text, JSON and a page."""

@@ -1,0 +1,120 @@
+"""How many machines or pods were in which state over time: what a picture shows where rows would be too many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rehearsal.timeline import Moment, Mood
+
+STACKED: Final[tuple[Mood, ...]] = ("good", "waiting", "bad", "plain")
+"""From the bottom up; the words are those of the legend."""
+MEANINGS: Final[Mapping[Mood, str]] = {
+    "good": "Ready or done",
+    "waiting": "waiting or starting",
+    "bad": "not Ready or failed",
+    "plain": "ending",
+}
+COLUMNS: Final = 240
+"""Steps over the width. Assumed: three pixels each on a wide screen."""
+WIDTH: Final = 1000.0
+HEIGHT: Final = 100.0
+"""The drawing's own units; it is stretched to its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """One state's share of the stack."""
+
+    mood: Mood
+    meaning: str
+    path: str
+    """The outline, as SVG writes it."""
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """A stacked area over time."""
+
+    areas: tuple[Area, ...]
+    highest: int
+    """All states together, at most."""
+    most_ready: int
+    least_ready: int
+    """After most were Ready; a dip is seen by it."""
+    last_ready: int
+
+
+def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
+    """The stack over the time given, from stretches; single moments count for nothing."""
+    columns = _columns(moments, since, until)
+    totals = [sum(column.values()) for column in columns]
+    highest = max(1, max(totals))
+    ready = [column["good"] for column in columns]
+    top = ready.index(max(ready))
+    below = [0] * len(columns)
+    areas = []
+    for mood in STACKED:
+        above = [low + column[mood] for low, column in zip(below, columns, strict=True)]
+        most = max(column[mood] for column in columns)
+        if most:
+            areas.append(Area(mood=mood, meaning=MEANINGS[mood], path=_outline(below, above, highest), most=most))
+        below = above
+    return Counts(
+        areas=tuple(areas), highest=highest, most_ready=max(ready), least_ready=min(ready[top:]), last_ready=ready[-1]
+    )
+
+
+def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict[Mood, int]]:
+    """The state of every column: of the states within it the one with the fewest Ready, so that no dip is lost."""
+    changes: list[tuple[float, Mood, int]] = []
+    for one in moments:
+        if one.until_seconds is not None and one.until_seconds > one.at_seconds:
+            changes += [(one.at_seconds, one.mood, 1), (one.until_seconds, one.mood, -1)]
+    # An end before a beginning of the same instant: a state that follows another is not counted twice.
+    changes.sort(key=lambda change: (change[0], change[2]))
+    now: dict[Mood, int] = dict.fromkeys(STACKED, 0)
+    columns: list[dict[Mood, int]] = []
+    index, width = 0, (until - since) / COLUMNS
+    for number in range(COLUMNS):
+        # What ends with the picture is still there in its last column.
+        end = until if number == COLUMNS - 1 else since + (number + 1) * width
+        lowest: dict[Mood, int] | None = None
+        while index < len(changes) and changes[index][0] < end:
+            at = changes[index][0]
+            while index < len(changes) and changes[index][0] == at:
+                _, mood, step = changes[index]
+                now[mood] += step
+                index += 1
+            if lowest is None or now["good"] <= lowest["good"]:
+                lowest = dict(now)
+        columns.append(lowest or dict(now))
+    return columns
+
+
+def _outline(below: Sequence[int], above: Sequence[int], highest: int) -> str:
+    """Steps along the top from left to right, and back along the bottom."""
+    step = WIDTH / len(above)
+
+    def y(value: int) -> str:
+        return f"{HEIGHT - value / highest * HEIGHT:.4g}"
+
+    forth = [
+        f"H{(number + 1) * step:.4g}" if number + 1 == len(above) or above[number + 1] != value else ""
+        for number, value in enumerate(above)
+    ]
+    words = [f"M0 {y(above[0])}"]
+    for number, corner in enumerate(forth):
+        if corner:
+            words.append(corner)
+            if number + 1 < len(above):
+                words.append(f"V{y(above[number + 1])}")
+    words.append(f"V{y(below[-1])}")
+    for number in range(len(below) - 1, -1, -1):
+        if number == 0 or below[number - 1] != below[number]:
+            words.append(f"H{number * step:.4g}")
+            if number:
+                words.append(f"V{y(below[number - 1])}")
+    return "".join(words) + "Z"

@@ -1,0 +1,101 @@
+"""The report as one self-contained HTML page with a timeline of every drill: for a CI artifact, a phone, paper, by day and by night.
+
+Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through. The style is
+that of the previews' page, and page/rehearsal.css adds what only a rehearsal has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from preview.words import count
+from rehearsal.report import model, picture, wording
+from rehearsal.report.text import subject_in_words
+
+if TYPE_CHECKING:
+    import jinja2
+    from markupsafe import Markup
+
+    from rehearsal.report.model import RehearsalReport
+    from rehearsal.results import DrillResult
+
+_FOLDER = Path(__file__).parent / "page"
+_PREVIEWS_FOLDER = Path(__file__).parents[2] / "preview" / "html"
+"""Where the shared style is."""
+SUMMARY_FIGURES = 3
+
+
+def html_text(report: RehearsalReport) -> str:
+    """The whole page."""
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(title=f"Rehearsal of {report.stack}", report=report, closing=tuple(_closing(report)))
+    )
+
+
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([_FOLDER, _PREVIEWS_FOLDER]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "marks": wording.MARKS,
+        "state_of": wording.state_of,
+        "wall": lambda seconds: wording.wall(seconds).replace(" ", "\N{NO-BREAK SPACE}"),
+        "count": count,
+        "sentence": lambda text: text[:1].upper() + text[1:],
+        "simulated": wording.simulated,
+        "number_in_words": wording.number_in_words,
+        "unit_in_words": wording.unit_in_words,
+        "usd_per_month": wording.usd_per_month,
+        "is_advice": model.is_advice,
+        "picture_of": picture.picture_of,
+        "in_words": picture.in_words,
+        "subject_in_words": subject_in_words,
+        "summary": _summary,
+    }
+    environment.filters["with_code"] = _with_code
+    environment.tests["advice"] = model.is_advice
+    return environment
+
+
+def _summary(drill: DrillResult) -> str:
+    """What a drill showed, for a table: why it was skipped or failed, else its first figures."""
+    if drill.skipped:
+        return f"skipped: {drill.skipped}"
+    if drill.gave_up:
+        return f"broke off: {drill.gave_up}"
+    failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not one.held]
+    if failed:
+        return f"not so: {'; '.join(failed)}"
+    figures = [wording.figure_in_words(one) for one in drill.figures if not model.is_advice(one)]
+    return " · ".join(figures[:SUMMARY_FIGURES])
+
+
+def _closing(report: RehearsalReport) -> Iterator[str]:
+    yield from report.remarks
+    if report.checked_resources is not None:
+        resources = count(report.checked_resources, "Google Cloud resource")
+        yield f"The inputs of {resources} were held against Google's own API descriptions."
+    yield from model.LIMITS
+
+
+def _with_code(text: str) -> Markup:
+    """Escaped text, in which what stands between backticks is code, as this project's own sentences have it."""
+    from markupsafe import Markup
+
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return Markup("{}").format(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
+    )

@@ -1,0 +1,115 @@
+"""The report as one JSON document; its keys are a contract.
+
+    project, stack          whose rehearsal it is
+    passed                  what the exit code says
+    verdict                 one line in words
+    versions                kubernetes, kwok, etcd ("" when borrowed), borrowed
+    speed                   simulated seconds in a wall second
+    wallSeconds             the whole run
+    drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
+                            or ""), checks (statement, held, seen), figures (name, value, unit, note), findings, moments
+                            (lane, subject, text, atSeconds, untilSeconds or null, mood), wallSeconds, simulatedSeconds
+    findings                every one once, errors first: severity, subject, message, fix, drills (who came upon it)
+    scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
+    retained                what outlives the stack: kind, name, why, usdPerMonth or null, note
+    retainedUsdPerMonth     what is known of their sum
+    checkedResources        Google Cloud resources held against Google's API descriptions, or null
+    remarks, limits         sentences about this run, and about every run
+
+Seconds of moments and `simulatedSeconds` are simulated, on the clock of the drill's control plane.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.report.model import LIMITS, RehearsalReport
+from rehearsal.report.wording import state_of
+
+if TYPE_CHECKING:
+    from rehearsal.results import DrillResult, Finding
+    from rehearsal.timeline import Moment
+
+
+def as_document(report: RehearsalReport) -> dict[str, Any]:
+    """The whole report."""
+    versions = report.versions
+    return {
+        "project": report.project,
+        "stack": report.stack,
+        "passed": report.passed,
+        "verdict": report.verdict,
+        "versions": {
+            "kubernetes": versions.kubernetes,
+            "kwok": versions.kwok,
+            "etcd": versions.etcd,
+            "borrowed": versions.borrowed,
+        },
+        "speed": report.speed,
+        "wallSeconds": round(report.wall_seconds, 3),
+        "drills": [_drill(one) for one in report.drills],
+        "findings": [{**_finding(one.finding), "drills": list(one.drills)} for one in report.found],
+        "scales": [
+            {
+                "nodes": one.nodes,
+                "phases": [{"name": phase.name, "wallSeconds": round(phase.wall_seconds, 3)} for phase in one.phases],
+                "wallSeconds": round(one.wall_seconds, 3),
+                "goalSeconds": one.goal_seconds,
+                "withinGoal": one.within_goal,
+            }
+            for one in report.scales
+        ],
+        "retained": [
+            {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
+            for one in report.retained
+        ],
+        "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
+        "checkedResources": report.checked_resources,
+        "remarks": list(report.remarks),
+        "limits": list(LIMITS),
+    }
+
+
+def json_text(report: RehearsalReport) -> str:
+    """The document, indented, in a fixed order, with a line break at its end."""
+    return json.dumps(as_document(report), indent=2) + "\n"
+
+
+def _drill(drill: DrillResult) -> dict[str, Any]:
+    return {
+        "name": drill.name,
+        "title": drill.title,
+        "proves": drill.proves,
+        "state": state_of(drill),
+        "skipped": drill.skipped,
+        "gaveUp": drill.gave_up,
+        "checks": [{"statement": one.statement, "held": one.held, "seen": one.seen} for one in drill.checks],
+        "figures": [
+            {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note} for one in drill.figures
+        ],
+        "findings": [_finding(one) for one in drill.findings],
+        "moments": [_moment(one) for one in drill.moments],
+        "wallSeconds": round(drill.wall_seconds, 3),
+        "simulatedSeconds": round(drill.simulated_seconds, 3),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {
+        "severity": finding.severity,
+        "subject": finding.subject,
+        "message": finding.message,
+        "fix": finding.fix,
+    }
+
+
+def _moment(moment: Moment) -> dict[str, Any]:
+    return {
+        "lane": moment.lane,
+        "subject": moment.subject,
+        "text": moment.text,
+        "atSeconds": round(moment.at_seconds, 3),
+        "untilSeconds": None if moment.until_seconds is None else round(moment.until_seconds, 3),
+        "mood": moment.mood,
+    }

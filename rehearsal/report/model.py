@@ -1,0 +1,180 @@
+"""A whole rehearsal as plain data: one value that the text, the JSON document and the page are all made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from preview.redact import Redactor
+from preview.words import count
+from rehearsal.results import DrillResult, Figure, Finding
+
+if TYPE_CHECKING:
+    from rehearsal.apply.inventory import Retained
+
+T = TypeVar("T")
+
+LIMITS: Final = (
+    "No GPU, no vLLM and no Google Cloud took part. Kubernetes' API server, controllers and scheduler are real; machines, disks, "
+    "Spot notices, stock and the load balancer are played, from what Google documents.",
+    "Times in simulated minutes follow from figures for each step, such as six minutes for a machine; they are no measurement.",
+    "Network policies are applied, but simulated machines carry no packets: nothing enforces them here.",
+    "Requests go to stand-ins on this machine that keep a node's published times and compute nothing.",
+)
+"""What a rehearsal cannot show, in every report."""
+
+ADVICE_FROM_CHARACTERS: Final = 60
+"""A figure whose value is text as long as this is a sentence to read, not a number for a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What the stack ran on."""
+
+    kubernetes: str
+    """E.g. "v1.36.3", as the API server says it."""
+    kwok: str
+    etcd: str
+    """Empty where somebody else's cluster was used."""
+    borrowed: bool = False
+    """Whether it was a cluster passed with --kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One step of a bring-up."""
+
+    name: str
+    wall_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How long this machine took to bring up a fleet of that size."""
+
+    nodes: int
+    phases: tuple[Phase, ...]
+    goal_seconds: float | None = None
+    """Wall seconds it shall stay within; None where there is no goal."""
+
+    @property
+    def wall_seconds(self) -> float:
+        """All phases."""
+        return sum(one.wall_seconds for one in self.phases)
+
+    @property
+    def within_goal(self) -> bool:
+        """Whether it stayed within its goal; True where there is none."""
+        return self.goal_seconds is None or self.wall_seconds <= self.goal_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A finding and the drills that came upon it."""
+
+    finding: Finding
+    drills: tuple[str, ...]
+    """Names of drills; none where it was found before the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalReport:
+    """One stack's rehearsal."""
+
+    project: str
+    stack: str
+    versions: Versions
+    speed: float
+    """Simulated seconds in a second of wall time."""
+    wall_seconds: float
+    drills: tuple[DrillResult, ...]
+    findings: tuple[Finding, ...] = ()
+    """About the stack itself, apart from those that drills came upon."""
+    scales: tuple[Scale, ...] = ()
+    retained: tuple[Retained, ...] = ()
+    """What outlives `pulumi destroy`, where that was rehearsed."""
+    checked_resources: int | None = None
+    """Google Cloud resources whose inputs were held against Google's API descriptions; None where that was left out."""
+    remarks: tuple[str, ...] = ()
+    """What else the reader should know about this run: drills that were not asked for, a cluster that was borrowed."""
+
+    @property
+    def passed(self) -> bool:
+        """No drill failed and no finding is an error."""
+        return all(one.passed for one in self.drills) and not any(one.severity == "error" for one in self.findings)
+
+    @property
+    def failed_drills(self) -> tuple[DrillResult, ...]:
+        """Drills in which a check did not hold, that broke off, or that found an error."""
+        return tuple(one for one in self.drills if not one.passed)
+
+    @property
+    def skipped_drills(self) -> tuple[DrillResult, ...]:
+        """Drills without a meaning on this stack."""
+        return tuple(one for one in self.drills if one.skipped)
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Every finding once, errors first, with the drills that came upon it."""
+        seen: dict[Finding, list[str]] = {one: [] for one in self.findings}
+        for drill in self.drills:
+            for one in drill.findings:
+                names = seen.setdefault(one, [])
+                if drill.name not in names:
+                    names.append(drill.name)
+        ordered = sorted(seen, key=lambda one: one.severity != "error")
+        return tuple(Found(finding=one, drills=tuple(seen[one])) for one in ordered)
+
+    @property
+    def retained_usd_per_month(self) -> float:
+        """What is known of the monthly cost of what outlives the stack."""
+        return sum(one.usd_per_month or 0.0 for one in self.retained)
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many drills passed, failed and were left out, and how many findings there are."""
+        played = len(self.drills) - len(self.skipped_drills)
+        failed = len(self.failed_drills)
+        if not self.drills:
+            parts = ["no drill was played"]
+        elif failed:
+            parts = [f"{failed} of {count(played, 'drill')} failed"]
+        elif played:
+            parts = [f"{count(played, 'drill')} passed"]
+        else:
+            parts = ["no drill has a meaning on this stack"]
+        if self.skipped_drills:
+            parts.append(f"{len(self.skipped_drills)} skipped")
+        severities = [one.finding.severity for one in self.found]
+        parts += [count(severities.count(one), one) for one in ("error", "warning") if one in severities]
+        return ", ".join(parts)
+
+
+def is_advice(figure: Figure) -> bool:
+    """Whether a figure is a sentence for the reader."""
+    return isinstance(figure.value, str) and len(figure.value) >= ADVICE_FROM_CHARACTERS
+
+
+def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
+    """Every sentence for the reader once."""
+    return tuple({(one.name, one.value): one for drill in drills for one in drill.figures if is_advice(one)}.values())
+
+
+def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:
+    """The report without these plaintexts, wherever in it they might be: messages of the API server quote what they refuse."""
+    return _redacted(report, Redactor(secrets))
+
+
+def _redacted(value: T, redactor: Redactor) -> T:
+    cleaned: Any = value
+    if isinstance(value, str):
+        cleaned = redactor.text(value)
+    elif isinstance(value, tuple):
+        cleaned = tuple(_redacted(one, redactor) for one in value)
+    elif isinstance(value, Mapping):
+        cleaned = {key: _redacted(one, redactor) for key, one in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        changes = {field.name: _redacted(getattr(value, field.name), redactor) for field in fields(value)}
+        cleaned = replace(value, **changes)
+    return cleaned  # type: ignore[no-any-return]  # each branch keeps the type it was given

@@ -1,0 +1,199 @@
+"""The report for a terminal: the verdict, a table of the drills, what to mend, what is left, what was not shown."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+from preview.page import Page, Paper, Part
+from preview.words import count
+from rehearsal.report.model import LIMITS, advice, is_advice
+from rehearsal.report.wording import MARKS, figure_in_words, state_of, usd_per_month, wall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rehearsal.report.model import Found, RehearsalReport
+    from rehearsal.report.wording import State
+    from rehearsal.results import DrillResult
+
+_STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
+_FIGURE_LINES: Final = 3
+"""Lines of figures below a drill; the rest is in the other formats."""
+
+
+def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] = ()) -> None:
+    """Write the whole report to `paper`, in one piece. `written`: files that hold more of it."""
+    page = Page(paper)
+    _headline(page, report)
+    _drills(page, report)
+    _findings(page, report.found)
+    _scales(page, report)
+    _advice(page, report)
+    _retained(page, report)
+    _closing(page, report, written)
+    page.print()
+
+
+def _headline(page: Page, report: RehearsalReport) -> None:
+    name, right = f"{report.project} / {report.stack}", "rehearsal"
+    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
+    versions = report.versions
+    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}"]
+    parts.append("on a cluster of yours" if versions.borrowed else f"etcd {versions.etcd}")
+    parts.append(f"{report.speed:g} simulated seconds a second")
+    page.prose(" · ".join(parts), indent=0, style="dim")
+    state: State = "passed" if report.passed else "failed"
+    page.blank()
+    page.prose(
+        f"{report.verdict} · {wall(report.wall_seconds)}",
+        indent=0,
+        mark=f"{MARKS[state]} ",
+        style=_STYLES[state] if report.passed else "bold red",
+        mark_style=_STYLES[state],
+    )
+
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+
+def _drills(page: Page, report: RehearsalReport) -> None:
+    if not report.drills:
+        return
+    page.title("Drills", "wall time")
+    column = 4 + min(max(len(one.name) for one in report.drills) + 2, page.width // 3)
+    for drill in report.drills:
+        _drill(page, drill, column)
+
+
+def _drill(page: Page, drill: DrillResult, column: int) -> None:
+    state = state_of(drill)
+    time = "" if drill.skipped else wall(drill.wall_seconds)
+    room = page.width - column - len(time) - 2
+    title = textwrap.wrap(drill.title, max(16, room)) or [""]
+    head: list[Part] = [
+        "  ",
+        (MARKS[state], _STYLES[state]),
+        " ",
+        (drill.name, "bold" if state != "skipped" else "dim"),
+    ]
+    used = 4 + len(drill.name)
+    if used + 2 > column:
+        # A name longer than its column has the first line to itself, with the time.
+        page.line(*head, " " * max(2, page.width - used - len(time)), (time, "dim"))
+        page.line(" " * column, title[0])
+    else:
+        gap = " " * max(2, page.width - column - len(title[0]) - len(time))
+        page.line(*head, " " * (column - used), title[0], *((gap, (time, "dim")) if time else ()))
+    for line in title[1:]:
+        page.line(" " * column, line)
+    if drill.skipped:
+        page.prose(f"skipped: {drill.skipped}", indent=column, style="dim")
+        return
+    if drill.gave_up:
+        page.prose(f"broke off: {drill.gave_up}", indent=column, style="red")
+    for check in drill.checks:
+        if not check.held:
+            page.prose(f"{check.statement}: {check.seen}", indent=column, mark="✗ ", style="red", mark_style="bold red")
+    _figures(page, drill, column)
+
+
+def _figures(page: Page, drill: DrillResult, column: int) -> None:
+    words = [figure_in_words(one) for one in drill.figures if not is_advice(one)]
+    shown, width = words, page.width - column
+    if len(_wrapped(words, width)) > _FIGURE_LINES:
+        fitting = range(len(words))
+        number = max(
+            (n for n in fitting if len(_wrapped([*words[:n], "and 99 more"], width)) <= _FIGURE_LINES), default=0
+        )
+        shown = [*words[:number], f"and {len(words) - number} more"]
+    for line in _wrapped(shown, width):
+        page.line(" " * column, (line, "dim"))
+
+
+def _wrapped(words: Sequence[str], width: int) -> list[str]:
+    """The words with dots between them, broken at the dots where that is possible."""
+    lines: list[str] = []
+    for text in words:
+        if lines and len(lines[-1]) + 3 + len(text) <= width:
+            lines[-1] += f" · {text}"
+        else:
+            lines += textwrap.wrap(text, width, break_long_words=False) or [""]
+    return lines
+
+
+# What to mend ---------------------------------------------------------------------------------------------------------
+
+
+def _findings(page: Page, found: Sequence[Found]) -> None:
+    if not found:
+        return
+    errors = any(one.finding.severity == "error" for one in found)
+    page.title(f"To mend ({len(found)})", style="bold red" if errors else "bold yellow")
+    for one in found:
+        finding = one.finding
+        style = "red" if finding.severity == "error" else "yellow"
+        where = f", in {', '.join(one.drills)}" if one.drills else ""
+        page.prose(
+            f"{subject_in_words(finding.subject)} ({finding.severity}{where})",
+            mark="! ",
+            style=style,
+            mark_style=f"bold {style}",
+        )
+        page.prose(finding.message, indent=4)
+        page.prose(finding.fix, indent=4, mark="→ ", style="bold", mark_style="dim")
+
+
+def subject_in_words(subject: str) -> str:
+    """`PersistentVolumeClaim weights-reader-b` of a URN; `Kind/name` with a blank."""
+    if subject.startswith("urn:"):
+        _, _, types, name = subject.split("::", 3)
+        return f"{types.rpartition(':')[2]} {name}"
+    return subject.replace("/", " ", 1)
+
+
+def _scales(page: Page, report: RehearsalReport) -> None:
+    if not report.scales:
+        return
+    page.title("How fast this machine brings it up", "wall time")
+    for one in report.scales:
+        phases = " · ".join(f"{phase.name} {wall(phase.wall_seconds)}" for phase in one.phases)
+        goal = "" if one.goal_seconds is None else f" of {wall(one.goal_seconds)}"
+        page.prose(
+            f"{one.nodes:,} machines: {wall(one.wall_seconds)}{goal} · {phases}",
+            mark="✓ " if one.within_goal else "! ",
+            mark_style="green" if one.within_goal else "yellow",
+        )
+
+
+def _advice(page: Page, report: RehearsalReport) -> None:
+    for index, one in enumerate(advice(report.drills)):
+        if not index:
+            page.title("Advice")
+        page.prose(f"{one.name}: {one.value}", mark="· ", mark_style="dim")
+
+
+def _retained(page: Page, report: RehearsalReport) -> None:
+    if not report.retained:
+        return
+    known, unknown = report.retained_usd_per_month, [one for one in report.retained if one.usd_per_month is None]
+    total = f"{'at least ' if unknown else ''}{usd_per_month(known)}"
+    page.title(f"Left after pulumi destroy ({len(report.retained)})", total)
+    for one in report.retained:
+        note = f" ({one.note})" if one.note else ""
+        price = usd_per_month(one.usd_per_month)
+        page.prose(f"{one.kind} {one.name}: {price}{note}, {one.why}", mark="· ", mark_style="dim")
+
+
+def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
+    page.title("About this rehearsal")
+    remarks = list(report.remarks)
+    if report.checked_resources is not None:
+        resources = count(report.checked_resources, "Google Cloud resource")
+        remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
+    for sentence in (*remarks, *LIMITS):
+        page.prose(sentence, mark="· ", mark_style="dim")
+    if written:
+        page.blank()
+    for path in written:
+        page.line(("→ ", "dim"), (path, "bold"))

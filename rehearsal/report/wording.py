@@ -1,0 +1,64 @@
+"""Figures, times and verdicts as every report words them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rehearsal.results import DrillResult, Figure
+
+State = Literal["passed", "failed", "skipped"]
+MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
+
+
+def state_of(drill: DrillResult) -> State:
+    """How a drill went."""
+    if drill.skipped:
+        return "skipped"
+    return "passed" if drill.passed else "failed"
+
+
+def figure_in_words(figure: Figure) -> str:
+    """`servers lost 4`, `whole again after 17.4 min`."""
+    return f"{figure.name} {value_in_words(figure)}"
+
+
+def value_in_words(figure: Figure) -> str:
+    """The value with its unit: `17.4 min`, `84%`, `$12.40 a month`."""
+    return f"{number_in_words(figure)} {unit_in_words(figure)}".rstrip()
+
+
+def number_in_words(figure: Figure) -> str:
+    """The value; dollars and percent with their sign."""
+    if isinstance(figure.value, str):
+        return figure.value
+    if figure.unit.startswith("$"):
+        return f"${figure.value:,.2f}"
+    return f"{figure.value:,}%" if figure.unit == "%" else f"{figure.value:,}"
+
+
+def unit_in_words(figure: Figure) -> str:
+    """What follows the value: `min`, `a month`; nothing where the sign says it or the value is text with its own."""
+    if figure.unit.startswith("$/"):
+        return "" if isinstance(figure.value, str) else f"a {figure.unit[2:]}"
+    return "" if figure.unit in ("%", "$") else figure.unit
+
+
+def wall(seconds: float) -> str:
+    """Wall time: `0.4 s`, `41 s`, `6 min 12 s`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02} s"
+
+
+def simulated(seconds: float) -> str:
+    """Simulated time as minutes: `0.5`, `14`, `135`."""
+    minutes = seconds / 60
+    return f"{minutes:.1f}" if minutes < 9.95 else f"{minutes:,.0f}"
+
+
+def usd_per_month(amount: float | None) -> str:
+    """`$12.40 a month`, or that it is not known."""
+    from preview.figures_in_words import usd
+
+    return "price unknown" if amount is None else f"{usd(amount)} a month"

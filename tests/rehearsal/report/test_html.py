@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+from rehearsal.report.html import html_text
+from rehearsal.results import Check, DrillResult
+from tests.rehearsal.report.samples import (
+    bring_up,
+    gateway_skipped,
+    moment,
+    preempt_four,
+    reservation,
+    sample_report,
+    scale_128,
+)
+
+VOID = {"meta"}
+
+
+class Tags(HTMLParser):
+    """Checks that tags are closed in order, and notes ids and links."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src"):
+                self.links.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not attrs or tag in {"line", "rect", "circle"}
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+
+def test_the_page_is_whole_and_asks_for_nothing_from_outside() -> None:
+    page = html_text(sample_report())
+    tags = Tags(page)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+    assert not tags.seen & {"script", "img", "iframe", "link", "object"}
+    assert all(link.startswith("#") for link in tags.links)
+    assert "url(" not in page
+    assert "http" not in re.sub(r"http-equiv", "", page)
+
+
+def test_every_played_drill_has_a_section_that_the_table_leads_to() -> None:
+    tags = Tags(html_text(sample_report()))
+    played = ["bring-up", "thirteenth", "preempt-four", "reservation-not-yet", "scale-128"]
+    assert tags.ids == played
+    assert tags.links == [f"#{name}" for name in played]
+
+
+def test_a_skipped_drill_is_in_the_table_with_its_reason_and_nowhere_else() -> None:
+    page = html_text(sample_report(gateway_skipped()))
+    assert page.count("A gateway without its prerequisites") == 1
+    assert "skipped: the stack has no gateway" in page
+    assert "<section>" not in page
+
+
+def test_checks_figures_advice_and_findings_are_there() -> None:
+    page = html_text(sample_report())
+    assert '<li class="not"><span>the message says what to do' in page
+    assert re.search(r"whole again after</dt><dd class=\"now\">18.1 <small>min</small>", page)
+    assert '<p class="advice"><strong>Advice to clients.</strong> Repeat a request once' in page
+    assert "<strong>Broke off.</strong> Waited 40 simulated minutes" in page
+    assert "add a second zone to capacity.zones" in page
+    assert "$3.20 a month" in page
+    assert "<code>--fast</code> left out 9 slow drills." in page
+
+
+def test_what_a_cluster_said_is_text_and_never_markup() -> None:
+    evil = "<script>alert(1)</script>"
+    drill = dataclasses.replace(
+        reservation(),
+        title=evil,
+        gave_up=evil,
+        checks=(Check(statement=evil, held=False, seen=evil),),
+        moments=(moment("pod", evil, evil, 0, "bad"), moment("node", "x", evil, 60)),
+    )
+    page = html_text(sample_report(drill))
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    Tags(page)
+
+
+def test_a_timeline_has_its_bars_its_axis_and_the_same_in_words() -> None:
+    page = html_text(sample_report(preempt_four()))
+    assert "Ready, all 8 of them, all along" in page
+    assert '<rect class="bar waiting"' in page
+    assert "<title>preempted: 30 s notice: minute 0.5</title>" in page
+    assert ">0 min</text>" in page
+    assert "The same in words (20 lines)" in page
+
+
+def test_a_thousand_machines_are_a_page_that_opens() -> None:
+    page = html_text(sample_report(scale_128(1000)))
+    assert len(page) < 150_000
+    assert page.count('class="area ') == 4
+    assert "<strong>1,000</strong> in all, <strong>1,000</strong> Ready at once" in page
+
+
+def test_a_drill_in_which_nothing_happened_has_no_picture() -> None:
+    quiet: DrillResult = dataclasses.replace(bring_up(), moments=())
+    assert "What happened" not in html_text(sample_report(quiet))
+    Tags(html_text(sample_report(quiet)))
+
+
+def test_dark_screens_phones_and_paper_are_thought_of() -> None:
+    page = html_text(sample_report())
+    for rule in ("prefers-color-scheme: dark", "max-width: 40rem", "@media print", "width=device-width"):
+        assert rule in page
