@@ -31,7 +31,7 @@ BUSY_PAUSE_SECONDS: Final = 1.0
 second of wall time, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries; the pause is the server's
 Retry-After."""
 DELETE_SECONDS: Final = 600.0
-"""Source: pulumi-kubernetes 4, ten minutes for whatever has no timeout of its own."""
+"""Source: pulumi-kubernetes, provider/pkg/await/await.go, Deletion: ten minutes for whatever has no timeout of its own."""
 
 # Kinds whose deletion is not waited for either when the annotation says skipAwait.
 # Source: pulumi-kubernetes, provider/pkg/metadata/overrides.go, allowsSkipAwaitWithDelete.

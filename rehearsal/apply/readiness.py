@@ -15,7 +15,8 @@ ENDPOINT_SLICE: Final = Kind("discovery.k8s.io/v1", "EndpointSlice")
 SETTLE_SECONDS: Final = 10.0
 """Quiet time after a change of a Service's endpoints. Source: pulumi-kubernetes, provider/pkg/await/service.go."""
 CUSTOM_SECONDS: Final = 600.0
-"""Longest wait for a waitFor condition. Source: the 4.34 documentation: ten minutes for whatever waits."""
+"""Longest wait for a waitFor condition. Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation: ten minutes for
+whatever has no timeout of its own."""
 
 Judge = Callable[[Manifest, Context], Verdict]
 
@@ -60,7 +61,7 @@ _HELM_JUDGES: Final[Mapping[str, Judge]] = {
 
 
 def rule_for(manifest: Manifest, options: Options) -> Rule | None:
-    """How Pulumi waits for an object it has just applied; None when it does not."""
+    """How Pulumi waits for an object it has just applied; None when it does not. A waitFor takes the place of the kind's rule."""
     if options.skip_await:
         return None
     if options.wait_for:
