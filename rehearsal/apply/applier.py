@@ -162,7 +162,7 @@ class Applier:
             outcome, waited_for = run.outcomes.get(urn, (None, None))
             if urn in run.unreachable or isinstance(outcome, Cancelled):
                 continue  # that says nothing about the stack
-            refused = Diagnosis(text="", fix="correct what the message names")
+            refused = Diagnosis(text="", fix=run.fixes.get(urn, "correct what the message names"))
             found = refused if waited_for is None else diagnose(self._api, waited_for)
             message = f"{text}: {found.text}" if found.text else text
             run.failed[urn] = message

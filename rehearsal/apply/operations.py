@@ -43,7 +43,8 @@ class OperationError(Exception):
     """The provider reports an error.
 
     `objects` are there all the same, and belong into the state; `outcome` says how the wait for `waited_for` ended;
-    `unreachable`: the API server did not answer, which says nothing about the object.
+    `unreachable`: the API server did not answer, which says nothing about the object; `fix`: the way out, where the cluster
+    has no better one.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class OperationError(Exception):
         waited_for: ObjectRef | None = None,
         outcome: Outcome | None = None,
         unreachable: bool = False,
+        fix: str = "correct what the message names",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -61,6 +63,7 @@ class OperationError(Exception):
         self.waited_for = waited_for
         self.outcome = outcome
         self.unreachable = unreachable
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class Operations:
                 )
             except ApiRefusedError as refusal:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
-                    raise OperationError(_refused(manifest, refusal, manager, "created")) from refusal
+                    raise _refused(manifest, refusal, manager, "created") from refusal
             except ApiUnreachableError as error:
                 # client-go repeats a read after a reset connection, never a write: the operation fails.
                 raise OperationError(_unreachable(manifest, error), unreachable=True) from error
@@ -115,7 +118,7 @@ class Operations:
         try:
             return self._patiently(lambda: self._api.apply(wanted, field_manager=manager, force=options.patch_force))
         except ApiRefusedError as refusal:
-            raise OperationError(_refused(manifest, refusal, manager, "updated")) from refusal
+            raise _refused(manifest, refusal, manager, "updated") from refusal
         except ApiUnreachableError as error:
             raise OperationError(_unreachable(manifest, error), unreachable=True) from error
 
@@ -252,14 +255,16 @@ def _with(value: Manifest, path: list[str], new: Any) -> Manifest:
     return {**value, head: _with(value.get(head) or {}, rest, new) if rest else new}
 
 
-def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: str) -> str:
+def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: str) -> OperationError:
     where = f"{manifest['kind']} {_path(manifest)}"
     if refusal.reason == "Conflict":
-        return (
+        return OperationError(
             f"{where}: Server-Side Apply field conflict detected: the fields that {manager} sets belong to somebody else: "
-            f"{refusal.message}"
+            f"{refusal.message}",
+            fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
+            'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
         )
-    return f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
+    return OperationError(f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}")
 
 
 def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:

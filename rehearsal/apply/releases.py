@@ -50,6 +50,7 @@ class Releases:
                 waited_for=error.waited_for,
                 outcome=error.outcome,
                 unreachable=error.unreachable,
+                fix=error.fix,
             ) from error
         return refs
 

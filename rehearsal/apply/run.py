@@ -60,6 +60,8 @@ class Run:
         self.failed: dict[str, str] = {}
         self.outcomes: dict[str, tuple[Outcome, ObjectRef]] = {}
         """How waiting ended and for which object, for what was accepted and never became ready."""
+        self.fixes: dict[str, str] = {}
+        """The way out of a failure, by URN."""
         self.unreachable: set[str] = set()
         """Those of the failed that failed because the API server did not answer."""
         self.started_seconds: dict[str, float] = {}
@@ -241,6 +243,7 @@ class Run:
         with self._lock:
             self.failed[step.resource.urn] = text
             if isinstance(error, OperationError):
+                self.fixes[step.resource.urn] = error.fix
                 if error.unreachable:
                     self.unreachable.add(step.resource.urn)
                 if error.outcome is not None and error.waited_for is not None:

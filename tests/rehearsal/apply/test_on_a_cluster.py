@@ -239,6 +239,43 @@ def test_two_stacks_that_want_one_field_conflict(api: ClusterApi) -> None:
     assert applier(api).destroy(first.state).failed == {}
 
 
+def scaled(replicas: int | None) -> Recording:
+    """A server whose replicas the program sets, or leaves to others."""
+
+    def program(options: Any) -> None:
+        spec = deployment_spec("scaled", replicas or 0, nodeSelector=SELECTOR)
+        ignored = None
+        if replicas is None:
+            del spec["replicas"]
+            ignored = ["spec.replicas"]
+        k8s.apps.v1.Deployment(
+            "scaled", metadata=meta("scaled", "default"), spec=spec, opts=options(ignore_changes=ignored)
+        )
+
+    return recorded(program)
+
+
+def test_replicas_left_to_others_stay_and_are_taken_back_only_without_a_conflict(api: ClusterApi) -> None:
+    def by_hand(replicas: int) -> None:
+        api.patch(DEPLOYMENT, "scaled", "default", {"spec": {"replicas": replicas}}, subresource="scale")
+
+    state = applier(api).up(scaled(1)).state
+    left = applier(api).up(scaled(None), state)
+    by_hand(2)
+    again = applier(api).up(scaled(None), left.state)
+    assert not again.changed
+    live = api.get(DEPLOYMENT, "scaled", "default")
+    assert live is not None
+    assert live["spec"]["replicas"] == 2
+
+    refused = applier(api).up(scaled(1), again.state)
+    assert 'subresource "scale"' in next(iter(refused.failed.values()))
+    assert "equal values do not conflict" in refused.findings[0].fix
+    by_hand(1)
+    clean(applier(api).up(scaled(1), refused.state))
+    assert applier(api).destroy(refused.state).failed == {}
+
+
 def test_an_api_server_that_restarts_in_the_middle_costs_one_more_up(
     binaries: Binaries, quick_stages: list[dict[str, Any]]
 ) -> None:

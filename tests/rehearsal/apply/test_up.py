@@ -474,6 +474,7 @@ def test_a_conflict_says_whose_fields_they_are() -> None:
     (text,) = report.failed.values()
     assert "Server-Side Apply field conflict detected" in text
     assert 'conflict with "kubectl": .data' in text
+    assert "pulumi.com/patchForce" in report.findings[0].fix
 
 
 def test_patch_force_takes_the_fields() -> None:
