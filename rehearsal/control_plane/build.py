@@ -21,10 +21,11 @@ from rehearsal.control_plane.toolchain import GO_FOLDER, Toolchain
 from rehearsal.results import RehearsalError
 
 NEEDED_BYTES: Final = 5 * GIB
-"""Room for a first build. Measured: 3.4 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""
+"""Room for a first build. Measured: 3.6 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""
 UNUSED_DAYS: Final = 30
 """Programs of other versions are removed when nobody has used them for so long."""
 _VERSION_SECONDS: Final = 60
+_SYSTEMS: Final = ("linux", "darwin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,10 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
 
     A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
     """
+    if not sys.platform.startswith(_SYSTEMS):
+        raise RehearsalError(
+            "a control plane runs on Linux and macOS; on Windows, rehearse in the Windows Subsystem for Linux"
+        )
     wanted = EVERYTHING if only is None else only
     if unknown := wanted - EVERYTHING:
         raise ValueError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(sorted(EVERYTHING))}")

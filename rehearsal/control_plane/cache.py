@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -58,6 +57,8 @@ def locked(cache: Path, progress: Progress) -> Iterator[None]:
 
 
 def _take(descriptor: int, cache: Path, progress: Progress) -> None:
+    import fcntl  # not on Windows, where binaries() has said so
+
     began = time.monotonic()
     reminded: float | None = None
     while True:

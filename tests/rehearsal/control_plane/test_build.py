@@ -69,6 +69,12 @@ def test_only_what_is_asked_for_is_built(fake_go: FakeGo, tmp_path: Path) -> Non
     assert fake_go.calls.count("build") == 3
 
 
+def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(RehearsalError, match="Subsystem for Linux"):
+        binaries(pytest.fail)
+
+
 def test_an_unknown_program_is_refused() -> None:
     with pytest.raises(ValueError, match="no such program: kubelet; there are etcd, kube-apiserver"):
         binaries(lambda _: None, only=frozenset({"kubelet"}))
