@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 Basis = Literal["fitted", "predicted", "extrapolated"]
-_ORDER: tuple[Basis, ...] = ("fitted", "predicted", "extrapolated")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class Estimate:
             raise ValueError(f"low, value and high must ascend, got {self.low}, {self.value}, {self.high}")
 
     def __str__(self) -> str:
-        return f"{self.value:,.4g} ({self.low:,.4g} to {self.high:,.4g}, {self.basis})"
+        return f"{_in_words(self.value)} ({_in_words(self.low)} to {_in_words(self.high)}, {self.basis})"
 
     def holds(self, value: float) -> bool:
         """Whether `value` lies between low and high."""
@@ -41,6 +40,5 @@ class Estimate:
         return Estimate(low=ends[0], value=function(self.value), high=ends[2], basis=self.basis, reasons=self.reasons)
 
 
-def weakest(bases: Iterable[Basis]) -> Basis:
-    """The basis of a number made of several."""
-    return max(bases, key=_ORDER.index)
+def _in_words(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -99,22 +99,22 @@ def budget(
         "activations_gib": taken.activations_gib,
         "sampler_gib": taken.sampler_copies * sampled * model.vocabulary * _LOGIT_BYTES / GIB,
     }
-    graphs_in_budget = taken.cuda_graphs_gib if engine.estimate_cudagraphs else 0.0
+    spent_gib = sum(parts.values()) + (taken.cuda_graphs_gib if engine.estimate_cudagraphs else 0.0)
     result = MemoryBudget(
         gpu_gib=deployment.gpu.memory_gib,
         budget_gib=budget_gib,
         **parts,
         cuda_graphs_gib=taken.cuda_graphs_gib,
         graphs_in_budget=engine.estimate_cudagraphs,
-        cache_gib=max(0.0, budget_gib - sum(parts.values()) - graphs_in_budget),
+        cache_gib=max(0.0, budget_gib - spent_gib),
         layout=deployment.layout,
     )
     longest = min(engine.max_model_len_tokens, workload.longest_request_tokens) if workload else 1
     if result.running_limit(longest) < 1:
-        spent = budget_gib - result.cache_gib
+        left = f"what is left holds no request of {longest:,} tokens" if workload else "nothing is left for a request"
         raise DoesNotFitError(
             f"{model.name} does not fit one {deployment.gpu.name} with tensor_parallel {ranks}: of {budget_gib:.0f} GiB "
             f"({engine.gpu_memory_utilization:g} of {deployment.gpu.memory_gib:g}) weights and activations take "
-            f"{spent:.0f}, and what is left holds no request of {longest:,} tokens"
+            f"{spent_gib:.0f}, and {left}"
         )
     return result

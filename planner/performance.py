@@ -23,7 +23,7 @@ from planner.fleet_rate import (
 )
 from planner.gpu_memory import MemoryBudget, budget
 from planner.order_statistics import expected_maximum
-from planner.rows import FITTED_DEPLOYMENTS
+from planner.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the most whose throughput it states.
 MOST_MEASURED_DRAFTS = 2
@@ -175,11 +175,7 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
     taken = calibration()
     central = fleet_load(deployment, workload, offered, taken.parameters, room)
     per_node = central.in_flight / deployment.nodes
-    fitted = (
-        deployment in FITTED_DEPLOYMENTS
-        and workload == named_workload("article")
-        and offered == measured_load(deployment.nodes)
-    )
+    fitted = workload == named_workload("article") and FITTED_LOADS.get(deployment) == offered
     reasons = () if fitted else departures(deployment, workload, per_node)
     others: list[FleetLoad] = []
     if deployment.routing == "inference-gateway":
@@ -272,17 +268,15 @@ def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
 def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
     """Measured watts at the measured load; between idle and that where engines have less to compute."""
     power, idle = calibration().power, deployment.gpu.idle_watts
-    share = min(1.0, _busy(frame.central) / _measured_busy())
 
-    def between(full: float) -> float:
-        return idle + (full - idle) * share
+    def at(load: FleetLoad, full: float) -> float:
+        return idle + (full - idle) * min(1.0, _busy(load) / _measured_busy())
 
-    return Estimate(
-        value=between(power.mean_watts),
-        low=idle if frame.reasons else between(power.mean_low_watts),
-        high=power.highest_watts if frame.reasons else between(power.mean_high_watts),
-        basis=frame.basis,
-        reasons=frame.reasons,
+    return frame.estimate(
+        0,
+        lambda load: at(load, power.mean_watts),
+        low=lambda load: at(load, power.mean_low_watts),
+        high=lambda load: at(load, power.mean_high_watts),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -92,8 +92,11 @@ QWEN_397B = Deployment(
     model=QWEN3_5_397B_NVFP4,
     engine=EngineShape(data_parallel=1, tensor_parallel=8, speculative_tokens=0, max_num_batched_tokens=16_384),
 )
-FITTED_DEPLOYMENTS: frozenset[Deployment] = frozenset([*PHASES.values(), *_FITTED_RUNS.values()])
-"""What the model was fitted to; at the article's load and workload its answers are `fitted`."""
+FITTED_LOADS: Mapping[Deployment, OfferedLoad] = {
+    **{deployment: measured_load(deployment.nodes) for deployment in [*PHASES.values(), *_FITTED_RUNS.values()]},
+    PHASES["phases.tp8"]: OfferedLoad(in_flight=TP8_IN_FLIGHT),
+}
+"""What the model was fitted to, with its load; for the article's workload its answers are `fitted`."""
 
 
 @cache
@@ -165,8 +168,7 @@ def _readings(figure: str, role: Role, readings: tuple[tuple[Metric, float], ...
 def _throughput(figure: str, role: Role) -> Row:
     published = figures.published(figure)
     deployment = PHASES.get(figure) or record_fleet(published.shape.replicas, routing=published.shape.routing)
-    offered = OfferedLoad(in_flight=TP8_IN_FLIGHT) if figure == "phases.tp8" else None
-    return _row(figure, role, "total_tokens_per_s", _total(figure), deployment, offered)
+    return _row(figure, role, "total_tokens_per_s", _total(figure), deployment)
 
 
 def _latency(figure: str, role: Role, metric: Metric) -> Row:
@@ -176,9 +178,7 @@ def _latency(figure: str, role: Role, metric: Metric) -> Row:
     return _row(f"{figure}:{metric}", role, metric, value, record_fleet(published.shape.replicas))
 
 
-def _row(
-    id_: str, role: Role, metric: Metric, published: float, deployment: Deployment, offered: OfferedLoad | None = None
-) -> Row:
+def _row(id_: str, role: Role, metric: Metric, published: float, deployment: Deployment) -> Row:
     return Row(
         id=id_,
         role=role,
@@ -186,7 +186,7 @@ def _row(
         published=published,
         deployment=deployment,
         workload=named_workload("article"),
-        offered=offered or measured_load(deployment.nodes),
+        offered=FITTED_LOADS.get(deployment, measured_load(deployment.nodes)),
     )
 
 

@@ -1,0 +1,165 @@
+"""The page about the model, docs/planner-model.md, and its picture: `python -m planner.model_page`.
+
+The prose is in model_page_template.md; every number in it comes from the ledger, the calibration or the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import Template
+
+from planner import figures, ledger
+from planner.calibration import FITTED, calibration
+from planner.deployment import Deployment, measured_load, named_workload, record_fleet
+from planner.errors import Error, errors, mean_percent
+from planner.fleet_rate import FleetLoad, fleet_load
+from planner.gpu_memory import budget
+from planner.gpus import B200
+from planner.latency import first_token_in_engine_s, per_token_s
+from planner.model_picture import picture
+from planner.model_tables import (
+    accuracy_table,
+    assumptions_table,
+    checks_table,
+    memory_facts_table,
+    memory_table,
+    parameters_table,
+    rows_table,
+)
+from planner.models import QWEN3_5_27B_FP8
+from planner.performance import estimate
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "planner-model.md"
+PICTURE = DOCS / "img" / "planner-model.svg"
+TEMPLATE = Path(__file__).with_name("model_page_template.md")
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        **_tables(), **_errors(), **_first_token(), **_others()
+    )
+
+
+def main() -> None:
+    """Write page and picture."""
+    PAGE.write_text(page(), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")
+
+
+def _tables() -> Mapping[str, str]:
+    return {
+        "parameters": _lines(parameters_table()),
+        "assumptions": _lines(assumptions_table()),
+        "fitted": _lines(rows_table("fitted")),
+        "predicted": _lines(rows_table("predicted")),
+        "memory": _lines(memory_table()),
+        "memory_facts": _lines(memory_facts_table()),
+        "checks": _lines(checks_table()),
+        "accuracy": _lines(accuracy_table()),
+    }
+
+
+def _errors() -> Mapping[str, str]:
+    predicted = errors("predicted")
+    by_id = {error.row.id: error for error in predicted}
+    rates = [error for error in predicted if error.row.metric in ("total_tokens_per_s", "requests_per_s")]
+    tpots = [error for error in predicted if error.row.metric == "tpot_ms"]
+    lines = [error.line_percent for error in rates if error.line_percent is not None]
+    return {
+        "worst_rate": f"{_worst(rates):.1f}",
+        "mean_rate": f"{mean_percent([error.percent for error in rates]):.1f}",
+        "worst_tpot": f"{_worst(tpots):.1f}",
+        "worst_line": f"{max(abs(percent) for percent in lines):.1f}",
+        "mean_line": f"{mean_percent(lines):.1f}",
+        "second_run_two": f"{by_id['cluster_ip_rerun.nodes-2'].percent:+.1f} %",
+        "second_run_tpot": f"{by_id['cluster_ip_rerun.nodes-1:tpot_ms'].percent:+.1f} %",
+        "gateway_constant": _gateway_constant(),
+        "chunk_tokens": _chunk_tokens(),
+    }
+
+
+def _first_token() -> Mapping[str, str]:
+    parameters, workload = calibration().parameters, named_workload("article")
+    record = _record()
+    without_wait, without_both = _record(wait_s=1e-9), _record(wait_s=1e-9, host_ms_per_step=0.0)
+    answers, tpot_s = workload.output_tokens, per_token_s(record, workload, 0)
+    return {
+        "step_ms": f"{1e3 * record.engine.step_s:.0f}",
+        "engine_first_s": f"{first_token_in_engine_s(record):.2f}",
+        "wait_s": f"{parameters.wait_s:.1f}",
+        "host_ms": f"{parameters.host_ms_per_step:.0f}",
+        "wave_mean_s": f"{(answers.max - answers.mean) * tpot_s:.1f}",
+        "wave_most_s": f"{(answers.max - answers.min) * tpot_s:.1f}",
+        "gain_wait": f"{_gain_percent(without_wait, record):.0f}",
+        "gain_both": f"{_gain_percent(without_both, record):.0f}",
+        "tpot_ms": f"{1e3 * tpot_s:.0f}",
+        "tpot_without_wait_ms": f"{1e3 * per_token_s(without_wait, workload, 0):.0f}",
+    }
+
+
+def _others() -> Mapping[str, str]:
+    fitted = ledger.section("calibration", "fitted")
+    alone = [f"`{name}`" for name in FITTED if len(fitted[name]["rows"]) == 1]
+    hosts = [f"{variant.host_ms_per_step:g}" for variant in calibration().variants.values()]
+    joules = estimate(record_fleet(1), named_workload("article"), measured_load(1)).joules_per_million_tokens
+    return {
+        "parameter_count": str(len(FITTED)),
+        "rate_count": str(sum(error.row.metric == "total_tokens_per_s" for error in errors("fitted"))),
+        "alone": " and ".join(alone),
+        "variants": " and ".join(hosts),
+        "weights_gib": f"{QWEN3_5_27B_FP8.text_weights_gib + QWEN3_5_27B_FP8.draft_weights_gib:.1f}",
+        "joules_low": f"{joules.low / 1e3:.0f}",
+        "joules_high": f"{joules.high / 1e3:.0f}",
+        "idle_watts": f"{B200.idle_watts:g}",
+    }
+
+
+def _worst(found: Iterable[Error]) -> float:
+    return max(abs(error.percent) for error in found)
+
+
+def _gateway_constant() -> str:
+    """Errors of a constant share on the rows of four and eight nodes."""
+    found = []
+    for nodes in (4, 8):
+        published = figures.published(f"gateway.nodes-{nodes}").total_tokens_per_s or 0
+        rate = _load(record_fleet(nodes)).requests_per_s * named_workload("article").tokens_per_request
+        found.append(f"{100 * (rate / (1 + calibration().parameters.gateway_share) / published - 1):.0f} %")
+    return " and ".join(found)
+
+
+def _chunk_tokens() -> str:
+    runs = [figures.published(f"cluster_ip_rerun.nodes-{nodes}").details for nodes in (1, 2, 4)]
+    shares = [run["itl_ms"]["mean"] / run["tpot_ms"]["mean"] for run in runs]
+    return f"{min(shares):.2f} to {max(shares):.2f}"
+
+
+def _record(**changes: float) -> FleetLoad:
+    return _load(record_fleet(1), **changes)
+
+
+def _load(deployment: Deployment, **changes: float) -> FleetLoad:
+    taken = calibration().parameters
+    parameters = replace(
+        taken,
+        wait_s=changes.get("wait_s", taken.wait_s),
+        host_ms_per_step=changes.get("host_ms_per_step", taken.host_ms_per_step),
+    )
+    workload = named_workload("article")
+    return fleet_load(deployment, workload, measured_load(deployment.nodes), parameters, budget(deployment))
+
+
+def _gain_percent(load: FleetLoad, over: FleetLoad) -> float:
+    return 100 * (load.requests_per_s / over.requests_per_s - 1)
+
+
+def _lines(table: Sequence[str]) -> str:
+    return "\n".join(table) + "\n"
+
+
+if __name__ == "__main__":
+    main()

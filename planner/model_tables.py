@@ -1,0 +1,234 @@
+"""The tables of the page about the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from planner import ledger, memory
+from planner.calibration import FITTED
+from planner.checks import checks
+from planner.deployment import Deployment, named_workload, record_fleet
+from planner.errors import Error, errors
+from planner.gpu_memory import MemoryBudget, budget
+from planner.gpus import B200
+from planner.rows import PHASE_2_RUNNING, PHASES, Role, Row
+
+_METRICS = {
+    "total_tokens_per_s": "total tok/s",
+    "requests_per_s": "requests/s",
+    "tpot_ms": "TPOT, ms",
+    "ttft_ms": "TTFT, ms",
+    "itl_ms": "ITL mean, ms",
+    "itl_median_ms": "ITL median, ms",
+    "itl_p99_ms": "ITL p99, ms",
+    "running_peak_per_engine": "running, peak",
+    "kv_cache_peak_percent": "KV cache, peak %",
+}
+
+
+def parameters_table() -> list[str]:
+    """The free parameters."""
+    fitted = ledger.section("calibration", "fitted")
+    return _table(
+        ("parameter", "value", "unit", "what it is", "least it could be", "rows that fix it"),
+        [
+            (
+                f"`{name}`",
+                f"{fitted[name]['value']:g}",
+                fitted[name]["unit"],
+                fitted[name]["meaning"].strip(),
+                str(fitted[name]["floor"]).strip(),
+                ", ".join(f"`{row}`" for row in fitted[name]["rows"]),
+            )
+            for name in FITTED
+        ],
+    )
+
+
+def assumptions_table() -> list[str]:
+    """What the model takes from elsewhere."""
+    fixed = ledger.section("calibration", "fixed").values()
+    assumed = ledger.load("calibration")["assumed"]
+    return _table(
+        ("what", "value", "source"),
+        [
+            *((entry["meaning"].strip(), _value(entry["value"]), f"`{entry['source']}`") for entry in fixed),
+            ("memory of a B200, as CUDA reports it", f"{B200.memory_gib} GiB", "`torchao-4002`"),
+            ("bandwidth of a B200", f"{B200.bandwidth_bytes_per_s / 1e12:g} TB/s", "`article`"),
+            ("dense FP8 arithmetic of a B200", f"{B200.fp8_flop_per_s / 1e15:g} PFLOP/s", "`torchao-4002`"),
+            *((entry["what"].strip(), _value(entry["value"]), entry["because"].strip()) for entry in assumed),
+        ],
+    )
+
+
+def rows_table(role: Role) -> list[str]:
+    """Every row of that role: published, answered, and by the straight line."""
+    return _table(
+        ("row", "what", "published", "model", "error", "interval", "line"), [_cells(error) for error in errors(role)]
+    )
+
+
+def memory_table() -> list[str]:
+    """Where one GPU's memory goes."""
+    record, before = _record(), _before_phase_4()
+    parts: Sequence[tuple[str, Callable[[MemoryBudget], float]]] = (
+        ("GPU", lambda room: room.gpu_gib),
+        ("budget, 0.92 and 0.90 of it", lambda room: room.budget_gib),
+        ("weights, text", lambda room: room.weights_gib),
+        ("weights, vision", lambda room: room.vision_gib),
+        ("draft", lambda room: room.draft_gib),
+        ("activations, calibrated", lambda room: room.activations_gib),
+        ("logits of the start-up step, calibrated", lambda room: room.sampler_gib),
+        ("CUDA graphs; outside the budget in phases 2 and 3", lambda room: room.cuda_graphs_gib),
+        ("cache", lambda room: room.cache_gib),
+        ("left outside the budget", lambda room: room.outside_gib),
+    )
+    rows = [(title, f"{of(record):.1f}", f"{of(before):.1f}") for title, of in parts]
+    return _table(("GiB", "the record", "phases 2 and 3"), rows)
+
+
+def memory_facts_table() -> list[str]:
+    """What the article says of memory, and what the arithmetic makes of it."""
+    record, before = _record(), _before_phase_4()
+    request = named_workload("article").tokens_per_request
+    bfloat16 = budget(_with(record_fleet(1), kv_cache_dtype="auto"))
+    held = before.blocks_per_sequence(request)
+    counted = memory.startup_blocks_per_request(before.layout, round(request))
+    needed = 0.994 * before.usable_blocks / PHASE_2_RUNNING
+    first_hit = memory.shortest_prompt_prefix_caching_can_hit(record.layout)
+    without_mtp = memory.shortest_prompt_prefix_caching_can_hit(replace(record.layout, speculative_tokens=0))
+    crash = budget(_with(PHASES["phases.dp8-4096"], gpu_memory_utilization=0.95))
+    return _table(
+        ("published", "model", "how"),
+        [
+            (
+                "959K KV tokens an engine, FP8",
+                f"{record.kv_tokens:,}",
+                f"calibrated: {record.pool_blocks:,} blocks in 4 groups, 1,584 tokens each",
+            ),
+            (
+                "288K before",
+                f"{before.kv_tokens:,}",
+                f"calibrated: {before.pool_blocks:,} blocks in 4 groups, 800 tokens each. FP8 by itself gives "
+                f"{record.kv_tokens / bfloat16.kv_tokens:.2f} times the printed tokens, and lets "
+                f"{record.running_limit(request) / bfloat16.running_limit(request):.2f} times as many of these requests "
+                "run, most of a sequence being state. The rest of 3.33 is --max-num-seqs: logits for 8,192 took "
+                f"{before.sampler_gib:.0f} GiB, for the final list's 1,024 they take {record.sampler_gib:.0f}",
+            ),
+            (
+                "73, 73, 75 % of the cache",
+                _predicted("kv_cache_peak_percent"),
+                f"predicted: {record.blocks_per_sequence(request)} blocks a sequence, one of them keys and values",
+            ),
+            (
+                "251, 253, 256 running",
+                _predicted("running_peak_per_engine"),
+                "predicted: 2,000 / 8 and the fullest node",
+            ),
+            (
+                f"99.4 % with {PHASE_2_RUNNING} running",
+                f"{100 * PHASE_2_RUNNING * held / before.usable_blocks:.0f} %",
+                f"not with the {held} blocks a sequence of 0.18.1; it takes {needed:.1f}. The start-up estimate counts "
+                f"{counted}, one more state in each group, and {before.usable_blocks // counted} such sequences fit. "
+                "Inferred: the release before 0.18.0 held that state",
+            ),
+            (
+                "no prefix hit",
+                f"none below {first_hit:,} tokens",
+                "two whole blocks and a token with MTP, where --max-model-len was 2,560 and the shared prefix 512 "
+                f"tokens; {without_mtp:,} without MTP",
+            ),
+            (
+                "crash at 0.95 with MTP, bfloat16 cache",
+                "not derived",
+                f"what is left outside the budget falls from {before.outside_gib:.1f} to {crash.outside_gib:.1f} GiB, "
+                "CUDA graphs taken off as they came on top. The draft takes 0.4 GiB, not 29 GB. What needed the rest is "
+                "not known",
+            ),
+        ],
+    )
+
+
+def checks_table() -> list[str]:
+    """Readings from outside the tables."""
+    rows = [
+        (check.title, f"{_number(check.published)} {check.unit}", _number(check.predicted), check.error_percent)
+        for check in checks()
+    ]
+    rows += [
+        (
+            f"`{_figure(error.row)}`: {_METRICS[error.row.metric]}",
+            _number(error.row.published),
+            _number(error.predicted.value),
+            error.percent,
+        )
+        for error in errors("check")
+    ]
+    return _table(
+        ("check", "measured", "model", "error"),
+        [(title, measured, model, f"{percent:+.1f} %") for title, measured, model, percent in rows],
+    )
+
+
+def accuracy_table() -> list[str]:
+    """How wide intervals are."""
+    accuracy = ledger.section("calibration", "accuracy")
+    return _table(
+        ("reading", "within", "because"),
+        [
+            (name.removesuffix("_percent").replace("_", " "), f"{entry['value']} %", entry["meaning"])
+            for name, entry in accuracy.items()
+        ],
+    )
+
+
+def _cells(error: Error) -> tuple[str, ...]:
+    return (
+        f"`{_figure(error.row)}`",
+        _METRICS[error.row.metric],
+        _number(error.row.published),
+        _number(error.predicted.value),
+        f"{error.percent:+.1f} %",
+        f"{_number(error.predicted.low)} to {_number(error.predicted.high)}",
+        "–" if error.line_percent is None else f"{error.line_percent:+.1f} %",
+    )
+
+
+def _with(deployment: Deployment, **options: Any) -> Deployment:
+    return replace(deployment, engine=replace(deployment.engine, **options))
+
+
+def _record() -> MemoryBudget:
+    return budget(record_fleet(1))
+
+
+def _before_phase_4() -> MemoryBudget:
+    return budget(PHASES["phases.dp8-4096"])
+
+
+def _predicted(metric: str) -> str:
+    return ", ".join(f"{error.predicted.value:.0f}" for error in errors("predicted") if error.row.metric == metric)
+
+
+def _figure(row: Row) -> str:
+    return row.id.partition(":")[0]
+
+
+def _number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _value(value: Any) -> str:
+    return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [
+        f"| {' | '.join(headers)} |",
+        f"|{' --- |' * len(headers)}",
+        *(f"| {' | '.join(cell or '–' for cell in row)} |" for row in rows),
+    ]

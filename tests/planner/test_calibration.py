@@ -1,0 +1,173 @@
+"""Tests of the fit: the numbers in the repository are what fitting the article's rows gives, and few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import pytest
+
+from planner import calibration as module
+from planner import figures, ledger
+from planner.calibration import FITTED, Parameters, calibration
+from planner.errors import errors
+from planner.rows import of_role, rows
+from scripts import calibrate_planner
+
+TAKEN = calibration()
+
+
+@pytest.fixture
+def other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A ledger of one file, and nothing remembered before or after."""
+    monkeypatch.setattr(ledger, "DATA_FOLDER", tmp_path)
+    ledger.load.cache_clear()
+    calibration.cache_clear()
+    yield tmp_path
+    ledger.load.cache_clear()
+    calibration.cache_clear()
+
+
+def test_fitting_again_gives_the_parameters_in_the_repository() -> None:
+    again = calibrate_planner.fit(TAKEN.parameters, calibrate_planner.fit_memory())
+    for name in FITTED:
+        assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=2e-4), name
+
+
+def test_fitting_from_elsewhere_ends_at_the_same_place() -> None:
+    elsewhere = replace(
+        TAKEN.parameters,
+        host_ms_per_step=30.0,
+        ms_per_token=0.028,
+        ms_per_sequence=0.1,
+        context_ms_per_1000_tokens=0.05,
+        tensor_parallel_ms_per_step=20.0,
+        wait_s=6.0,
+    )
+    again = calibrate_planner.fit(elsewhere, calibrate_planner.fit_memory())
+    for name in FITTED:
+        assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=0.01), name
+
+
+def test_memory_is_what_the_two_published_cache_sizes_leave() -> None:
+    again = calibrate_planner.fit_memory()
+    assert again.activations_gib == pytest.approx(TAKEN.memory.activations_gib, rel=1e-3)
+    assert again.sampler_copies == pytest.approx(TAKEN.memory.sampler_copies, rel=1e-3)
+
+
+def test_other_host_times_were_fitted_to_the_record_and_explain_it_as_well() -> None:
+    memory = calibrate_planner.fit_memory()
+    for variant in TAKEN.variants.values():
+        again = calibrate_planner.fit_variant(TAKEN.parameters, memory, variant.host_ms_per_step)
+        assert again.ms_per_token == pytest.approx(variant.ms_per_token, rel=2e-3)
+        assert again.ms_per_sequence == pytest.approx(variant.ms_per_sequence, rel=2e-3)
+    hosts = [variant.host_ms_per_step for variant in TAKEN.variants.values()]
+    assert min(hosts) < TAKEN.parameters.host_ms_per_step < max(hosts)
+
+
+def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
+    throughputs = [row for row in of_role("fitted") if row.metric == "total_tokens_per_s"]
+    assert len(throughputs) == 9
+    assert len(FITTED) == 8
+    assert set(FITTED) == set(ledger.section("calibration", "fitted"))
+    free = set(Parameters.__dataclass_fields__) - {"uncaptured_ms_per_step", "acceptance"}
+    assert free == set(FITTED)
+
+
+def test_a_part_moved_by_a_hundredth_explains_the_fitted_rows_less_well() -> None:
+    memory = calibrate_planner.fit_memory()
+    kept = [
+        row
+        for row in of_role("fitted")
+        if row.metric in ("total_tokens_per_s", "tpot_ms") and row.id not in ("cluster_ip.nodes-2", "gateway.nodes-2")
+    ]
+    residuals = calibrate_planner._residuals(kept, memory)
+    best = sum(value**2 for value in residuals(TAKEN.parameters))
+    for name in FITTED[:6]:
+        for factor in (0.99, 1.01):
+            moved = replace(TAKEN.parameters, **{name: getattr(TAKEN.parameters, name) * factor})
+            assert sum(value**2 for value in residuals(moved)) > best, (name, factor)
+
+
+def test_the_split_is_the_one_that_was_agreed_before_the_fit() -> None:
+    phases = {"tp8", "dp8", "dp8-4096", "mtp1-092", "mtp2-095", "no-mtp-095"}
+    throughputs = {row.id for row in rows() if row.metric == "total_tokens_per_s" and row.role == "fitted"}
+    assert throughputs == {f"phases.{name}" for name in phases} | {
+        "cluster_ip.nodes-1",
+        "cluster_ip.nodes-2",
+        "gateway.nodes-2",
+    }
+    predicted = {row.id for row in rows() if row.role == "predicted" and ":" not in row.id}
+    assert predicted == {
+        *(f"cluster_ip.nodes-{nodes}" for nodes in (4, 8, 12)),
+        *(f"cluster_ip_rerun.nodes-{nodes}" for nodes in (1, 2, 4)),
+        *(f"gateway.nodes-{nodes}" for nodes in (4, 8)),
+        *(f"users.nodes-{nodes}" for nodes in (1, 2, 4, 8)),
+    }
+    latencies = {row.id for row in rows() if row.role == "fitted" and ":" in row.id}
+    assert {id_.partition(":")[0] for id_ in latencies} == {"cluster_ip.nodes-1", "cluster_ip.nodes-2"}
+    assert len({row.id for row in rows()}) == len(rows())
+
+
+def test_no_parameter_rests_on_a_row_that_is_predicted() -> None:
+    fitted = {row.id.partition(":")[0] for row in of_role("fitted")}
+    for name, entry in ledger.section("calibration", "fitted").items():
+        assert set(entry["rows"]) <= fitted, name
+    for entry in ledger.section("calibration", "memory").values():
+        for row in entry.get("rows", ()):
+            assert row.removeprefix("memory.") in ledger.section("memory", "values")
+
+
+def test_what_was_not_fitted_has_a_source() -> None:
+    for entry in ledger.section("calibration", "fixed").values():
+        assert ledger.source(entry["source"])
+    positions = figures.published("phases.tp8-mtp5").details["acceptance_percent_by_position"]
+    scaled = [0.9 * share / positions[0] for share in positions]
+    assert TAKEN.parameters.acceptance == pytest.approx(scaled, abs=6e-4)
+    without_graphs_ms, with_graphs_ms = 1024 / 13.9, 1024 / 21.0
+    assert TAKEN.parameters.uncaptured_ms_per_step == pytest.approx(without_graphs_ms - with_graphs_ms, abs=0.05)
+
+
+def test_intervals_are_as_wide_as_the_errors_were() -> None:
+    def largest(role: str, metrics: set[str]) -> float:
+        found = [error for error in errors() if error.row.metric in metrics and error.row.role in role.split()]
+        return max(
+            100 * (max(e.predicted.value / e.row.published, e.row.published / e.predicted.value) - 1) for e in found
+        )
+
+    accuracy = TAKEN.accuracy
+    assert accuracy.throughput_percent == ceil(largest("predicted", {"total_tokens_per_s", "requests_per_s"}))
+    assert accuracy.tpot_percent == ceil(largest("fitted predicted", {"tpot_ms"}))
+    assert accuracy.ttft_percent == ceil(largest("fitted", {"ttft_ms"}))
+    assert accuracy.itl_percent == ceil(largest("check", {"itl_ms", "itl_median_ms", "itl_p99_ms"}))
+
+
+def test_power_is_that_of_the_ledger() -> None:
+    means = [figures.published(f"cluster_ip_rerun.nodes-{n}").details["watts_per_gpu"]["mean"] for n in (1, 2, 4)]
+    peaks = [figures.published(f"cluster_ip_rerun.nodes-{n}").details["watts_per_gpu"]["peak"] for n in (1, 2, 4)]
+    assert (TAKEN.power.mean_low_watts, TAKEN.power.mean_high_watts) == (min(means), max(means))
+    assert TAKEN.power.mean_watts == pytest.approx(sum(means) / 3, abs=0.5)
+    assert TAKEN.power.highest_watts == max(peaks)
+
+
+def test_the_script_says_every_row_and_writes_only_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate_planner.main([]) == 0
+    printed = capsys.readouterr().out
+    assert all(row.id in printed for row in rows())
+    before = calibrate_planner.FILE.read_text(encoding="utf-8")
+    copy = tmp_path / "calibration.yaml"
+    copy.write_text(before.replace("value: 24.92\n", "value: 1\n"), encoding="utf-8")
+    monkeypatch.setattr(calibrate_planner, "FILE", copy)
+    assert calibrate_planner.main(["--write"]) == 0
+    assert copy.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize("text", ["fitted: {}\n", "fitted: 3\n"])
+def test_a_file_of_another_form_is_named(other_data: Path, text: str) -> None:
+    (other_data / "calibration.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ledger.LedgerError, match=r"calibration.yaml: .* is missing or of the wrong form"):
+        module.calibration()

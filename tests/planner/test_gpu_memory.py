@@ -1,0 +1,142 @@
+"""Tests of one GPU's memory against what the article and the trial say of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner import memory
+from planner.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
+from planner.gpu_memory import DoesNotFitError, MemoryBudget, budget
+from planner.gpus import H200
+from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from planner.rows import PHASE_2_RUNNING, PHASES
+
+REQUEST = named_workload("article").tokens_per_request
+
+
+def _with(deployment: Deployment, **options: float) -> Deployment:
+    return replace(deployment, engine=replace(deployment.engine, **options))  # type: ignore[arg-type]
+
+
+def _within_budget_gib(room: MemoryBudget) -> float:
+    parts = (room.weights_gib, room.draft_gib, room.vision_gib, room.activations_gib, room.sampler_gib, room.cache_gib)
+    return sum(parts) + (room.cuda_graphs_gib if room.graphs_in_budget else 0)
+
+
+def test_weights_by_arithmetic_are_those_measured_within_1_percent() -> None:
+    model = QWEN3_5_27B_FP8
+    assert model.text_weights_gib + model.draft_weights_gib == pytest.approx(28.0, rel=0.01)
+    assert model.text_weights_gib * 2**30 / 1e9 == pytest.approx(29, abs=0.5)
+
+
+def test_the_record_has_the_959k_kv_tokens_that_vllm_printed() -> None:
+    assert budget(record_fleet(1)).kv_tokens // 1000 == 959
+
+
+def test_phases_2_and_3_had_288k_because_8192_sequences_were_sampled_at_start_up() -> None:
+    phase = PHASES["phases.dp8-4096"]
+    assert budget(phase).kv_tokens // 1000 == 288
+    assert budget(_with(phase, max_num_seqs=1024)).kv_tokens > 470_000
+
+
+def test_fp8_doubles_the_printed_tokens_and_hardly_the_requests_that_run() -> None:
+    fp8 = budget(record_fleet(1))
+    bfloat16 = budget(Deployment(nodes=1, engine=replace(record_fleet(1).engine, kv_cache_dtype="auto")))
+    assert fp8.kv_tokens / bfloat16.kv_tokens == pytest.approx(2, abs=0.01)
+    assert 1.1 < fp8.running_limit(REQUEST) / bfloat16.running_limit(REQUEST) < 1.2
+
+
+@pytest.mark.parametrize(("running", "published_percent"), [(251, 73), (253, 73), (256, 75)])
+def test_the_running_requests_of_the_second_run_fill_the_cache_as_published(
+    running: int, published_percent: float
+) -> None:
+    assert budget(record_fleet(1)).used_percent(running, REQUEST) == pytest.approx(published_percent, abs=1.2)
+
+
+def test_one_of_seven_blocks_of_an_article_request_holds_keys_and_values() -> None:
+    room = budget(record_fleet(1))
+    assert room.blocks_per_sequence(REQUEST) == 7
+    assert room.attention_share(REQUEST) == pytest.approx(1 / 7)
+
+
+def test_the_full_cache_of_phase_2_needs_the_third_state_that_the_startup_estimate_counts() -> None:
+    room = budget(PHASES["phases.dp8"])
+    counted = memory.startup_blocks_per_request(room.layout, round(REQUEST))
+    assert room.blocks_per_sequence(REQUEST) == 8
+    assert counted == 11
+    assert room.usable_blocks // counted == pytest.approx(PHASE_2_RUNNING, rel=0.05)
+    assert room.used_percent(PHASE_2_RUNNING, REQUEST) < 80
+
+
+def test_the_crash_at_095_had_half_as_much_left_outside_the_budget() -> None:
+    phase = PHASES["phases.dp8-4096"]
+    left, crashed = budget(phase).outside_gib, budget(_with(phase, gpu_memory_utilization=0.95)).outside_gib
+    assert 0 < crashed < left / 2
+    assert budget(record_fleet(1)).outside_gib == pytest.approx(0.08 * 178.35)
+
+
+def test_the_h200_kept_as_much_for_its_cache_as_the_arithmetic_says() -> None:
+    engine = EngineShape(data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=256, language_model_only=True)
+    room = budget(Deployment(nodes=1, gpu=H200, gpus_per_node=1, engine=engine))
+    assert room.cache_gib == pytest.approx(95.08, rel=0.02)
+
+
+def test_tensor_parallelism_splits_weights_and_heads_and_repeats_a_kv_head() -> None:
+    room = budget(PHASES["phases.tp8"])
+    assert room.weights_gib == pytest.approx(QWEN3_5_27B_FP8.text_weights_gib / 8)
+    shape = room.layout.architecture
+    assert (shape.kv_heads, shape.linear_key_heads, shape.linear_value_heads) == (1, 2, 6)
+
+
+def test_a_model_too_large_for_one_gpu_is_refused_with_the_parts() -> None:
+    large = Deployment(nodes=1, model=QWEN3_5_397B_NVFP4)
+    with pytest.raises(
+        DoesNotFitError, match=r"397B.*does not fit one B200 with tensor_parallel 1: of 164 GiB.*take 2\d\d"
+    ):
+        budget(large)
+
+
+def test_a_cache_too_small_for_the_longest_request_is_refused() -> None:
+    long = Workload(input_tokens=Lengths.exactly(250_000), output_tokens=Lengths.exactly(2_000))
+    small = _with(record_fleet(1), gpu_memory_utilization=0.25, max_model_len_tokens=262_144)
+    with pytest.raises(DoesNotFitError, match="holds no request of 252,000 tokens"):
+        budget(small, long)
+
+
+@given(
+    utilization=st.floats(0.3, 1),
+    sequences=st.integers(1, 8192),
+    tokens=st.integers(0, 4),
+    dtype=st.sampled_from(["auto", "fp8_e4m3"]),
+    estimated=st.booleans(),
+    running=st.integers(0, 20_000),
+)
+def test_the_parts_are_never_negative_and_never_more_than_the_gpu(
+    utilization: float, sequences: int, tokens: int, dtype: str, estimated: bool, running: int
+) -> None:
+    engine = EngineShape(
+        gpu_memory_utilization=utilization,
+        max_num_seqs=sequences,
+        speculative_tokens=tokens,
+        kv_cache_dtype=dtype,
+        estimate_cudagraphs=estimated,
+    )
+    try:
+        room = budget(Deployment(nodes=1, engine=engine))
+    except DoesNotFitError:
+        return
+    assert room.cache_gib > 0
+    assert _within_budget_gib(room) == pytest.approx(room.budget_gib)
+    assert room.budget_gib <= room.gpu_gib
+    assert 0 <= room.used_percent(running, REQUEST) <= 100
+
+
+@given(sequences=st.integers(1, 8191))
+def test_a_higher_max_num_seqs_never_leaves_more_cache(sequences: int) -> None:
+    here = budget(Deployment(nodes=1, engine=EngineShape(max_num_seqs=sequences)))
+    more = budget(Deployment(nodes=1, engine=EngineShape(max_num_seqs=sequences + 1)))
+    assert more.cache_gib < here.cache_gib

@@ -1,0 +1,63 @@
+"""Tests of the page about the model and of its picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from planner import model_page
+from planner.calibration import FITTED
+from planner.errors import errors
+from planner.model_picture import picture
+
+PAGE = model_page.page()
+
+
+def test_page_and_picture_in_the_repository_are_those_the_model_gives() -> None:
+    assert model_page.PAGE.read_text(encoding="utf-8") == PAGE, "run: python -m planner.model_page"
+    assert model_page.PICTURE.read_text(encoding="utf-8") == picture(), "run: python -m planner.model_page"
+
+
+def test_main_writes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_page, "PAGE", tmp_path / "planner-model.md")
+    monkeypatch.setattr(model_page, "PICTURE", tmp_path / "planner-model.svg")
+    model_page.main()
+    assert (tmp_path / "planner-model.md").read_text(encoding="utf-8") == PAGE
+    assert (tmp_path / "planner-model.svg").read_text(encoding="utf-8") == picture()
+
+
+def test_every_row_parameter_and_error_is_on_the_page() -> None:
+    for error in errors():
+        assert f"`{error.row.id.partition(':')[0]}`" in PAGE
+        assert f"| {error.percent:+.1f} % |" in PAGE
+    for name in FITTED:
+        assert f"| `{name}` |" in PAGE
+
+
+def test_no_placeholder_is_left_and_every_table_is_square() -> None:
+    assert not re.search(r"\$\w", PAGE)
+    width = 0
+    for line in PAGE.splitlines():
+        if not line.startswith("|"):
+            width = 0
+            continue
+        cells = line.count("|")
+        width = width or cells
+        assert cells == width, line
+
+
+def test_the_page_points_to_a_picture_that_is_there() -> None:
+    (target,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE)
+    assert (model_page.DOCS / target).is_file()
+
+
+def test_the_picture_is_well_formed_and_names_every_predicted_row() -> None:
+    texts = [element.text for element in ElementTree.fromstring(picture()).iter() if element.tag.endswith("text")]
+    drawn = [error for error in errors("predicted") if error.row.metric != "ttft_ms"]
+    assert sum(
+        text is not None and text.startswith(("run 1,", "run 2,", "gateway,", "users,")) for text in texts
+    ) == len(drawn)
+    assert "run 1, 12 nodes: tok/s" in texts
