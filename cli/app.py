@@ -12,6 +12,7 @@ from cli.config import config
 from cli.doctor import doctor
 from cli.preview import preview
 from cli.quick_typer import QuickCommand, QuickGroup
+from cli.rehearse import rehearse
 from cli.render import render
 
 __all__ = ["ClickError", "app"]
@@ -45,5 +46,8 @@ def fleet(
 
 app.command(cls=QuickCommand, short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
 app.command(cls=QuickCommand, short_help="Write every manifest of a stack to a folder.")(render)
+app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
+    rehearse
+)
 app.add_typer(config, name="config")
 app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse and up.")(doctor)

@@ -9,7 +9,7 @@ import sys
 from cli import VERSION
 from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
 
-_OWN = frozenset({"cli", "infra", "planner", "preview", "settings", "workloads"})
+_OWN = frozenset({"cli", "infra", "planner", "preview", "rehearsal", "settings", "workloads"})
 """This project's packages: one of them missing is a defect, not a missing installation."""
 
 
@@ -61,10 +61,10 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if kind == "ProgramError":
         return f"fleet: the program could not be recorded: {error}"
-    if kind in ("RenderError", "PolicyError", "BaselineError"):
+    if kind in ("RenderError", "PolicyError", "BaselineError", "RehearsalError"):
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
-        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-dev.txt"
+        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-rehearsal.txt"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
     return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."

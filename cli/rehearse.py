@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -13,6 +13,7 @@ from cli.options import Root, Stack
 
 if TYPE_CHECKING:
     from rehearsal.drills.drill import Drill
+    from rehearsal.report.model import RehearsalReport
 
 _Format = Literal["text", "json"]
 MAX_SPEED = 600.0
@@ -77,18 +78,29 @@ def rehearse(
     from cli.project import find_root, require_stack
 
     folder = find_root(root)
-    name = require_stack(folder, stack)
+    return _play(folder, require_stack(folder, stack), drills, speed, kubeconfig, context, format_, out)
+
+
+def _play(
+    root: Path,
+    stack: str,
+    drills: tuple[Drill, ...],
+    speed: float,
+    kubeconfig: Path | None,
+    context: str | None,
+    format_: _Format,
+    out: Path | None,
+) -> NoReturn:
     from preview import sdk_imports
 
     sdk_imports.install()
     from cli.terminal import stdout_paper
     from rehearsal.rehearsal import rehearse as play
-    from rehearsal.report import progress
+    from rehearsal.report.progress import shown
 
-    with progress.shown(stdout_paper(), quiet=format_ == "json") as shown:
-        report = play(folder, name, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=shown)
-    if out is not None:
-        _write(report, out)
+    with shown(stdout_paper(), quiet=format_ == "json") as progress:
+        report = play(root, stack, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=progress)
+    written = _written(report, out) if out is not None else ()
     if format_ == "json":
         from rehearsal.report.json_document import json_text
 
@@ -96,8 +108,21 @@ def rehearse(
     else:
         from rehearsal.report.text import print_text
 
-        print_text(stdout_paper(), report)
+        print_text(stdout_paper(), report, written=written)
     sdk_imports.exit_fast(flush(CLEAN if report.passed else FINDINGS))
+
+
+def _written(report: RehearsalReport, out: Path) -> tuple[str, ...]:
+    from rehearsal.report.html import html_text
+    from rehearsal.report.json_document import json_text
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--out {out}: {error.strerror or error}") from error
+    return (str(out / "rehearsal.html"), str(out / "rehearsal.json"))
 
 
 def _print_drills(drills: tuple[Drill, ...]) -> None:

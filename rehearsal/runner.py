@@ -5,16 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preview.recording import ProgramError
 from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
 from rehearsal.results import DrillResult
 from rehearsal.stage import Stage, Surroundings
+from rehearsal.timeline import Moment
 from settings.problems import SettingsError
 
 if TYPE_CHECKING:
     from preview.offline import OfflineStack
+    from rehearsal.apply.inventory import Retained
+    from rehearsal.clock import Clock
+    from rehearsal.report.model import Scale
 
 LOG = logging.getLogger(__name__)
 
@@ -28,11 +33,16 @@ class Runner:
         around: Surroundings,
         *,
         on_start: Callable[[Drill], None] = lambda _: None,
+        on_clock: Callable[[Clock | None], None] = lambda _: None,
         on_result: Callable[[DrillResult], None] = lambda _: None,
     ) -> None:
         self._opened, self._around = opened, around
-        self._on_start, self._on_result = on_start, on_result
+        self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
         self.results: list[DrillResult] = []
+        self.retained: list[Retained] = []
+        self.scales: list[Scale] = []
+        self.kubernetes_version = ""
+        """As the API server said it; empty where no stage was needed."""
         self._stage: Stage | None = None
         self._never_came_up = ""
 
@@ -52,16 +62,25 @@ class Runner:
 
     def _play(self, drill: Drill) -> None:
         skipped = drill.skip(self._opened.settings)
+        if drill.own_control_plane and self._around.kubeconfig is not None:
+            skipped = "not done to somebody else's cluster"
         self._on_start(drill)
         if skipped:
             result = _result(drill, Proof(), skipped=skipped)
         elif drill.start == "empty":
-            with Stage(self._opened, self._around, speed=drill.speed) as stage:
-                result = self._on(stage, drill)
+            result = self._on_stage_of_its_own(drill)
         else:
             result = self._on_running_stage(drill)
         self.results.append(result)
         self._on_result(result)
+
+    def _on_stage_of_its_own(self, drill: Drill) -> DrillResult:
+        began = time.monotonic()
+        with Stage(self._opened, self._around, speed=drill.speed) as stage:
+            self._on_clock(stage.clock)
+            result = self._on(stage, drill)
+        self._on_clock(None)
+        return replace(result, wall_seconds=time.monotonic() - began)
 
     def _on_running_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
@@ -73,7 +92,7 @@ class Runner:
             self._end_stage()
             self._never_came_up = str(error)
             return _result(drill, Proof(), gave_up=str(error), wall_seconds=time.monotonic() - began)
-        result = self._on(stage, drill)
+        result = replace(self._on(stage, drill), wall_seconds=time.monotonic() - began)
         if drill.spends_stage or result.gave_up:
             self._end_stage()
         else:
@@ -89,28 +108,31 @@ class Runner:
             stage = Stage(self._opened, self._around)
             stage.__enter__()
             self._stage = stage
+            self._on_clock(stage.clock)
             stage.bring_up()
         return self._stage
 
     def _end_stage(self) -> None:
         stage, self._stage = self._stage, None
         if stage is not None:
+            self._on_clock(None)
             stage.__exit__(None, None, None)
 
     def _on(self, stage: Stage, drill: Drill) -> DrillResult:
         proof, gave_up = Proof(), ""
+        self.kubernetes_version = self.kubernetes_version or stage.api.version()
         # The bring-up has happened by the time its drill is played; its story begins with the clock.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
-        began = time.monotonic()
         try:
             drill.play(stage, proof)
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
+        self.retained.extend(proof.retained)
+        self.scales.extend(proof.scales)
         return _result(
             drill,
             proof,
             gave_up=gave_up,
-            wall_seconds=time.monotonic() - began,
             simulated_seconds=stage.clock.now_seconds() - since,
             stage=stage,
             since_seconds=since,
@@ -135,9 +157,13 @@ def _result(
         checks=tuple(proof.checks),
         figures=tuple(proof.figures),
         findings=tuple(proof.findings),
-        moments=stage.timeline.moments(since_seconds) if stage is not None else (),
+        moments=_moments(stage, since_seconds) if stage is not None else (),
         wall_seconds=wall_seconds,
         simulated_seconds=simulated_seconds,
         gave_up=gave_up,
         skipped=skipped,
     )
+
+
+def _moments(stage: Stage, since_seconds: float) -> tuple[Moment, ...]:
+    return (*stage.timeline.moments(since_seconds), *stage.story.moments(since_seconds))

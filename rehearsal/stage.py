@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from preview.offline import OfflineStack, record_stack
 from preview.recording import Recording
-from rehearsal.api import DEPLOYMENT, ClusterApi, Manifest
+from rehearsal.api import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, FIELD_MANAGER, ClusterApi, Kind, Manifest
 from rehearsal.apply.applier import Applier
 from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
-from rehearsal.autopilot import install as autopilot
+from rehearsal.autopilot.install import install as autopilot
+from rehearsal.autopilot.policies import policies
 from rehearsal.clock import DEFAULT_SPEED, Clock
+from rehearsal.control_plane.borrowed import BorrowedCluster
 from rehearsal.control_plane.cluster import ControlPlane
+from rehearsal.control_plane.running import RunningCluster
 from rehearsal.custom_resources.install import install_definitions
 from rehearsal.drills.drill import DrillBrokenOffError
 from rehearsal.meter import Meter
@@ -33,6 +36,7 @@ from rehearsal.simulation.stock import Stock
 from rehearsal.simulation.timings import Timings, timings_for
 from rehearsal.simulation.world import World, is_ready
 from rehearsal.simulation.writer import Writer
+from rehearsal.story import Story
 from rehearsal.timeline import Timeline
 from rehearsal.variants import varied
 from settings.section import NAMESPACE
@@ -48,6 +52,8 @@ LAG_SECONDS: Final = 45.0
 """Wall time that Kubernetes' own controllers may need on a busy machine, on top of whatever the clock says.
 Assumed: the slowest seen on two cores was a third of it."""
 POLL_SECONDS: Final = 0.05
+QUICK_SPEED: Final = 300.0
+"""On a faster clock Pulumi's own limits are over before Kubernetes can do anything: waits get more wall time there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +82,11 @@ class Stage:
     writer: Writer
     applier: Applier
     timings: Timings
-    control_plane: ControlPlane
+    control_plane: RunningCluster
     first_report: ApplyReport
     """Of the bring-up."""
+    began_seconds: float = 0.0
+    """When `pulumi up` began; the clock has run since the control plane was started."""
 
     def __init__(self, opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> None:
         self.opened = opened
@@ -127,6 +135,7 @@ class Stage:
     def bring_up(self, recording: Recording | None = None, servers: int | None = None) -> ApplyReport:
         """First `up`, and the wait until every server is Ready; both are timed. Raises DrillBrokenOffError with the reason."""
         wanted = self.settings.replicas if servers is None else servers
+        self.began_seconds = self.clock.now_seconds()
         with self._phase("pulumi up"):
             report = self.first_report = self.up(recording)
         if report.failed:
@@ -236,17 +245,27 @@ class Stage:
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
         self.stock.spot_nodes = self.stock.flex_start_nodes = None
+        self._forget_scaling()
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
-        if isinstance(self.settings.server.replicas, int):
-            self.scale(self.settings.replicas)
         self.until_ready(self.settings.replicas)
         self.until(
             "machines that are not needed to go",
             lambda: self.meter.gpu_nodes.now <= self.settings.replicas,
             2 * self.timings.scale_down_seconds,
         )
+
+    def _forget_scaling(self) -> None:
+        """Undo `kubectl scale`, its ownership of the number included: Pulumi would meet it as a conflict."""
+        live = self.api.get(DEPLOYMENT, self.server, self.namespace)
+        if live is None or not isinstance(self.settings.server.replicas, int):
+            return
+        owners = live["metadata"].get("managedFields") or []
+        others = [one for one in owners if one["manager"] != FIELD_MANAGER or one.get("subresource") != "scale"]
+        if others != owners:
+            body = {"metadata": {"managedFields": others}, "spec": {"replicas": self.settings.replicas}}
+            self.api.patch(DEPLOYMENT, self.server, self.namespace, body)
 
     def __enter__(self) -> Stage:
         try:
@@ -267,10 +286,10 @@ class Stage:
             self.control_plane = self._stack.enter_context(self._cluster())
             self.api = self.control_plane.api
         with self._phase("definitions"):
-            install_definitions(self.api, self.around.definitions)
-            autopilot.install(self.api)
+            self._platform()
         self.world = World(self.api, self.clock, self.timeline)
         self.meter = Meter(self.world, self.server)
+        self.story = Story(self.world)
         self.stock = Stock.for_settings(self.settings)
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
@@ -282,9 +301,37 @@ class Stage:
             self._stack.enter_context(one)
         self.applier = Applier(self.api, self.clock, self.timeline, chart_objects=chart_objects, on_progress=self._tell)
 
-    def _cluster(self) -> ControlPlane:
-        stages = kubelet_stages(self.timings, self.clock)
-        return ControlPlane(self.around.binaries, stages=stages, progress=self.around.progress)
+    def _cluster(self) -> RunningCluster:
+        stages, around = kubelet_stages(self.timings, self.clock), self.around
+        if around.kubeconfig is None:
+            return ControlPlane(around.binaries, stages=stages, progress=around.progress)
+        return BorrowedCluster(
+            around.binaries,
+            around.kubeconfig,
+            around.context,
+            stages=stages,
+            namespaces=(self.namespace,),
+            progress=around.progress,
+        )
+
+    def _platform(self) -> None:
+        """What GKE brings along; taken away again from a cluster that is not ours."""
+        missing = self.around.definitions
+        if self.around.kubeconfig is not None:
+            there = {one["metadata"]["name"] for one in self.api.list_all(CUSTOM_RESOURCE_DEFINITION)}
+            missing = tuple(one for one in missing if one["metadata"]["name"] not in there)
+            self._stack.callback(self._clean, missing)
+        install_definitions(self.api, missing)
+        autopilot(self.api)
+
+    def _clean(self, definitions: Sequence[Manifest]) -> None:
+        if self.state is not None and self.state.objects:
+            self.applier.destroy(self.state)
+        for policy in policies():
+            for one in (*policy.bindings, policy.manifest):
+                self.api.delete(Kind.of(one), one["metadata"]["name"])
+        for one in definitions:
+            self.api.delete(CUSTOM_RESOURCE_DEFINITION, one["metadata"]["name"])
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rehearsal.drills.conditions import needs_servers
 from rehearsal.drills.drill import Drill, Proof
@@ -24,7 +24,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     servers = stage.settings.replicas
     early = _out_of_order(stage, report)
     proof.check("every resource starts after all it needs", not early, early or f"{len(report.created)} resources")
-    ready = stage.until_ready(servers)
+    ready = (stage.meter.ready_servers.first_at(servers, stage.began_seconds) or 0.0) - stage.began_seconds
     nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
     gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
     proof.check(
@@ -40,7 +40,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     )
     most = stage.meter.gpu_nodes.highest() * 8
     proof.check(f"never more than {servers * 8} GPUs at once", most <= servers * 8, f"at most {most}")
-    finished = max(report.finished_seconds.values(), default=0.0)
+    finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
     proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
     proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
     for urn, seconds in sorted(report.duration_seconds.items(), key=lambda item: -item[1])[:4]:
@@ -101,9 +101,18 @@ def _object_names(stage: Stage) -> list[str]:
 
 def _destroy(stage: Stage, proof: Proof) -> None:
     assert stage.state is not None
+    if stage.settings.cluster.deletion_protection and stage.settings.owns_platform:
+        refused = stage.applier.destroy(stage.state)
+        proof.check(
+            "pulumi destroy refuses while cluster.deletionProtection is true, and touches nothing",
+            bool(refused.failed) and not refused.deleted,
+            next(iter(refused.failed.values()), f"{len(refused.deleted)} resources deleted"),
+        )
+        stage.up(stage.record({"cluster": {"deletionProtection": False}}))
     report = stage.applier.destroy(stage.state)
-    stage.state = None
+    stage.state = report.state
     proof.findings.extend(report.findings)
+    proof.retained.extend(report.retained)
     proof.check("pulumi destroy ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
     proof.check(
         "what it leaves is what the program says it leaves",
@@ -114,11 +123,11 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     proof.check("no server is left", not pods, ", ".join(pods) or "none")
     disks = [disk.name for disk in stage.disks.inventory() if disk.kind == "disk"]
     proof.check("no disk is left that costs money by the hour", not disks, ", ".join(disks) or "none")
-    for one in report.retained:
-        cost: Any = "no dated price" if one.usd_per_month is None else round(one.usd_per_month, 2)
-        proof.figure(f"left: {one.kind} {one.name}", cost, "$/month" if one.usd_per_month is not None else "", one.why)
+    began = stage.clock.now_seconds()
     stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
+    gone = (stage.clock.now_seconds() - began) / 60
     proof.check("no GPU machine is left", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines")
+    proof.figure("GPUs paid for after destroy", round(gone, 1), "min", "Autopilot gives empty machines back by itself")
 
 
 DRILLS = (
@@ -140,6 +149,7 @@ DRILLS = (
         proves="applied again, the stack ends in the same state",
         play=_restarted_api_server,
         start="empty",
+        own_control_plane=True,
         skip=needs_servers(),
     ),
     Drill(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from rehearsal.results import Check, Figure, Finding
 
 if TYPE_CHECKING:
+    from rehearsal.apply.inventory import Retained
+    from rehearsal.report.model import Scale
     from rehearsal.stage import Stage
     from settings.settings import Settings
 
@@ -22,6 +24,10 @@ class Proof:
     checks: list[Check] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    retained: list[Retained] = field(default_factory=list)
+    """What outlives the stack."""
+    scales: list[Scale] = field(default_factory=list)
+    """How long a bring-up of a size took on this machine."""
 
     def check(self, statement: str, held: bool, seen: str) -> bool:
         """Write down whether something held and what was seen; returns whether it held."""
@@ -53,6 +59,8 @@ class Drill:
     """Simulated seconds a wall second, where the drill needs a slower clock than the others; only with start `empty`."""
     spends_stage: bool = False
     """Whether the stack is gone afterwards: such a drill is played last."""
+    own_control_plane: bool = False
+    """Whether it does something that is not done to somebody else's cluster."""
     fast: bool = True
     """Whether CI plays it at every change."""
     skip: Callable[[Settings], str] = lambda _: ""

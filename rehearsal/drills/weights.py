@@ -23,7 +23,7 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
     recording = stage.record(sections)
     stage.writer.fail_next(after_share=FAILS_AFTER, exit_code=1)
     report = stage.bring_up(recording, servers=1)
-    ready = stage.clock.now_seconds()
+    ready = stage.clock.now_seconds() - stage.began_seconds
     attempts = stage.writer.attempts()
     proof.check("the Job tries again by itself", len(attempts) == 2, f"{len(attempts)} attempts")
     proof.check(

@@ -1,0 +1,79 @@
+"""One stack's rehearsal from beginning to end: what must be there, Google's descriptions, the drills, the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from preview.offline import open_stack, record_stack
+from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, binaries
+from rehearsal.control_plane.modules import module_folders
+from rehearsal.custom_resources.definitions import definitions
+from rehearsal.google_cloud.check import check
+from rehearsal.report.model import RehearsalReport, Versions, redacted
+from rehearsal.runner import Runner
+from rehearsal.stage import Surroundings
+
+if TYPE_CHECKING:
+    from rehearsal.drills.drill import Drill
+    from rehearsal.report.progress import Shown
+
+
+def rehearse(
+    root: Path,
+    stack: str,
+    drills: Sequence[Drill],
+    *,
+    speed: float,
+    shown: Shown,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+) -> RehearsalReport:
+    """Play the drills on one stack.
+
+    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine or a borrowed cluster.
+    """
+    began = time.monotonic()
+    opened = open_stack(root, stack)
+    shown.starts("the program and its Google Cloud half")
+    recording = record_stack(opened, "known")
+    found = check(recording)
+    shown.starts("the control plane's programs")
+    wanted = EVERYTHING if kubeconfig is None else frozenset({"kwok"})
+    around = Surroundings(
+        binaries=binaries(shown.step, only=wanted),
+        definitions=tuple(definitions(module_folders(shown.step))),
+        speed=speed,
+        kubeconfig=kubeconfig,
+        context=context,
+        progress=shown.step,
+    )
+    shown.drills(len(drills))
+    runner = Runner(
+        opened,
+        around,
+        on_start=lambda drill: shown.drill_starts(drill.name),
+        on_clock=shown.watch,
+        on_result=shown.drill_ended,
+    )
+    results = runner.play(drills)
+    report = RehearsalReport(
+        project=recording.project,
+        stack=recording.stack,
+        versions=Versions(
+            kubernetes=runner.kubernetes_version or KUBERNETES.version,
+            kwok=KWOK.version,
+            etcd="" if kubeconfig is not None else ETCD.version,
+            borrowed=kubeconfig is not None,
+        ),
+        speed=speed,
+        wall_seconds=time.monotonic() - began,
+        drills=results,
+        findings=found,
+        scales=tuple(runner.scales),
+        retained=tuple(runner.retained),
+        checked_resources=sum(one.type.startswith("gcp:") for one in recording.resources),
+    )
+    return redacted(report, recording.secrets)
