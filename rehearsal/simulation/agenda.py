@@ -21,6 +21,10 @@ WORKERS: Final = 16
 SHORTEST_WALL_SECONDS: Final = 0.02
 """A delay is never shorter than this on the wall, so that a fast clock does not turn a retry into a busy loop."""
 
+BUSY: Final = frozenset({429, 500, 502, 503, 504})
+"""Answers of an API server that starts, stops or waits for its store; asked again."""
+BUSY_WALL_SECONDS: Final = 0.2
+
 
 class Agenda:
     """Calls in order of their time. A call that nobody answers is made again; it must not mind being made twice."""
@@ -47,9 +51,7 @@ class Agenda:
     def after(self, simulated_seconds: float, call: Callable[..., None], *arguments: Any) -> None:
         """Make this call when that much simulated time has passed."""
         wall = max(self._clock.wall_seconds(simulated_seconds), SHORTEST_WALL_SECONDS)
-        with self._changed:
-            heapq.heappush(self._entries, (time.monotonic() + wall, next(self._numbers), call, arguments))
-            self._changed.notify()
+        self._at(time.monotonic() + wall, call, arguments)
 
     def close(self) -> None:
         """Drop what is not yet due and wait for the calls in flight."""
@@ -58,6 +60,11 @@ class Agenda:
             self._changed.notify()
         self._thread.join()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _at(self, due: float, call: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        with self._changed:
+            heapq.heappush(self._entries, (due, next(self._numbers), call, arguments))
+            self._changed.notify()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -78,11 +85,14 @@ class Agenda:
         except StoppedError:
             return
         except ApiRefusedError as refusal:
+            if refusal.status in BUSY:
+                self._at(time.monotonic() + BUSY_WALL_SECONDS, call, arguments)
+                return
             # Whoever deleted the object meanwhile is right; anything else a reader of the log should see.
             level = logging.DEBUG if refusal.status == 404 else logging.WARNING
-            LOG.log(level, "%s%r: %s", call.__name__, arguments, refusal.message)
+            LOG.log(level, "%s: %s", call.__qualname__, refusal.message)
         except Exception:
-            LOG.exception("%s%r", call.__name__, arguments)
+            LOG.exception("%s", call.__qualname__)
 
 
 class Backoff:

@@ -32,10 +32,11 @@ class DiskReports:
         with self._lock:
             if self._troubles.get(subject) == trouble:
                 return
+        if event:  # first: a call that nobody answers is made again, and then still has to be news
+            self._world.api.create(self._event(about, trouble, prefix))
+        with self._lock:
             self._troubles[subject] = trouble
         self.note(about["metadata"]["name"], trouble.message, mood="bad")
-        if event:
-            self._world.api.create(self._event(about, trouble, prefix))
 
     def clear(self, about: Manifest) -> None:
         """It works now, or is gone."""

@@ -11,7 +11,7 @@ import dataclasses
 import threading
 from typing import Final
 
-from rehearsal.api import GATEWAY, SERVICE, ClusterApi, Kind, Manifest
+from rehearsal.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
 from rehearsal.mirror import Change, Mirror
 from rehearsal.simulation import gateway_status
 from rehearsal.simulation.agenda import Agenda
@@ -59,6 +59,8 @@ class GatewayController:
         """Routes whose rules have reached the load balancer."""
         self._under_way: set[tuple[str, Key]] = set()
         self._told: set[str] = set()
+        self._classes: list[str] = []
+        """GatewayClasses made here, which go with the stand-in."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> GatewayController:
@@ -73,9 +75,12 @@ class GatewayController:
         self.close()
 
     def close(self) -> None:
-        """Look no more."""
+        """Look no more, and take the GatewayClasses away."""
         self._stack.close()
         self._agenda.close()
+        with contextlib.suppress(ApiUnreachableError):  # the cluster may have gone first
+            while self._classes:
+                self._world.api.delete(GATEWAY_CLASS, self._classes.pop())
 
     # What a drill does and asks
 
@@ -297,6 +302,9 @@ class GatewayController:
         self._world.api.patch(kind, metadata["name"], metadata["namespace"], body, subresource="status")
 
     def _make_class(self, name: str) -> None:
+        if self._world.api.get(GATEWAY_CLASS, name) is not None:
+            return  # a borrowed cluster has its own
+        self._classes.append(name)
         made = self._world.api.apply(
             {
                 "apiVersion": GATEWAY_CLASS.api_version,

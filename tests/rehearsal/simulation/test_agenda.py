@@ -53,6 +53,20 @@ def test_what_is_refused_is_logged_and_what_is_gone_is_not_news(caplog: pytest.L
     assert "status 404" not in caplog.text
 
 
+def test_a_busy_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rehearsal.simulation.agenda.BUSY_WALL_SECONDS", 0.001)
+    agenda, done, answers = Agenda(Clock(), "test"), threading.Event(), [429, 500, 503]
+
+    def call() -> None:
+        if answers:
+            raise ApiRefusedError(answers.pop(), "TooManyRequests", "storage is (re)initializing")
+        done.set()
+
+    agenda.soon(call)
+    assert done.wait(WAIT)
+    agenda.close()
+
+
 def test_a_closed_agenda_does_nothing_more() -> None:
     agenda, called = Agenda(Clock(60.0), "test"), threading.Event()
     agenda.after(6.0, called.set)

@@ -105,8 +105,6 @@ def place(platform: ClusterApi, request: pytest.FixtureRequest) -> Iterator[Plac
     name = f"gateway-{zlib.crc32(request.node.name.encode()) % 10**6}"
     yield Place(platform, name)
     platform.delete(NAMESPACE, name)
-    for class_name in CLASSES:
-        platform.delete(GATEWAY_CLASS, class_name)
 
 
 def holds(type_: str, status: str = "True") -> Callable[[Manifest], bool]:
@@ -162,8 +160,7 @@ def test_without_the_api_nothing_is_programmed_and_without_the_channel_nobody_lo
         place.until(GATEWAY, "inference-gateway", holds("Programmed", "False"))
         assert "networkservices.googleapis.com is not enabled" in controller.why_not_programmed()
         assert place.api.get(GATEWAY_CLASS, "gke-l7-rilb") is not None
-    for name in CLASSES:
-        place.api.delete(GATEWAY_CLASS, name)
+    assert [place.api.get(GATEWAY_CLASS, name) for name in CLASSES] == [None] * len(CLASSES)
     with place.controller(gateway_channel=False) as controller:
         place.apply(GATEWAY, "other-gateway", gateway_spec(SETTINGS))
         place.until(GATEWAY, "other-gateway", holds("Programmed", "Unknown"))
