@@ -5,12 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STACK  ?= spot
 OUT    ?= out/$(STACK)
+SPEED  ?= 60
+DRILLS ?= --fast
 STAMP  := $(VENV)/.installed
+READY  := $(VENV)/.installed-rehearsal
 VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup preview render doctor test test-slow lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal preview render doctor rehearse model-page test test-slow lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -26,6 +29,13 @@ $(STAMP): requirements.txt requirements-dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
+setup-rehearsal: $(READY) ## The packages that a rehearsal and the tests need on top
+
+$(READY): $(STAMP) requirements-rehearsal.txt
+	@echo "Installing what a rehearsal needs into $(VENV) (half a minute, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-rehearsal.txt
+	@touch $@
+
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
 	@$(BIN)/fleet preview --stack $(STACK) --out $(OUT)
 
@@ -35,10 +45,13 @@ render: setup ## Every manifest of a stack as files (STACK=spot OUT=out/spot)
 doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
 
-test: setup ## The fast suite
+rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
+	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
+
+test: setup-rehearsal ## The fast suite
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
-test-slow: setup ## What takes too long for every commit: the pull-request job in a fresh clone
+test-slow: setup-rehearsal ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: setup ## ruff, yamllint
@@ -46,7 +59,7 @@ lint: setup ## ruff, yamllint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 
-types: setup ## mypy, strict; the policy pack apart, from its own folder, as it runs
+types: setup-rehearsal ## mypy, strict; the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
 	@cd policy && ../$(BIN)/mypy --strict --config-file= .
 
@@ -55,6 +68,9 @@ benchmark: setup ## How fast a preview is, against a bare import of the SDK it n
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
+
+model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
+	@$(BIN)/python -m planner.model_page
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m scripts.policy_readme

@@ -16,6 +16,7 @@ from preview.recording import Recording
 from rehearsal.api import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, FIELD_MANAGER, ClusterApi, Kind, Manifest
 from rehearsal.apply.applier import Applier
 from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
+from rehearsal.apply.waiter import SLACK_SECONDS
 from rehearsal.autopilot.install import install as autopilot
 from rehearsal.autopilot.policies import policies
 from rehearsal.clock import DEFAULT_SPEED, Clock
@@ -52,6 +53,8 @@ LAG_SECONDS: Final = 45.0
 """Wall time that Kubernetes' own controllers may need on a busy machine, on top of whatever the clock says.
 Assumed: the slowest seen on two cores was a third of it."""
 POLL_SECONDS: Final = 0.05
+EMPTY_WALL_SECONDS: Final = 4.0
+"""A machine stands empty at least so long on the wall, however fast the clock: the scheduler must get a chance to use it."""
 QUICK_SPEED: Final = 300.0
 """On a faster clock Pulumi's own limits are over before Kubernetes can do anything: waits get more wall time there."""
 
@@ -281,7 +284,8 @@ class Stage:
         self._stack.__exit__(type_, error, trace)
 
     def _start(self) -> None:
-        self.timings = timings_for(self.settings)
+        timings, least_empty = timings_for(self.settings), EMPTY_WALL_SECONDS * self.clock.speed
+        self.timings = replace(timings, scale_down_seconds=max(timings.scale_down_seconds, least_empty))
         with self._phase("control plane"):
             self.control_plane = self._stack.enter_context(self._cluster())
             self.api = self.control_plane.api
@@ -299,7 +303,14 @@ class Stage:
         self._stack.enter_context(self.world)
         for one in (self.provisioner, self.disks, self.gateway, self.writer, self.standby):
             self._stack.enter_context(one)
-        self.applier = Applier(self.api, self.clock, self.timeline, chart_objects=chart_objects, on_progress=self._tell)
+        self.applier = Applier(
+            self.api,
+            self.clock,
+            self.timeline,
+            chart_objects=chart_objects,
+            on_progress=self._tell,
+            slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+        )
 
     def _cluster(self) -> RunningCluster:
         stages, around = kubelet_stages(self.timings, self.clock), self.around

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.hyperdisk import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
 from rehearsal.drills.conditions import all_of, needs_servers, owns_platform
 from rehearsal.drills.drill import Drill, Proof
 from rehearsal.report.model import Phase, Scale
@@ -101,8 +102,15 @@ def _two_stacks(stage: Stage, proof: Proof) -> None:
 
 
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
-    sections = {"server": {"replicas": servers}, "benchmark": {"enabled": False}}
-    stage.stock.spot_nodes = None
+    readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
+    sections = {
+        "server": {"replicas": servers},
+        "benchmark": {"enabled": False},
+        "weights": {
+            "throughputMibps": readers,
+            "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
+        },
+    }
     stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
     proof.check(f"{servers} servers on {servers} machines", nodes == servers, f"{nodes} machines at most")
