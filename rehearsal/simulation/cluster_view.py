@@ -54,7 +54,7 @@ class ClusterView:
 
     world: World
     on_waiting: Callable[[], None]
-    """Called when a pod begins to wait, or waits for another reason than before."""
+    """Called when a pod begins to wait, waits for another reason than before, or may have waited for a node that is gone."""
     on_empty: Callable[[str, float], None]
     """Called with a node's name and the simulated moment when it became empty."""
     on_node: Callable[[str], None]
@@ -94,6 +94,15 @@ class ClusterView:
             node = self._nodes.get(name)
             return node.empty_since if node is not None and node.pool is not None else None
 
+    def is_wanted(self, name: str) -> bool:
+        """Whether a pod that waits could have room on this node: then the scheduler has not come round to it yet."""
+        with self.lock:
+            node = self._nodes.get(name)
+            return node is not None and any(
+                one.needs.amounts.times_in(self._free(name, node)) and not node.kind.unmet(one.needs)
+                for one in self._waiting.values()
+            )
+
     def _free(self, name: str, node: _Node) -> Amounts:
         free = node.allocatable
         for amounts in self._placed.get(name, {}).values():
@@ -107,6 +116,9 @@ class ClusterView:
         if change == "deleted":
             with self.lock:
                 self._nodes.pop(name, None)
+                left_behind = bool(self._waiting)
+            if left_behind:  # whoever waited for this one needs another
+                self.on_waiting()
             return
         emptied = None
         with self.lock:

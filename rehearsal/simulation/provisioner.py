@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rehearsal.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
-from rehearsal.simulation.agenda import Agenda
+from rehearsal.simulation.agenda import BUSY, Agenda
 from rehearsal.simulation.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
 from rehearsal.simulation.cluster_view import TO_BE_DELETED, ClusterView, Waiting
 from rehearsal.simulation.node_objects import node_manifest, node_name
@@ -102,8 +102,9 @@ class Provisioner:
                 self._look_due = None
             try:
                 self._look()
-            except ApiUnreachableError:
-                # The API server is away: the same again, a scan later.
+            except (ApiUnreachableError, ApiRefusedError) as error:
+                # The API server is away or busy: the same again, a scan later.
+                LOG.info("looking for pods without a node: %s", error)
                 self._someone_waits()
 
     def _someone_waits(self) -> None:
@@ -180,10 +181,13 @@ class Provisioner:
         try:
             self._world.api.create(manifest)
         except ApiRefusedError as refusal:
+            if refusal.status in BUSY:
+                raise
             if refusal.status != 409:  # 409: an earlier attempt arrived, and its answer did not
                 with self._view.lock:
                     self._orders.pop(order.name, None)
                 LOG.warning("node %s was refused: %s", order.name, refusal.message)
+                self._look_at(self._world.clock.now_seconds() + self._timings.scale_up_retry_seconds)
                 return
         self._world.timeline.note(
             "node",
@@ -270,6 +274,9 @@ class Provisioner:
         due = None if since is None else since + self._timings.scale_down_seconds
         if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
             return  # in use again; when it empties next, that is planned anew
+        if self._view.is_wanted(name):
+            self._agenda.after(self._timings.autoscaler_scan_seconds, self._consider_removal, name)
+            return
         api = self._world.api
         taints = [one for one in node["spec"].get("taints") or () if one["key"] != TO_BE_DELETED]
         marked = [*taints, {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]

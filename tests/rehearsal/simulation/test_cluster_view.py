@@ -151,3 +151,21 @@ def test_nodes_that_others_made_are_room_and_no_machine_of_google() -> None:
     assert len(watched.view.rooms()) == 1
     assert watched.view.in_use() == {}
     assert watched.empty == []
+
+
+def test_an_empty_node_that_a_waiting_pod_could_use_is_wanted() -> None:
+    watched = Watched()
+    name = watched.node()
+    assert not watched.view.is_wanted(name)
+    feed(watched.world.pods, "added", unschedulable(pod("small", {"cpu": "1"})))
+    assert not watched.view.is_wanted(name)  # it does not tolerate the GPU's taint
+    feed(watched.world.pods, "added", unschedulable(gpu_pod()))
+    assert watched.view.is_wanted(name)
+
+
+def test_a_node_that_goes_while_pods_wait_is_news() -> None:
+    watched = Watched()
+    name = watched.node()
+    feed(watched.world.pods, "added", unschedulable(gpu_pod()))
+    feed(watched.world.nodes, "deleted", watched.world.nodes.objects["", name])
+    assert watched.waits == 2
