@@ -1,0 +1,157 @@
+"""What a person asks the planner: one goal, requests of some shape, limits, and how capacity is bought.
+
+A goal is one of five: tokens a second, users, requests a second, dollars an hour, or a batch of documents. Everything else
+has a default, and every default says where it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, Literal, get_args
+
+from planner.deployment import Routing, Workload
+from planner.economics import Duty, SpotLoss
+from planner.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
+from planner.profiles import ProfileFacts
+
+Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
+"""The ways to get A4 nodes that prices are kept for."""
+INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
+"""Where Google may take a node back at any moment."""
+StartsFrom = Literal["nothing", "cluster", "weights"]
+"""What is there already: nothing, network and cluster, or the weights volume as well."""
+
+# Assumed: share of time in which all nodes of the goal shall be there, where losses are known.
+DEFAULT_CONFIDENCE: Final = 0.95
+# The most replicas that a stack file may ask for (settings/kubernetes.py, Server.replicas).
+MOST_MACHINES: Final = 1_000
+
+_DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>s|m|min|h|d)?")
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+
+
+class PlanImpossibleError(ImpossibleGoalError):
+    """A goal that cannot be reached: why, and what is nearest to it."""
+
+    def __init__(self, why: str, nearest: str) -> None:
+        self.why = why
+        self.nearest = nearest
+        super().__init__(f"{why}. Nearest: {nearest}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensPerSecond:
+    """Input and output tokens a second, together."""
+
+    total_tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """People or programs that each wait for an answer before they ask again."""
+
+    count: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsPerSecond:
+    """Requests that come at this rate, whatever the fleet does."""
+
+    requests_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """As many nodes as so many dollars an hour pay for."""
+
+    usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Documents to be worked off once, each with one answer."""
+
+    documents: int
+    deadline_hours: float | None = None
+    """Hours from now, the fleet's start included. None: one node takes as long as it takes."""
+
+
+PlanGoal = TokensPerSecond | Users | RequestsPerSecond | Budget | Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Latency that must hold, by the high end of what the model says."""
+
+    ttft_p99_ms: float | None = None
+    """99th percentile of the time to the first token."""
+    tpot_ms: float | None = None
+    """Mean time per output token after the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestion:
+    """Everything that a plan follows from. Raises ValueError on a number that cannot be."""
+
+    goal: PlanGoal
+    profile: ProfileFacts
+    workload: Workload
+    limits: Limits = field(default_factory=Limits)
+    capacity: Capacity = "spot"
+    routing: Routing = "cluster-ip"
+    load_share: float = DEFAULT_LOAD_SHARE
+    """Load to plan for, as a share of the model's maximum. The rest is headroom for uneven hours; spares are apart."""
+    spares: int | None = None
+    """Machines beyond those the goal needs. None: from `loss`, else none."""
+    loss: SpotLoss | None = None
+    """How often Google takes a machine back. Counts on interruptible capacity."""
+    confidence: float = DEFAULT_CONFIDENCE
+    """Share of time in which the goal's nodes shall all be there, where `loss` is known."""
+    duty: Duty = field(default_factory=Duty)
+    usd_per_node_hour: float | None = None
+    """Your own price of a node-hour; it replaces the list price."""
+    starts_from: StartsFrom = "nothing"
+
+    def __post_init__(self) -> None:
+        for name, value in _amounts(self.goal, self.limits):
+            if not 0 < value < inf:
+                raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
+        if not 0 < self.load_share <= 1:
+            raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share:g}")
+        if self.spares is not None and self.spares < 0:
+            raise ValueError(f"spares must be 0 or more, got {self.spares}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1, got {self.confidence:g}")
+        if self.usd_per_node_hour is not None and not 0 < self.usd_per_node_hour < inf:
+            raise ValueError(f"usd_per_node_hour must be above 0 and finite, got {self.usd_per_node_hour:g}")
+
+
+def parse_hours(text: str) -> float:
+    """`8h`, `90m`, `1.5d`, `3600s`, or a number of hours. Raises ValueError with the forms there are."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None or float(found["number"]) == 0:
+        raise ValueError(f"{text!r} is not a duration above 0: write 8h, 90m or 1.5d; a plain number counts hours")
+    return float(found["number"]) * _SECONDS[found["unit"] or "h"] / _SECONDS["h"]
+
+
+def _amounts(goal: PlanGoal, limits: Limits) -> list[tuple[str, float]]:
+    match goal:
+        case TokensPerSecond():
+            found = [("total_tokens_per_s", goal.total_tokens_per_s)]
+        case Users():
+            found = [("users", goal.count)]
+        case RequestsPerSecond():
+            found = [("requests_per_s", goal.requests_per_s)]
+        case Budget():
+            found = [("usd_per_hour", goal.usd_per_hour)]
+        case Batch():
+            found = [("documents", float(goal.documents))]
+            if goal.deadline_hours is not None:
+                found.append(("deadline_hours", goal.deadline_hours))
+    for name, value in (("ttft_p99_ms", limits.ttft_p99_ms), ("tpot_ms", limits.tpot_ms)):
+        if value is not None:
+            found.append((name, value))
+    return found

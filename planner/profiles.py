@@ -1,0 +1,120 @@
+"""Profiles as the planner knows them: plain data, generated from settings/, and what their options mean to the model.
+
+planner/data/profiles.yaml is written by `python -m settings.planning` and held equal by a test, so that a plan needs neither
+pydantic nor the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from planner import ledger
+from planner.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
+from planner.engine_flags import Scalar
+from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+
+# Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
+DEFAULT_CONTEXT_TOKENS = 262_144
+DEFAULT_GPU_MEMORY_SHARE = 0.9
+_GRAPH_ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFacts:
+    """What a plan needs to know of one set of engine options."""
+
+    name: str
+    """The profile, or the stack where options were overridden."""
+    title: str
+    model: str
+    """Hugging Face repository."""
+    weights_gb: float | None
+    """GB of the model's files; None where nobody has published a revision to measure."""
+    engine_version: str
+    workload: str
+    """What it is for: a workload of workloads.yaml, or one without figures."""
+    context_tokens: int
+    """Longest prompt plus answer that the traffic it is for needs."""
+    flags: Mapping[str, Scalar] = field(default_factory=dict)
+    """vLLM's options that bear on speed, by long name without dashes."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    reproduces: str | None = None
+    """The published row it repeats."""
+
+    @property
+    def shape(self) -> EngineShape:
+        """The options that decide memory and speed, spelled out: those of the published row where it repeats one.
+
+        The row's own differ in one point. The profile carries the 8,192 of `--max-num-seqs` that the article's prose
+        names and its final list does not; the model's row has vLLM's 1,024, with which alone the published cache fits.
+        """
+        from planner.rows import PHASES
+
+        if self.reproduces in PHASES:
+            return PHASES[self.reproduces].engine
+        return engine_shape(self.flags, self.env)
+
+    @property
+    def model_shape(self) -> ModelShape:
+        """The model's architecture. Raises LookupError where the planner has none for it."""
+        return model_shape(self.model)
+
+
+def profile_facts(name: str) -> ProfileFacts:
+    """The profile of that name. Raises LedgerError with the names there are."""
+    return _facts(name)
+
+
+def profile_names() -> tuple[str, ...]:
+    """Every profile, in the order of the settings."""
+    return tuple(ledger.section("profiles", "profiles"))
+
+
+@cache
+def _facts(name: str) -> ProfileFacts:
+    return ProfileFacts(name=name, **ledger.entry("profiles", "profiles", name))
+
+
+def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:
+    """Profiles for real traffic whose context holds such a request, the shortest context first."""
+    # The article's phases are there to be repeated, and `tuned` is for its workload alone.
+    serving = [profile_facts(name) for name in profile_names() if name.startswith("serve-")]
+    fitting = [one for one in serving if one.shape.max_model_len_tokens >= longest_request_tokens]
+    return tuple(sorted(fitting, key=lambda one: one.shape.max_model_len_tokens))
+
+
+def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineShape:
+    """What a list of vLLM options means to the model, vLLM's own defaults filled in. Raises ValueError."""
+
+    def number(name: str, default: int) -> int:
+        return int(flags.get(name, default))
+
+    kv_cache_dtype = str(flags.get("kv-cache-dtype", "auto"))
+    return EngineShape(
+        data_parallel=number("data-parallel-size", 1),
+        tensor_parallel=number("tensor-parallel-size", 1),
+        max_model_len_tokens=number("max-model-len", DEFAULT_CONTEXT_TOKENS),
+        max_num_seqs=number("max-num-seqs", DEFAULT_SEQUENCES),
+        max_num_batched_tokens=number("max-num-batched-tokens", DEFAULT_BATCHED_TOKENS),
+        kv_cache_dtype=kv_cache_dtype,
+        ssm_cache_dtype=str(flags.get("mamba-ssm-cache-dtype", "auto")),
+        gpu_memory_utilization=float(flags.get("gpu-memory-utilization", DEFAULT_GPU_MEMORY_SHARE)),
+        prefix_caching=flags.get("enable-prefix-caching") is True,
+        speculative_tokens=number("speculative-config.num_speculative_tokens", 0),
+        captured_tokens=0
+        if flags.get("enforce-eager") is True
+        else number("max-cudagraph-capture-size", CAPTURED_TOKENS),
+        estimate_cudagraphs=env.get(_GRAPH_ESTIMATE) == "1",
+        language_model_only=flags.get("language-model-only") is True,
+    )
+
+
+def model_shape(model: str) -> ModelShape:
+    """The architecture of that Hugging Face repository. Raises LookupError with what the planner knows."""
+    if "Qwen3.5-27B" in model:
+        return QWEN3_5_27B_FP8
+    if "397B" in model:
+        return QWEN3_5_397B_NVFP4
+    raise LookupError(f"the planner knows the architecture of Qwen3.5-27B and of 397B-A17B, not of {model}")
