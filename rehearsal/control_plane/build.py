@@ -25,7 +25,8 @@ NEEDED_BYTES: Final = 5 * GIB
 UNUSED_DAYS: Final = 30
 """Programs of other versions are removed when nobody has used them for so long."""
 _VERSION_SECONDS: Final = 60
-_SYSTEMS: Final = ("linux", "darwin")
+SYSTEMS: Final = ("linux", "darwin")
+"""Where a control plane runs: what sys.platform starts with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,11 @@ class Source:
         digest.update(f"{self.linker_flags} {sys.platform} {platform.machine()}".encode())
         return digest.hexdigest()[:16]
 
+    @property
+    def home(self) -> str:
+        """Name of the folder with its programs, inside the cache."""
+        return f"{self.folder}-{self.version}-{self.key}"
+
 
 KUBERNETES: Final = Source(
     folder="kubernetes",
@@ -116,7 +122,7 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
 
     A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
     """
-    if not sys.platform.startswith(_SYSTEMS):
+    if not sys.platform.startswith(SYSTEMS):
         raise RehearsalError(
             "a control plane runs on Linux and macOS; on Windows, rehearse in the Windows Subsystem for Linux"
         )
@@ -126,7 +132,7 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
     folder = cache.folder()
     found: dict[str, Path] = {}
     for source in SOURCES:
-        home = folder / f"{source.folder}-{source.version}-{source.key}"
+        home = folder / source.home
         found |= {name: home / name for name in source.packages}
         names = [name for name in source.packages if name in wanted]
         if names:
@@ -138,6 +144,11 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
         scheduler=found["kube-scheduler"],
         kwok=found["kwok"],
     )
+
+
+def is_built() -> bool:
+    """Whether every program is in the cache. Looks only."""
+    return not any(_missing(cache.place() / source.home, tuple(source.packages)) for source in SOURCES)
 
 
 def _provide(source: Source, names: Sequence[str], folder: Path, home: Path, progress: Progress) -> None:

@@ -21,12 +21,17 @@ _WAIT_SECONDS: Final = 0.2
 _REMIND_SECONDS: Final = 30.0
 
 
-def folder() -> Path:
-    """The cache folder, made if need be. Raises RehearsalError when that is not possible."""
+def place() -> Path:
+    """Where the cache folder is, or would be."""
     override = os.environ.get(OVERRIDE)
     user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(override).expanduser().absolute() if override else Path(user_cache) / "vllm-fleet"
-    found = base / "control-plane"
+    return base / "control-plane"
+
+
+def folder() -> Path:
+    """The cache folder, made if need be. Raises RehearsalError when that is not possible."""
+    found = place()
     try:
         found.mkdir(parents=True, exist_ok=True)
     except OSError as error:

