@@ -12,7 +12,9 @@ from rehearsal.simulation.disk_rules import DiskTrouble
 from rehearsal.simulation.world import World
 from rehearsal.timeline import Mood
 
-COMPONENT: Final = "pd.csi.storage.gke.io"
+DRIVER_COMPONENT: Final = "pd.csi.storage.gke.io"
+CONTROLLER_COMPONENT: Final = "attachdetach-controller"
+"""Writes the events about attaching, on the pod."""
 Subject = tuple[str, str, str]
 """Kind, namespace (empty for what has none) and name."""
 
@@ -26,14 +28,14 @@ class DiskReports:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def trouble(self, about: Manifest, trouble: DiskTrouble, *, prefix: str = "", event: bool = True) -> None:
-        """Something does not work, and why. `event`: whether the stand-in has to write the event itself."""
+    def trouble(self, about: Manifest, trouble: DiskTrouble, *, prefix: str = "") -> None:
+        """Something does not work, and why; `prefix` is what the event says before the driver's own words."""
         subject = subject_of(about)
         with self._lock:
             if self._troubles.get(subject) == trouble:
                 return
-        if event:  # first: a call that nobody answers is made again, and then still has to be news
-            self._world.api.create(self._event(about, trouble, prefix))
+        # First: a call that nobody answers is made again, and then this still has to be news.
+        self._world.api.create(self._event(about, trouble, prefix))
         with self._lock:
             self._troubles[subject] = trouble
         self.note(about["metadata"]["name"], trouble.message, mood="bad")
@@ -58,6 +60,7 @@ class DiskReports:
 
     def _event(self, about: Manifest, trouble: DiskTrouble, prefix: str) -> Manifest:
         metadata, now = about["metadata"], timestamp()
+        component = CONTROLLER_COMPONENT if trouble.event == "FailedAttachVolume" else DRIVER_COMPONENT
         namespace = metadata.get("namespace", "default")
         with self._lock:
             number = next(self._numbers)
@@ -75,8 +78,8 @@ class DiskReports:
             "reason": trouble.event,
             "message": (prefix + trouble.shown)[:1024],
             "type": "Warning",
-            "source": {"component": COMPONENT},
-            "reportingComponent": COMPONENT,
+            "source": {"component": component},
+            "reportingComponent": component,
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from rehearsal.api import STORAGE_CLASS, Manifest
-from rehearsal.simulation.attachments import CONTROLLER_ATTACHES
 from rehearsal.simulation.disks import Disks
 from rehearsal.simulation.provisioning import DRIVER, PROVISIONER, SELECTED_NODE
 from rehearsal.simulation.snapshots import VOLUME_SNAPSHOT_CLASS
 from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
+from rehearsal.simulation.world import VOLUMES_ATTACHED, World
 from tests.rehearsal.simulation.fake_world import FakeApi, feed, make_world, until
 
 ZONE = "europe-west4-b"
@@ -81,25 +80,12 @@ class Scene:
         feed(self.world.pods, "added", made)
         return made
 
-    def attachment(self, volume: str, node: str = "node") -> Manifest:
-        made = thing("storage.k8s.io/v1", "VolumeAttachment", f"csi-{volume}-{node}", namespace="")
-        made["spec"] = {"attacher": DRIVER, "nodeName": node, "source": {"persistentVolumeName": volume}}
-        feed(self.world.attachments, "added", made)
-        return made
+    def ends(self, pod: Manifest) -> None:
+        feed(self.world.pods, "modified", {**pod, "status": {"phase": "Succeeded"}})
 
-    def attached(self, attachment: Manifest) -> None:
-        """What the API server would send back once the stand-in has written that it is attached."""
-        until(lambda: self.status_of(attachment).get("attached"))
-        attachment["status"] = {"attached": True}
-        feed(self.world.attachments, "modified", attachment)
-
-    def status_of(self, attachment: Manifest) -> Manifest:
-        statuses = [
-            body["status"]
-            for kind, name, body, _ in tuple(self.api.patches)
-            if kind == "VolumeAttachment" and name == attachment["metadata"]["name"]
-        ]
-        return statuses[-1] if statuses else {}
+    def nodes_of(self, claim: str = "claim") -> list[str]:
+        (volume,) = [one for one in self.disks.volumes() if one.claim == f"vllm/{claim}"]
+        return sorted(volume.attached)
 
     def marked(self) -> list[str]:
         return [
@@ -182,14 +168,14 @@ def test_a_claim_waits_for_the_image_it_is_made_from(scene: Scene) -> None:
 def test_a_pod_starts_when_every_volume_of_it_is_there(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
-    first, second = scene.bound("first"), scene.bound("second")
+    scene.bound("first")
+    scene.claim("second")
     scene.pod("server", "first", "second")
-    scene.attached(scene.attachment(first))
-    attachment = scene.attachment(second)
-    until(lambda: scene.status_of(attachment))
     assert scene.marked() == []
-    scene.attached(attachment)
-    until(lambda: scene.marked() == ["server"])
+    scene.storage_class(waits=False)
+    scene.bound("second")
+    until(lambda: set(scene.marked()) == {"server"})
+    assert scene.nodes_of("first") == scene.nodes_of("second") == ["node"]
 
 
 def test_a_volume_of_another_driver_holds_nobody_back(scene: Scene) -> None:
@@ -201,74 +187,112 @@ def test_a_volume_of_another_driver_holds_nobody_back(scene: Scene) -> None:
     until(lambda: scene.marked() == ["reader"])
 
 
-def test_a_refused_attachment_is_tried_again_and_heals(scene: Scene) -> None:
+def test_a_refused_attachment_shows_on_the_pod_once_is_tried_again_and_heals(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
     scene.node("other")
-    volume = scene.bound()
-    scene.pod("first", "claim")
-    held = scene.attachment(volume)
-    scene.attached(held)
+    scene.bound()
+    first = scene.pod("first", "claim")
+    until(lambda: scene.marked() == ["first"])
     scene.pod("second", "claim", node="other")
-    wanted = scene.attachment(volume, "other")
-    until(lambda: scene.status_of(wanted).get("attachError"))
-    assert "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE" in scene.status_of(wanted)["attachError"]["message"]
     trouble = until(lambda: scene.disks.why_waiting("Pod", "vllm", "second"))
     assert trouble.code == "one-writer"
-    feed(scene.world.attachments, "deleted", held)
-    until(lambda: scene.status_of(wanted).get("attached"))
-    until(lambda: scene.disks.why_waiting("Pod", "vllm", "second") is None)
+    scene.ends(first)
+    until(lambda: scene.marked() == ["first", "second"])
+    assert scene.disks.why_waiting("Pod", "vllm", "second") is None
+    (event,) = scene.made("Event")
+    assert event["reason"] == "FailedAttachVolume"
+    assert event["message"].startswith('AttachVolume.Attach failed for volume "pvc-uid-')
+    assert "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE" in event["message"]
+
+
+def test_a_second_attempt_elsewhere_waits_for_the_detaching_without_a_word(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    scene.node("other")
+    scene.bound()
+    first = scene.pod("first", "claim")
+    until(lambda: scene.marked() == ["first"])
+    scene.ends(first)
+    scene.pod("second", "claim", node="other")
+    until(lambda: scene.marked() == ["first", "second"])
+    assert scene.made("Event") == []
+    assert scene.nodes_of() == ["other"]
+
+
+def test_pods_of_one_node_share_the_disk_and_the_last_lets_it_go(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    scene.bound()
+    first, second = scene.pod("first", "claim"), scene.pod("second", "claim")
+    until(lambda: sorted(scene.marked()) == ["first", "second"])
+    feed(scene.world.pods, "deleted", first)
+    third = scene.pod("third", "claim")
+    until(lambda: "third" in scene.marked())
+    assert scene.nodes_of() == ["node"]
+    for pod in (second, third):
+        feed(scene.world.pods, "deleted", pod)
+    until(lambda: scene.nodes_of() == [])
+
+
+def test_a_node_that_vanishes_lets_go_of_its_disks_at_once(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    scene.bound()
+    scene.pod("writer", "claim")
+    until(lambda: scene.marked() == ["writer"])
+    feed(scene.world.nodes, "deleted", scene.world.nodes.get("node") or {})
+    assert scene.nodes_of() == []
+
+
+def test_a_pod_that_leaves_before_its_disk_has_come_leaves_nothing_attached(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    scene.bound()
+    for number in range(20):
+        feed(scene.world.pods, "deleted", scene.pod(f"hasty-{number}", "claim"))
+    until(lambda: scene.nodes_of() == [])
+    scene.pod("patient", "claim")
+    until(lambda: "patient" in scene.marked())
+    assert scene.nodes_of() == ["node"]
 
 
 def test_a_writers_claim_mounted_read_only_is_lost_to_writing(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
-    volume = scene.bound()
-    pod = scene.pod("mistaken", "claim", read_only=True)
-    attachment = scene.attachment(volume)
-    scene.attached(attachment)
-    feed(scene.world.pods, "deleted", pod)
-    feed(scene.world.attachments, "deleted", attachment)
+    scene.bound()
+    mistaken = scene.pod("mistaken", "claim", read_only=True)
+    until(lambda: scene.marked() == ["mistaken"])
+    feed(scene.world.pods, "deleted", mistaken)
+    until(lambda: scene.nodes_of() == [])
     scene.pod("writer", "claim")
-    again = scene.attachment(volume)
-    until(lambda: scene.status_of(again).get("attachError"))
     trouble = until(lambda: scene.disks.why_waiting("Pod", "vllm", "writer"))
     assert trouble.code == "read-only-for-good"
     assert "there is no way back" in trouble.message
-
-
-def test_simulated_nodes_are_handed_to_the_attach_detach_controller_once(scene: Scene) -> None:
-    scene.node("ready", **{SIMULATED_NODE: "fake", CONTROLLER_ATTACHES: "true"})
-    scene.node("real")
-    scene.node("bare", **{SIMULATED_NODE: "fake"})
-    until(lambda: scene.api.patches)
-    assert [(kind, name) for kind, name, _, _ in scene.api.patches] == [("Node", "bare")]
 
 
 def test_an_attached_disk_outlasts_its_claim_until_the_node_lets_go(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
     name = scene.bound()
-    scene.pod("writer", "claim")
-    attachment = scene.attachment(name)
-    scene.attached(attachment)
+    pod = scene.pod("writer", "claim")
+    until(lambda: scene.marked() == ["writer"])
     volume = dict(scene.world.volumes.get(name) or {}, status={"phase": "Released"})
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     feed(scene.world.volumes, "modified", volume)
     assert scene.disks.inventory()
-    feed(scene.world.attachments, "deleted", attachment)
+    feed(scene.world.pods, "deleted", pod)
     until(lambda: not scene.disks.inventory())
-    assert ("PersistentVolume", name) in scene.api.deleted
+    until(lambda: ("PersistentVolume", name) in scene.api.deleted)
 
 
 @pytest.mark.parametrize(("policy", "stays"), [("Retain", 1), ("Delete", 0)])
 def test_an_image_stays_or_goes_with_its_snapshot_as_the_class_says(scene: Scene, policy: str, stays: int) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
-    volume = scene.bound()
+    scene.bound()
     pod = scene.pod("writer", "claim")
-    attachment = scene.attachment(volume)
-    scene.attached(attachment)
+    until(lambda: scene.marked() == ["writer"])
     parameters = {"snapshot-type": "images", "image-family": "weights"}
     scene.api.objects[VOLUME_SNAPSHOT_CLASS, "images"] = {
         "metadata": {"name": "images"},
@@ -280,9 +304,7 @@ def test_an_image_stays_or_goes_with_its_snapshot_as_the_class_says(scene: Scene
     snapshot["spec"] = {"volumeSnapshotClassName": "images", "source": {"persistentVolumeClaimName": "claim"}}
     feed(scene.world.snapshots, "added", snapshot)
     until(lambda: scene.disks.why_waiting("VolumeSnapshot", "vllm", "image"))
-    pod["status"] = {"phase": "Succeeded"}
-    feed(scene.world.pods, "modified", pod)
-    feed(scene.world.attachments, "deleted", attachment)
+    scene.ends(pod)
     until(lambda: [one for one in scene.disks.inventory() if one.kind == "image"])
     feed(scene.world.snapshots, "deleted", snapshot)
     if not stays:

@@ -1,4 +1,4 @@
-"""Disks against Kubernetes' own scheduler, volume binder and attach-detach controller."""
+"""Disks against Kubernetes' own scheduler and volume binder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from rehearsal.api import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
-    VOLUME_ATTACHMENT,
     VOLUME_SNAPSHOT_CONTENT,
     ClusterApi,
     Manifest,
 )
 from rehearsal.clock import Clock
 from rehearsal.mirror import Mirror
-from rehearsal.simulation.attachments import CONTROLLER_ATTACHES
 from rehearsal.simulation.disks import Disks
 from rehearsal.simulation.timings import Timings
 from rehearsal.simulation.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
@@ -230,8 +228,6 @@ def test_a_writers_claim_gets_its_disk_with_its_first_pod_and_reaches_a_c4a_node
         ["disks-c4a"],
         ["disks-c4a"],
     )
-    (node,) = [one for one in scene.world.nodes.all() if one["metadata"]["name"] == "disks-c4a"]
-    assert node["metadata"]["annotations"][CONTROLLER_ATTACHES] == "true"
 
 
 def test_a_machine_that_cannot_attach_the_disk_shows_on_the_pod_and_in_plain_words(scene: Scene) -> None:
@@ -267,7 +263,6 @@ def test_readers_mount_a_disk_made_of_an_image_and_the_image_outlives_everything
     scene.tidy()
     (left,) = scene.disks.inventory()
     assert (left.kind, left.family, left.is_retained) == ("image", "weights-x", True)
-    assert scene.api.list_all(VOLUME_ATTACHMENT) == []
 
 
 def test_an_image_waits_for_the_writer_and_says_so(scene: Scene) -> None:
