@@ -11,6 +11,7 @@ from math import ceil, exp, lgamma, log
 
 from planner import ledger
 from planner.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill
+from planner.ledger import Source
 
 HOURS_PER_WEEK = 168
 SECONDS_PER_DAY = 86_400
@@ -96,11 +97,24 @@ class ApiPrice:
     usd_per_million_blended: float
     """For `input_per_output` input tokens to one output token."""
     input_per_output: float
+    usd_per_million_input: float | None = None
+    usd_per_million_output: float | None = None
+    """Both None where no dated source has them apart."""
+    source: Source | None = None
+    """Of the two prices apart; the blended one is the article's."""
+
+    def usd_per_million(self, input_tokens: float, output_tokens: float) -> float:
+        """Dollars for a million tokens of that mix; the blended price where input and output are not known apart."""
+        if self.usd_per_million_input is None or self.usd_per_million_output is None:
+            return self.usd_per_million_blended
+        paid = input_tokens * self.usd_per_million_input + output_tokens * self.usd_per_million_output
+        return paid / (input_tokens + output_tokens)
 
 
 def api_prices() -> tuple[ApiPrice, ...]:
     """The APIs that the article compares itself with, cheapest first."""
     content = ledger.load("economics")
+    apart = content["apis_usd_per_million_tokens"]
     found = [
         ApiPrice(
             id=id_,
@@ -108,6 +122,9 @@ def api_prices() -> tuple[ApiPrice, ...]:
             provider=entry["provider"],
             usd_per_million_blended=float(entry["usd"]),
             input_per_output=float(content["input_tokens_per_output_token"]),
+            usd_per_million_input=float(apart[id_]["input"]) if id_ in apart else None,
+            usd_per_million_output=float(apart[id_]["output"]) if id_ in apart else None,
+            source=ledger.source(apart[id_]["source"]) if id_ in apart else None,
         )
         for id_, entry in content["apis_blended_usd_per_million_tokens"].items()
     ]

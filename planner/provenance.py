@@ -186,10 +186,20 @@ def _memory_and_money() -> Iterator[str]:
         f"${own['usd_per_million_tokens']:.2f}",
         _links(own["disputed"]),
     )
-    apis = content["apis_blended_usd_per_million_tokens"].values()
+    blended = content["apis_blended_usd_per_million_tokens"]
     yield from _table(
         ("what", "blended 2:1", "disputed"),
-        [first, *((f"{api['name']}, {api['provider']}", f"${api['usd']:.2f}", _NONE) for api in apis)],
+        [first, *((f"{api['name']}, {api['provider']}", f"${api['usd']:.2f}", _NONE) for api in blended.values())],
+    )
+    yield "List prices of input and output apart, which give these blends:"
+    yield ""
+    apart = content["apis_usd_per_million_tokens"]
+    yield from _table(
+        ("what", "input", "output", "source"),
+        [
+            (blended[id_]["name"], f"${api['input']:.2f}", f"${api['output']:.2f}", f"`{api['source']}`")
+            for id_, api in apart.items()
+        ],
     )
     yield content["note"].strip()
     yield ""

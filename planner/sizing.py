@@ -20,6 +20,8 @@ from planner.hyperdisk import (
 from planner.network_sizing import RangeSizes, nat_ports_per_vm, smallest_ranges
 
 GPUS_PER_NODE = 8
+# Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.
+VLLM_IMAGE_GIB = 9.0
 GIB_PER_GB = 1e9 / 2**30
 # Source: weights_download.sh peaked at 1.0 times the model on ext4; the rest is margin.
 VOLUME_SPACE_FACTOR = 1.1

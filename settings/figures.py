@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from planner import cost
 from planner import figures as published
 from planner.hyperdisk import throughput_floor_mibps
+from planner.sizing import VLLM_IMAGE_GIB
 from settings.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
 
 if TYPE_CHECKING:
     from settings.settings import Settings
-
-VLLM_IMAGE_GIB = 9.0
-"""Size the registry keeps for one vLLM image. Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
