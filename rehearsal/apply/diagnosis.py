@@ -24,6 +24,7 @@ from rehearsal.api import (
 from rehearsal.apply.pod_trouble import Trouble, trouble_of
 from rehearsal.apply.state import ObjectRef
 from rehearsal.apply.verdict import condition, said
+from rehearsal.autopilot.verdicts import verdict
 
 LOOKED_AT_PODS: Final = 50
 """Pods whose state is read; of a thousand that wait, they wait for the same few things."""
@@ -78,6 +79,8 @@ def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
                     text=f"the namespace's quota refuses further pods: {message}",
                     fix="raise the quota to what the replicas need, or run fewer replicas",
                 )
+            elif (broken := verdict(message)) is not None:
+                yield Diagnosis(text=f"its pods are refused: {broken.problem} (rule {broken.policy})", fix=broken.fix)
             else:
                 yield Diagnosis(
                     text=f"its pods are refused: {message}", fix="correct the pod template as the refusal says"

@@ -13,6 +13,7 @@ from rehearsal.apply.readiness import SETTLE_SECONDS, Rule, look_up
 from rehearsal.apply.state import ObjectRef
 from rehearsal.apply.verdict import Failed, Verdict
 from rehearsal.apply.waiter import Cancelled, Late, Outcome, TimedOut, Waiter
+from rehearsal.autopilot.verdicts import verdict
 from rehearsal.clock import Clock
 
 T = TypeVar("T")
@@ -81,13 +82,18 @@ class Operations:
     def __init__(self, api: ClusterApi, clock: Clock, waiter: Waiter, stop: threading.Event) -> None:
         self._api, self._clock, self._waiter, self._stop = api, clock, waiter, stop
 
-    def create(self, manifest: Manifest, options: Options, manager: str) -> Manifest:
-        """Apply an object that the state does not have; one that is there already is taken over. Raises OperationError."""
+    def create(self, manifest: Manifest, options: Options, manager: str, warnings: list[str] | None = None) -> Manifest:
+        """Apply an object that the state does not have; one that is there already is taken over. Raises OperationError.
+
+        What the API server warns of is added to `warnings`.
+        """
         pause = FIRST_PAUSE_SECONDS
         for attempt in range(CREATE_RETRIES + 1):
             try:
                 return self._patiently(
-                    lambda: self._api.apply(manifest, field_manager=manager, force=options.patch_force)
+                    lambda: self._api.apply(
+                        manifest, field_manager=manager, force=options.patch_force, warnings=warnings
+                    )
                 )
             except ApiRefusedError as refusal:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
@@ -111,12 +117,20 @@ class Operations:
             raise OperationError(f"reading {ref}: {refusal.message}") from refusal
 
     def update(
-        self, manifest: Manifest, options: Options, manager: str, before: Manifest, ignored: tuple[str, ...]
+        self,
+        manifest: Manifest,
+        options: Options,
+        manager: str,
+        before: Manifest,
+        ignored: tuple[str, ...],
+        warnings: list[str] | None = None,
     ) -> Manifest:
-        """Apply a changed object over the live one. Raises OperationError."""
+        """Apply a changed object over the live one. Raises OperationError. What the API server warns of is added to `warnings`."""
         wanted = without_ignored(manifest, before, manager, ignored)
         try:
-            return self._patiently(lambda: self._api.apply(wanted, field_manager=manager, force=options.patch_force))
+            return self._patiently(
+                lambda: self._api.apply(wanted, field_manager=manager, force=options.patch_force, warnings=warnings)
+            )
         except ApiRefusedError as refusal:
             raise _refused(manifest, refusal, manager, "updated") from refusal
         except ApiUnreachableError as error:
@@ -263,6 +277,12 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             f"{refusal.message}",
             fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
             'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
+        )
+    broken = verdict(refusal.message)
+    if broken is not None:
+        return OperationError(
+            f"{where}: GKE Autopilot refuses it: {broken.problem} (rule {broken.policy}; {broken.source})",
+            fix=broken.fix,
         )
     return OperationError(f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}")
 

@@ -27,16 +27,23 @@ class Releases:
         self._operations, self._chart_objects = operations, chart_objects
 
     def apply(
-        self, resource: RecordedResource, old: Sequence[ObjectRef], on_missing: Callable[[str], None]
+        self,
+        resource: RecordedResource,
+        old: Sequence[ObjectRef],
+        on_missing: Callable[[str], None],
+        warnings: list[str] | None = None,
     ) -> tuple[ObjectRef, ...]:
-        """Install or upgrade, then wait as `helm --wait` does. Raises OperationError; what is there stays there."""
+        """Install or upgrade, then wait as `helm --wait` does. Raises OperationError; what is there stays there.
+
+        What the API server warns of is added to `warnings`.
+        """
         inputs: dict[str, Any] = reveal(dict(resource.inputs))
         wanted = sorted(self._chart_objects(resource), key=install_rank)
         refs = tuple(ref_of(one) for one in wanted)
         applied: list[Manifest] = []
         try:
             for one in wanted:
-                applied.append(self._operations.create(one, Options(), HELM_MANAGER))
+                applied.append(self._operations.create(one, Options(), HELM_MANAGER, warnings))
             for ref in old:
                 if ref not in refs:
                     self._operations.delete(ref, Options(propagation="Background", skip_await=True), None)

@@ -20,6 +20,7 @@ from rehearsal.apply.readiness import rule_for
 from rehearsal.apply.releases import Releases
 from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ObjectRef
 from rehearsal.apply.waiter import Outcome
+from rehearsal.apply.warnings import warning_findings
 from rehearsal.clock import Clock
 from rehearsal.results import Finding, RehearsalError
 from rehearsal.timeline import Mood, Timeline
@@ -169,10 +170,11 @@ class Run:
             raise OperationError(f"{kind_and_name(resource)}: {error}") from error
         manager = field_manager(resource, manifest)
         before: Manifest | None = None
+        warnings: list[str] = []
         if made:
             if step.operation == "replace" and step.old is not None:
                 self._make_way(step, step.old)
-            accepted = self._operations.create(manifest, options, manager)
+            accepted = self._operations.create(manifest, options, manager, warnings)
         else:
             before = self._operations.read(ref_of(manifest))
             if before is None:
@@ -181,7 +183,9 @@ class Run:
                 )
             accepted = before
             if step.operation == "update":
-                accepted = self._operations.update(manifest, options, manager, before, resource.ignore_changes)
+                ignored = resource.ignore_changes
+                accepted = self._operations.update(manifest, options, manager, before, ignored, warnings)
+        self._warned(resource, warnings)
         applied = AppliedResource(resource=resource, objects=(ref_of(accepted),), field_manager=manager)
         rule = rule_for(accepted, options)
         ready = self._operations.await_ready(accepted, rule, timeout, before, lambda text: self._missing(step, text))
@@ -204,7 +208,11 @@ class Run:
         if step.operation == "replace" and step.old is not None:
             self._make_way(replace(step, delete_first=True), step.old)
             old = ()
-        refs = self._releases.apply(step.resource, old, lambda text: self._missing(step, text))
+        warnings: list[str] = []
+        try:
+            refs = self._releases.apply(step.resource, old, lambda text: self._missing(step, text), warnings)
+        finally:
+            self._warned(step.resource, warnings)
         return AppliedResource(resource=step.resource, objects=refs)
 
     def _manifest(self, step: Step) -> Manifest:
@@ -262,6 +270,11 @@ class Run:
         )
         with self._lock:
             self.findings.append(finding)
+
+    def _warned(self, resource: RecordedResource, warnings: list[str]) -> None:
+        found = warning_findings(resource.urn, kind_and_name(resource), map(self._manifests.text, warnings))
+        with self._lock:
+            self.findings.extend(found)
 
     def _missing(self, step: Step, text: str) -> None:
         self._tell(step.resource, step, "waiting", text)

@@ -22,6 +22,8 @@ class FakeCluster:
         self.applied: list[str] = []
         """`Kind/name` of every apply, in order."""
         self.deleted: list[str] = []
+        self.warnings: dict[str, list[str]] = {}
+        """What the server warns of when this `Kind/name` is applied."""
         self.managers: dict[str, str] = {}
         self.propagations: dict[str, str] = {}
         self.forced = False
@@ -30,7 +32,9 @@ class FakeCluster:
         self._lock = threading.RLock()
         self._watchers: list[tuple[Kind, queue.Queue[tuple[str, Manifest]]]] = []
 
-    def apply(self, manifest: Manifest, *, field_manager: str = "", force: bool = False) -> Manifest:
+    def apply(
+        self, manifest: Manifest, *, field_manager: str = "", force: bool = False, warnings: list[str] | None = None
+    ) -> Manifest:
         self.forced |= force
         self._answer()
         one = copy.deepcopy(dict(manifest))
@@ -38,6 +42,8 @@ class FakeCluster:
         with self._lock:
             self.on_apply(one)
             self.applied.append(title)
+            if warnings is not None:
+                warnings.extend(self.warnings.get(title, ()))
             self.managers[title] = field_manager
             key = (Kind.of(one), one["metadata"].get("namespace", ""), one["metadata"]["name"])
             before = self.objects.get(key)
