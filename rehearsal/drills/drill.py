@@ -23,6 +23,8 @@ class Proof:
 
     checks: list[Check] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
+    requests: list[Figure] = field(default_factory=list)
+    """What became of requests meanwhile; shown after the drill's own figures."""
     findings: list[Finding] = field(default_factory=list)
     retained: list[Retained] = field(default_factory=list)
     """What outlives the stack."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rehearsal.results import Figure
 from rehearsal.traffic.driver import Retry
 from rehearsal.traffic.outcomes import RETRY_ADVICE
 from rehearsal.traffic.traffic import Traffic
@@ -48,8 +49,7 @@ def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
         yield requests
         traffic.settle()
         requests.report = traffic.finish()
-    for figure in requests.report.figures():
-        proof.figure(figure.name, figure.value, figure.unit, figure.note)
+    proof.requests.extend(requests.report.figures())
     stage.timeline.extend(requests.report.moments())
     if requests.report.lost:
-        proof.figure("advice to clients", RETRY_ADVICE)
+        proof.requests.append(Figure(name="advice to clients", value=RETRY_ADVICE))

@@ -35,7 +35,8 @@ def _pause(stage: Stage, proof: Proof) -> None:
     proof.check("the weights stay", volumes <= kept, f"{len(kept)} disks and images")
     resumed_at = stage.clock.now_seconds()
     report = stage.up()
-    back = stage.until_ready(servers)
+    stage.until_ready(servers)
+    back = stage.meter.ready_servers.first_at(servers, resumed_at) or stage.clock.now_seconds()
     proof.check("pulumi up resumes", not report.failed, "; ".join(report.failed.values()) or "no failure")
     proof.check(
         "no weights are downloaded again",

@@ -44,7 +44,8 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
 def _new_revision(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     before = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
-    model = {"id": stage.settings.serving.model.id, "revision": OTHER_REVISION}
+    served = stage.settings.serving.model
+    model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
     with requests_during(stage, proof) as requests:
         report = stage.up(stage.record({"model": model}))
         done = stage.until_ready(servers)
