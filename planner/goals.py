@@ -12,7 +12,7 @@ from math import inf
 from typing import Final, Literal, get_args
 
 from planner.deployment import Routing, Workload
-from planner.economics import Duty, SpotLoss
+from planner.economics import Duty
 from planner.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from planner.profiles import ProfileFacts
 
@@ -105,15 +105,17 @@ class PlanQuestion:
     load_share: float = DEFAULT_LOAD_SHARE
     """Load to plan for, as a share of the model's maximum. The rest is headroom for uneven hours; spares are apart."""
     spares: int | None = None
-    """Machines beyond those the goal needs. None: from `loss`, else none."""
-    loss: SpotLoss | None = None
-    """How often Google takes a machine back. Counts on interruptible capacity."""
+    """Machines beyond those the goal needs. None: from `notices_per_node_day`, else none."""
+    notices_per_node_day: float | None = None
+    """How often Google takes a machine back, on interruptible capacity. Nobody publishes it for A4: your own figure."""
     confidence: float = DEFAULT_CONFIDENCE
-    """Share of time in which the goal's nodes shall all be there, where `loss` is known."""
+    """Share of time in which the goal's nodes shall all be there, where losses are known."""
     duty: Duty = field(default_factory=Duty)
     usd_per_node_hour: float | None = None
     """Your own price of a node-hour; it replaces the list price."""
     starts_from: StartsFrom = "nothing"
+    notes: tuple[str, ...] = ()
+    """What was chosen for the person who asked, in words."""
 
     def __post_init__(self) -> None:
         for name, value in _amounts(self.goal, self.limits):
@@ -123,6 +125,8 @@ class PlanQuestion:
             raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share:g}")
         if self.spares is not None and self.spares < 0:
             raise ValueError(f"spares must be 0 or more, got {self.spares}")
+        if self.notices_per_node_day is not None and not 0 <= self.notices_per_node_day < inf:
+            raise ValueError(f"notices_per_node_day must be 0 or more and finite, got {self.notices_per_node_day:g}")
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1, got {self.confidence:g}")
         if self.usd_per_node_hour is not None and not 0 < self.usd_per_node_hour < inf:

@@ -98,8 +98,11 @@ class BatchRun:
     start_hours: float
     """Until the fleet answers, likely."""
     work_hours: float
+    """At the question's share of the model's maximum: the margin that the deadline has."""
     work_low_hours: float
+    """At the high end of the maximum."""
     work_high_hours: float
+    """At its low end, where that is slower than planned for."""
     deadline_hours: float | None
     usd: float | None
     """Nodes from when they are asked for until the last answer, everything else from the beginning; None where the nodes'
@@ -129,7 +132,7 @@ class Plan:
     in_flight_per_node: float
     """Requests in flight that a node is planned for at full load."""
     performance: Performance
-    """At the goal's load, on the needed nodes alone."""
+    """At the goal's load, on the needed nodes alone; for a batch at their maximum."""
     maximum: Performance
     """What the model says those nodes do at most."""
     money: Money

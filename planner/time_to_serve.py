@@ -97,12 +97,13 @@ class TimeToServe:
 
 def time_to_serve(start: Start) -> TimeToServe:
     """The way to the first answer, with the levers that would shorten it, the strongest first."""
-    way = _way(start)
+    way = way_to_serve(start)
     levers = sorted(_levers(start, way.likely_seconds), key=lambda lever: -lever.saves_seconds)
     return replace(way, levers=tuple(levers))
 
 
-def _way(start: Start) -> TimeToServe:
+def way_to_serve(start: Start) -> TimeToServe:
+    """The way alone, without levers: for a search that asks for its length again and again."""
     durations = {step.id: step for step in _steps(start)}
     ends = {bound: _ends(durations, bound) for bound in ("low", "likely", "high")}
     likely = ends["likely"]
@@ -190,7 +191,7 @@ def _critical(steps: Mapping[str, Step], ends: Mapping[str, float]) -> frozenset
 
 def _levers(start: Start, seconds: float) -> Iterator[Lever]:
     def lever(id_: str, title: str, **changes: Any) -> Iterator[Lever]:
-        saved = seconds - _way(replace(start, **changes)).likely_seconds
+        saved = seconds - way_to_serve(replace(start, **changes)).likely_seconds
         if saved >= 1:
             yield Lever(id=id_, title=title, saves_seconds=saved)
 

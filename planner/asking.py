@@ -1,0 +1,191 @@
+"""From what a person types to a question: one goal among many options, lengths, and the profile that suits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner import ledger
+from planner.deployment import Lengths, Routing, Workload, named_workload
+from planner.economics import Duty
+from planner.goals import (
+    DEFAULT_CONFIDENCE,
+    Batch,
+    Budget,
+    Capacity,
+    Limits,
+    PlanGoal,
+    PlanQuestion,
+    RequestsPerSecond,
+    StartsFrom,
+    TokensPerSecond,
+    Users,
+    parse_hours,
+)
+from planner.nodes_for import DEFAULT_LOAD_SHARE
+from planner.profiles import ProfileFacts, profile_facts, profile_names, profiles_for
+
+DEFAULT_WORKLOAD = "article"
+DEFAULT_PROFILE = "record"
+BATCH_PROFILE = "serve-batch"
+_GOALS = {
+    "tokens_per_second": "--tokens-per-second",
+    "users": "--users",
+    "requests_per_second": "--requests-per-second",
+    "usd_per_hour": "--usd-per-hour",
+    "documents": "--documents",
+}
+
+
+class AskingError(ValueError):
+    """Options that make no question. The message says what to write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options as typed; None where one was left out."""
+
+    tokens_per_second: float | None = None
+    users: float | None = None
+    requests_per_second: float | None = None
+    usd_per_hour: float | None = None
+    documents: int | None = None
+    tokens_per_document: int | None = None
+    longest_document: int | None = None
+    output_tokens: int | None = None
+    deadline: str | None = None
+    workload: str | None = None
+    isl: int | None = None
+    osl: int | None = None
+    ttft_p99_ms: float | None = None
+    tpot_ms: float | None = None
+    profile: str | None = None
+    capacity: Capacity = "spot"
+    gateway: bool = False
+    load_share: float = DEFAULT_LOAD_SHARE
+    spares: int | None = None
+    loss_per_node_day: float | None = None
+    confidence: float = DEFAULT_CONFIDENCE
+    hours_per_week: float | None = None
+    usd_per_node_hour: float | None = None
+    starts_from: StartsFrom = "nothing"
+
+
+def question_of(asked: Asked) -> PlanQuestion:
+    """The question that these options ask. Raises AskingError with what to write."""
+    given = [name for name in _GOALS if getattr(asked, name) is not None]
+    if len(given) != 1:
+        options = ", ".join(_GOALS.values())
+        what = f"{' and '.join(_GOALS[name] for name in given)} are" if given else "none is"
+        raise AskingError(f"give one goal of {options}; {what} given")
+    _belongs(asked)
+    routing: Routing = "inference-gateway" if asked.gateway else "cluster-ip"
+    try:
+        workload, notes = _workload(asked)
+        profile, chosen = _profile(asked, workload)
+        return PlanQuestion(
+            goal=_goal(asked),
+            profile=profile,
+            workload=workload,
+            limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
+            capacity=asked.capacity,
+            routing=routing,
+            load_share=asked.load_share,
+            spares=asked.spares,
+            notices_per_node_day=asked.loss_per_node_day,
+            confidence=asked.confidence,
+            duty=Duty() if asked.hours_per_week is None else Duty(hours_per_week=asked.hours_per_week),
+            usd_per_node_hour=asked.usd_per_node_hour,
+            starts_from=asked.starts_from,
+            notes=(*chosen, *notes),
+        )
+    except AskingError:
+        raise
+    except ValueError as error:
+        raise AskingError(str(error)) from None
+
+
+def _belongs(asked: Asked) -> None:
+    """Refuses options that the goal does not use: they would do nothing."""
+    of_batch = {
+        "tokens_per_document": "--tokens-per-document",
+        "output_tokens": "--output-tokens",
+        "longest_document": "--longest-document",
+        "deadline": "--deadline",
+    }
+    of_traffic = {"workload": "--workload", "isl": "--isl", "osl": "--osl", "hours_per_week": "--hours-per-week"}
+    useless = of_batch if asked.documents is None else of_traffic
+    for name, option in useless.items():
+        if getattr(asked, name) is not None:
+            goal = "goes with --documents" if asked.documents is None else "does not go with --documents"
+            raise AskingError(f"{option} {goal}")
+    if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
+        raise AskingError(
+            "--documents needs --tokens-per-document and --output-tokens: the mean length of a document with its "
+            "instruction, and of its answer"
+        )
+    if (asked.isl is None) != (asked.osl is None):
+        raise AskingError("--isl and --osl belong together: input and output tokens of a request")
+    if asked.isl is not None and asked.workload is not None:
+        raise AskingError("--workload names lengths, --isl and --osl state them: give one of the two")
+
+
+def _goal(asked: Asked) -> PlanGoal:
+    if asked.tokens_per_second is not None:
+        return TokensPerSecond(total_tokens_per_s=asked.tokens_per_second)
+    if asked.users is not None:
+        return Users(count=asked.users)
+    if asked.requests_per_second is not None:
+        return RequestsPerSecond(requests_per_s=asked.requests_per_second)
+    if asked.usd_per_hour is not None:
+        return Budget(usd_per_hour=asked.usd_per_hour)
+    assert asked.documents is not None
+    return Batch(
+        documents=asked.documents, deadline_hours=None if asked.deadline is None else parse_hours(asked.deadline)
+    )
+
+
+def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
+    if asked.documents is not None:
+        assert asked.tokens_per_document is not None
+        assert asked.output_tokens is not None
+        mean, longest = asked.tokens_per_document, asked.longest_document or asked.tokens_per_document
+        if longest < mean:
+            raise AskingError(
+                f"--longest-document {longest} is below --tokens-per-document {mean}, which is their mean"
+            )
+        shortest = mean if longest == mean else 1
+        lengths = Lengths(min=shortest, mean=mean, max=longest)
+        return Workload(input_tokens=lengths, output_tokens=Lengths.exactly(asked.output_tokens)), ()
+    if asked.isl is not None and asked.osl is not None:
+        return Workload(input_tokens=Lengths.exactly(asked.isl), output_tokens=Lengths.exactly(asked.osl)), ()
+    name = asked.workload or DEFAULT_WORKLOAD
+    known = ledger.section("workloads", "workloads")
+    if name not in known:
+        raise AskingError(f"--workload {name}: there are {', '.join(known)}; or state --isl and --osl")
+    workload = named_workload(name)
+    if asked.workload is not None:
+        return workload, ()
+    return workload, (
+        f"Requests are taken to be as long as the article's, {workload.input_tokens.mean:g} tokens in and "
+        f"{workload.output_tokens.mean:g} out on average; state yours (--isl, --osl).",
+    )
+
+
+def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str, ...]]:
+    if asked.profile is not None:
+        names = profile_names()
+        if asked.profile not in names:
+            raise AskingError(f"--profile {asked.profile}: there are {', '.join(names)}")
+        return profile_facts(asked.profile), ()
+    longest = workload.longest_request_tokens
+    usual = profile_facts(BATCH_PROFILE if asked.documents is not None else DEFAULT_PROFILE)
+    if longest <= usual.shape.max_model_len_tokens:
+        return usual, ()
+    fitting = profiles_for(longest)
+    if not fitting:
+        return usual, ()
+    context = fitting[0].shape.max_model_len_tokens
+    return fitting[0], (
+        f"Profile {fitting[0].name} ({context:,} tokens of context): requests of up to {longest:,} tokens do not fit "
+        f"{usual.name}'s {usual.shape.max_model_len_tokens:,}.",
+    )

@@ -1,0 +1,125 @@
+"""A batch of documents: how many nodes have it done in time, what that costs, and what is left to pay afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from planner.calibration import calibration
+from planner.cost import SECONDS_PER_HOUR, Bill
+from planner.deployment import Deployment, OfferedLoad
+from planner.fleet_rate import fleet_load
+from planner.goals import Batch, PlanImpossibleError, PlanQuestion
+from planner.gpu_memory import budget
+from planner.nodes_for import MOST_NODES
+from planner.performance import Performance
+from planner.plan import BatchRun, PerMillion
+from planner.plan_money import node_hour_usd
+from planner.time_to_serve import TimeToServe
+
+# A deadline that is missed: nodes are named up to where more of them save less than this share of the time.
+_WORTH_A_NODE = 1.1
+
+
+def batch_nodes(
+    question: PlanQuestion,
+    batch: Batch,
+    one: Deployment,
+    in_flight_per_node: float,
+    start_seconds: Callable[[int], float],
+) -> int:
+    """The fewest nodes that have the batch done by its deadline, the start included; the fewest there are without one.
+
+    Raises PlanImpossibleError where no number has.
+    """
+    if batch.deadline_hours is None:
+        return one.nodes
+    deadline = batch.deadline_hours
+    room = budget(one, question.workload)
+
+    def hours(nodes: int) -> float:
+        offered = OfferedLoad(in_flight=min(in_flight_per_node * nodes, float(batch.documents)))
+        load = fleet_load(one.with_nodes(nodes), question.workload, offered, calibration().parameters, room)
+        work = batch.documents / (load.requests_per_s * question.load_share)
+        return (start_seconds(nodes) + work) / SECONDS_PER_HOUR
+
+    # More nodes than engines have documents would idle.
+    most = min(MOST_NODES, max(one.nodes, ceil(batch.documents / one.engine.data_parallel)))
+    tried = [one.nodes]
+    while hours(tried[-1]) > deadline and tried[-1] < most:
+        tried.append(min(most, 2 * tried[-1]))
+    if hours(tried[-1]) > deadline:
+        raise _too_late(batch, tried, hours, start_seconds)
+    low, high = (tried[-2] + 1 if len(tried) > 1 else one.nodes), tried[-1]
+    while low < high:
+        middle = (low + high) // 2
+        if hours(middle) > deadline:
+            low = middle + 1
+        else:
+            high = middle
+    return high
+
+
+def _too_late(
+    batch: Batch, tried: list[int], hours: Callable[[int], float], start_seconds: Callable[[int], float]
+) -> PlanImpossibleError:
+    best = min(hours(nodes) for nodes in tried)
+    nodes = next(nodes for nodes in tried if hours(nodes) <= best * _WORTH_A_NODE)
+    start = start_seconds(nodes) / SECONDS_PER_HOUR
+    count = "1 node" if nodes == 1 else f"{nodes:,} nodes"
+    why = (
+        f"{batch.documents:,} documents in {in_words(batch.deadline_hours or 0)}: bringing {count} up takes {in_words(start)} "
+        f"and working {in_words(hours(nodes) - start)}, and more nodes save little"
+    )
+    return PlanImpossibleError(
+        why,
+        f"{in_words(hours(nodes))} with {count}; the start is shorter where cluster and weights are there "
+        "(--starts-from weights)",
+    )
+
+
+def batch_run(
+    question: PlanQuestion, batch: Batch, performance: Performance, bill: Bill, way: TimeToServe, restart: TimeToServe
+) -> BatchRun:
+    """Hours and dollars of a batch on a fleet that works at its maximum.
+
+    The time planned for is that of `load_share` of the maximum: a batch needs no headroom, its deadline does. `way` is the
+    start, `restart` its part in which nodes are paid for.
+    """
+    workload, rate = question.workload, performance.requests_per_s
+    work = _hours(batch, rate.value * question.load_share)
+    start = way.likely_seconds / SECONDS_PER_HOUR
+    input_tokens = batch.documents * workload.input_tokens.mean
+    output_tokens = batch.documents * workload.output_tokens.mean
+    usd = None
+    if node_hour_usd(question) is not None:
+        nodes_usd = next(item for item in bill.items if item.id == "nodes").usd_per_hour or 0.0
+        node_hours = min(start, restart.likely_seconds / SECONDS_PER_HOUR) + work
+        usd = nodes_usd * node_hours + (bill.usd_per_hour_known - nodes_usd) * (start + work)
+    return BatchRun(
+        documents=batch.documents,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        in_flight=performance.in_flight.value,
+        start_hours=start,
+        work_hours=work,
+        work_low_hours=_hours(batch, rate.high),
+        work_high_hours=max(work, _hours(batch, rate.low)),
+        deadline_hours=batch.deadline_hours,
+        usd=usd,
+        usd_per_million=None
+        if usd is None
+        else PerMillion(total_usd=usd / (input_tokens + output_tokens) * 1e6, output_usd=usd / output_tokens * 1e6),
+        usd_per_hour_after=bill.residual_usd_per_hour,
+    )
+
+
+def _hours(batch: Batch, requests_per_s: float) -> float:
+    return batch.documents / requests_per_s / SECONDS_PER_HOUR
+
+
+def in_words(hours: float) -> str:
+    """`45 min`, `3.2 h`, `4.1 days`."""
+    if hours < 1.5:
+        return f"{hours * 60:.0f} min"
+    return f"{hours:.1f} h" if hours < 72 else f"{hours / 24:.1f} days"

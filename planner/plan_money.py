@@ -1,0 +1,86 @@
+"""What a plan costs: the bill that its stack file would have, dollars for a million tokens, and the APIs beside it."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from planner import cost
+from planner.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
+from planner.economics import api_prices, break_even_utilisation, usd_per_month
+from planner.goals import PlanQuestion
+from planner.hyperdisk import throughput_floor_mibps
+from planner.performance import Performance
+from planner.plan import ApiComparison, Money, PerMillion
+from planner.sizing import VLLM_IMAGE_GIB, Sizing
+
+# The endpoint picker of a written stack. Source: the article settled on 10 vCPU.
+EPP_VCPUS = 10
+
+
+def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
+    """An hour of that many machines and of all around them, as a stack of its own with the benchmark off."""
+    weights_gb = question.profile.weights_gb
+    assert weights_gb is not None
+    gateway = question.routing == "inference-gateway"
+    return cost.bill(
+        FleetShape(
+            nodes=machines,
+            capacity=question.capacity,
+            usd_per_node_hour=question.usd_per_node_hour,
+            weights=WeightsShape(
+                size_gib=sizing.volume_gib,
+                throughput_mibps=sizing.volume_mibps,
+                copies=sizing.volume_copies,
+                writer_throughput_mibps=ceil(throughput_floor_mibps(sizing.volume_gib)),
+                image_gib=ceil(weights_gb * 1e9 / 2**30),
+            ),
+            epp_vcpus=EPP_VCPUS if gateway else 0,
+            load_balancers=int(gateway),
+            nat_gateways=1,
+            registry_gib=VLLM_IMAGE_GIB,
+        )
+    )
+
+
+def node_hour_usd(question: PlanQuestion) -> float | None:
+    """Price of a node-hour: as stated, else the list price; None where no dated one is known."""
+    return question.usd_per_node_hour or cost.capacity_usd_per_node_hour(question.capacity)
+
+
+def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load: Performance) -> Money:
+    """Dollars by the hour, the month and the million tokens."""
+    node_hour = node_hour_usd(question)
+    month = usd_per_month(bill, question.duty)
+    worked_hours = HOURS_PER_MONTH * question.duty.share
+    priced = node_hour is not None
+    workload, full_rate = question.workload, at_full_load.total_tokens_per_s.value
+    apis = []
+    for price in api_prices():
+        asked = price.usd_per_million(workload.input_tokens.mean, workload.output_tokens.mean)
+        apis.append(
+            ApiComparison(
+                price=price,
+                usd_per_million=asked,
+                exact_mix=price.usd_per_million_input is not None,
+                break_even_utilisation=break_even_utilisation(month / worked_hours, full_rate, asked)
+                if priced
+                else None,
+            )
+        )
+    return Money(
+        bill=bill,
+        usd_per_node_hour=node_hour,
+        usd_per_month=month,
+        at_load=per_million(month, at_load, worked_hours) if priced else None,
+        at_full_load=per_million(month, at_full_load, worked_hours) if priced else None,
+        apis=tuple(sorted(apis, key=lambda api: api.usd_per_million)),
+    )
+
+
+def per_million(usd: float, performance: Performance, hours: float) -> PerMillion:
+    """Dollars for a million tokens, where so many hours at that rate cost so much."""
+    millions = hours * SECONDS_PER_HOUR / 1e6
+    return PerMillion(
+        total_usd=usd / (performance.total_tokens_per_s.value * millions),
+        output_usd=usd / (performance.output_tokens_per_s.value * millions),
+    )

@@ -1,0 +1,89 @@
+"""What a reader should know of a plan before he trusts it or buys it, in words, the gravest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner import figures
+from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
+from planner.plan import Plan
+
+# Above it a first token comes later than a step of the engine can explain.
+_LONG_WAIT_MS = 1_000
+
+
+def remarks(plan: Plan) -> Iterator[str]:
+    """Remarks on the plan, one paragraph each."""
+    yield from plan.question.notes
+    yield from _size(plan)
+    yield from _gateway(plan)
+    yield from _money(plan)
+    yield from _capacity(plan)
+    yield from _model(plan)
+
+
+def _size(plan: Plan) -> Iterator[str]:
+    if plan.machines > MOST_MACHINES:
+        yield (
+            f"{plan.machines:,} machines are more than the {MOST_MACHINES:,} replicas that one stack may have: plan several "
+            "stacks, each with its share of the load."
+        )
+    for verdict in plan.verdicts:
+        if not verdict.holds:
+            yield f"{verdict.name} may be {verdict.high_ms:,.0f} ms, above the {verdict.limit_ms:,.0f} asked for."
+    if isinstance(plan.question.goal, Batch):
+        profile = plan.question.profile
+        context = profile.shape.max_model_len_tokens
+        longest = plan.question.workload.longest_request_tokens
+        yield (
+            f"The server refuses documents that are longer than {context:,} tokens with their answer (profile "
+            f"{profile.name}); the longest counted on here has {longest:,}. Count tokens first, split what is longer."
+        )
+
+
+def _gateway(plan: Plan) -> Iterator[str]:
+    if plan.question.routing == "inference-gateway":
+        yield plan.sizing.gateway.in_words
+
+
+def _money(plan: Plan) -> Iterator[str]:
+    money = plan.money
+    if money.usd_per_node_hour is None:
+        node = next(item for item in money.bill.items if item.id == "nodes")
+        yield f"No price of these nodes: {node.reason} (--usd-per-node-hour)."
+    unknown = [name for name in money.bill.unknown if money.usd_per_node_hour is not None or not name.startswith("A4")]
+    if unknown:
+        yield f'Amounts are "at least": no dated price is known for {_listed(unknown)}.'
+    if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "calendar", "reservation"):
+        yield "Committed nodes are paid for in all 168 hours of a week, whether they work or not."
+
+
+def _capacity(plan: Plan) -> Iterator[str]:
+    capacity = plan.question.capacity
+    if capacity in INTERRUPTIBLE:
+        yield (
+            "Spot nodes go with 30 seconds' notice and may not be there at all; a loss costs "
+            f"{plan.restart.likely_seconds / 60:.0f} minutes of one node where there is stock for another."
+        )
+    if capacity == "cud-1y":
+        yield "A commitment is a price, not capacity: it needs a reservation, which is what a stack file names."
+
+
+def _model(plan: Plan) -> Iterator[str]:
+    performance, question = plan.performance, plan.question
+    if performance.ttft_ms.value > _LONG_WAIT_MS:
+        yield (
+            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s, "
+            "and nobody has said where they come from. They are counted on in proportion to the load; without them the low end "
+            "holds."
+        )
+    shortest = performance.shortest_prompt_with_cache_hit_tokens
+    if shortest is not None and question.workload.input_tokens.max < shortest:
+        yield f"Prefix caching is on and no prompt below {shortest:,} tokens can hit: it saves nothing here."
+    published_nodes = figures.published_nodes(question.routing)
+    if plan.machines > published_nodes[-1]:
+        yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

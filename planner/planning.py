@@ -1,0 +1,373 @@
+"""From a question to a plan: how many nodes, at what price, with what latency, and how sure.
+
+The nodes come from the model (planner/nodes_for.py, planner/batch.py, planner/within_budget.py), everything around them from
+documented limits. What a plan rests on and what it leaves open stands in its remarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from planner import figures
+from planner.batch import batch_nodes, batch_run
+from planner.deployment import Deployment, OfferedLoad, Workload
+from planner.economics import SpotLoss, spares_for
+from planner.estimates import Estimate
+from planner.fleet_rate import OverloadedError
+from planner.goals import (
+    CAPACITIES,
+    INTERRUPTIBLE,
+    MOST_MACHINES,
+    Batch,
+    Budget,
+    PlanImpossibleError,
+    PlanQuestion,
+    RequestsPerSecond,
+    TokensPerSecond,
+    Users,
+)
+from planner.gpu_memory import DoesNotFitError
+from planner.nodes_for import MOST_NODES, Goal, ImpossibleGoalError, nodes_for
+from planner.performance import ContextTooShortError, Performance, check_context, estimate
+from planner.plan import Alternative, Plan, Verdict
+from planner.plan_money import bill_of, money
+from planner.plan_remarks import remarks
+from planner.profiles import profiles_for
+from planner.sizing import GPUS_PER_NODE, Sizing, size
+from planner.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
+from planner.within_budget import machines_within, size_of_machines
+
+MACHINE_TYPE = "a4-highgpu-8g"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fleet:
+    """Nodes, what they are offered, and how many more are kept."""
+
+    deployment: Deployment
+    offered: OfferedLoad
+    in_flight_per_node: float
+    spares: int
+    spares_why: str
+
+    @property
+    def machines(self) -> int:
+        return self.deployment.nodes + self.spares
+
+
+def plan(question: PlanQuestion) -> Plan:
+    """The answer. Raises PlanImpossibleError with the reason and what is nearest."""
+    try:
+        _check(question)
+        fleet = _fleet(question)
+        return _plan(question, fleet)
+    except ContextTooShortError as error:
+        raise PlanImpossibleError(str(error), _longer_context(question)) from None
+    except (DoesNotFitError, OverloadedError) as error:
+        raise PlanImpossibleError(str(error), "another profile, or shorter requests") from None
+
+
+def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
+    """The same question for every way to buy nodes, with and without the gateway; the question's own way first.
+
+    A price that the question states is that of its own way to buy; the others have their list price or none.
+    """
+    capacities = sorted(CAPACITIES, key=lambda capacity: capacity != question.capacity)
+    routings = sorted(("cluster-ip", "inference-gateway"), key=lambda routing: routing != question.routing)
+    found = []
+    for capacity in capacities:
+        for routing in routings:
+            stated = question.usd_per_node_hour if capacity == question.capacity else None
+            other = replace(question, capacity=capacity, routing=routing, usd_per_node_hour=stated)  # type: ignore[arg-type]
+            try:
+                answer, why_not = plan(other), None
+            except PlanImpossibleError as error:
+                answer, why_not = None, error.why
+            found.append(Alternative(capacity=capacity, routing=other.routing, plan=answer, why_not=why_not))
+    return tuple(found)
+
+
+def _check(question: PlanQuestion) -> None:
+    profile = question.profile
+    if profile.weights_gb is None:
+        raise PlanImpossibleError(
+            f"profile {profile.name}: no revision of {profile.model} is published, so nobody can size its volume",
+            "another profile",
+        )
+    check_context(_one(question), question.workload)
+
+
+def _one(question: PlanQuestion) -> Deployment:
+    """The smallest fleet of that kind: an endpoint picker needs two nodes to pick from."""
+    profile = question.profile
+    fewest = 2 if question.routing == "inference-gateway" else 1
+    return Deployment(nodes=fewest, engine=profile.shape, model=profile.model_shape, routing=question.routing)
+
+
+def _longer_context(question: PlanQuestion) -> str:
+    longest = question.workload.longest_request_tokens
+    fitting = profiles_for(longest)
+    split = "documents split into parts that fit" if isinstance(question.goal, Batch) else "shorter requests"
+    if not fitting:
+        return f"{split}: no profile has a context of {longest:,} tokens"
+    best = fitting[0]
+    return f"--profile {best.name}, whose context is {best.shape.max_model_len_tokens:,} tokens, or {split}"
+
+
+def _goal(question: PlanQuestion, **amount: float) -> Goal:
+    limits = question.limits
+    return Goal(ttft_p99_ms=limits.ttft_p99_ms, tpot_ms=limits.tpot_ms, load_share=question.load_share, **amount)
+
+
+def _fleet(question: PlanQuestion) -> _Fleet:
+    match question.goal:
+        case TokensPerSecond(total_tokens_per_s=amount):
+            goal = _goal(question, total_tokens_per_s=amount)
+        case Users(count=amount):
+            goal = _goal(question, in_flight=amount)
+        case RequestsPerSecond(requests_per_s=amount):
+            goal = _goal(question, requests_per_s=amount)
+        case Budget():
+            return _within_budget(question, question.goal)
+        case Batch():
+            return _for_batch(question, question.goal)
+    one = _one(question)
+    try:
+        sizing = nodes_for(one, question.workload, goal)
+    except ImpossibleGoalError as error:
+        raise PlanImpossibleError(str(error), _nearest(question, one)) from None
+    offered = (
+        OfferedLoad(in_flight=goal.in_flight)
+        if goal.in_flight is not None
+        else OfferedLoad(requests_per_s=goal.rate(question.workload))
+    )
+    spares, why = _spares(question, sizing.nodes)
+    return _Fleet(
+        deployment=_within_limits(question, sizing.deployment, offered),
+        offered=offered,
+        in_flight_per_node=sizing.in_flight_per_node,
+        spares=spares,
+        spares_why=why,
+    )
+
+
+def _within_limits(question: PlanQuestion, deployment: Deployment, offered: OfferedLoad) -> Deployment:
+    """More nodes where a lighter load than was measured widens the interval, until its high end is within the limits."""
+    while deployment.nodes < MOST_NODES:
+        performance = estimate(deployment, question.workload, offered)
+        if all(verdict.holds for verdict in _verdicts(question, performance)):
+            break
+        deployment = deployment.with_nodes(deployment.nodes + max(1, deployment.nodes // 20))
+    return deployment
+
+
+def _within_budget(question: PlanQuestion, budget: Budget) -> _Fleet:
+    one = _one(question)
+    per_node = _in_flight_per_node(question, one)
+
+    def machines_for(nodes: int) -> int:
+        return nodes + _spares(question, nodes)[0]
+
+    nodes = machines_within(question, budget.usd_per_hour, fewest=one.nodes, machines_for=machines_for)
+    deployment = one.with_nodes(nodes)
+    maximum = estimate(deployment, question.workload, OfferedLoad(in_flight=per_node * nodes))
+    spares, why = _spares(question, nodes)
+    return _Fleet(
+        deployment=deployment,
+        offered=OfferedLoad(requests_per_s=maximum.requests_per_s.value * question.load_share),
+        in_flight_per_node=per_node,
+        spares=spares,
+        spares_why=why,
+    )
+
+
+def _for_batch(question: PlanQuestion, batch: Batch) -> _Fleet:
+    one = _one(question)
+    per_node = _in_flight_per_node(question, one)
+    nodes = batch_nodes(
+        question, batch, one, per_node, lambda nodes: way_to_serve(_way_from(question, nodes)).likely_seconds
+    )
+    spares, why = _spares(question, nodes)
+    return _Fleet(
+        deployment=one.with_nodes(nodes),
+        offered=OfferedLoad(in_flight=min(per_node * nodes, float(batch.documents))),
+        in_flight_per_node=per_node,
+        spares=spares,
+        spares_why=why,
+    )
+
+
+def _in_flight_per_node(question: PlanQuestion, one: Deployment) -> float:
+    try:
+        return nodes_for(one, question.workload, _goal(question, in_flight=1.0)).in_flight_per_node
+    except ImpossibleGoalError as error:
+        raise PlanImpossibleError(str(error), _nearest(question, one)) from None
+
+
+def _nearest(question: PlanQuestion, one: Deployment) -> str:
+    """What the least load and the most nodes give: the ends of what can be asked for."""
+    least = estimate(one, question.workload, OfferedLoad(in_flight=float(one.engine.data_parallel * one.nodes)))
+    missed = [verdict for verdict in _verdicts(question, least) if not verdict.holds]
+    if missed:
+        limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)
+        return f"{limits}, with one request on each engine; no number of nodes gives less"
+    per_node = nodes_for(one, question.workload, _goal(question, in_flight=1.0)).in_flight_per_node
+    most = OfferedLoad(in_flight=per_node * MOST_MACHINES)
+    able = estimate(one.with_nodes(MOST_MACHINES), question.workload, most)
+    share = question.load_share
+    match question.goal:
+        case Users():
+            amount = f"{share * per_node * MOST_MACHINES:,.0f} users"
+        case RequestsPerSecond():
+            amount = f"{share * able.requests_per_s.value:,.0f} requests/s"
+        case _:
+            amount = f"{share * able.total_tokens_per_s.value:,.0f} total tok/s"
+    return f"{amount} on {MOST_MACHINES:,} nodes, the most that one stack may have"
+
+
+def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
+    if question.spares is not None:
+        return question.spares, "as asked"
+    if question.capacity not in INTERRUPTIBLE:
+        return 0, f"none: nodes bought as {question.capacity} are not taken back"
+    loss = _loss(question)
+    if loss is None:
+        return 0, "none: nobody publishes how often A4 Spot nodes are taken back; state a rate (--loss-per-node-day)"
+    try:
+        spares = spares_for(nodes, loss, question.confidence)
+    except ValueError as error:
+        raise PlanImpossibleError(
+            str(error), "capacity that is not taken back: a reservation, or flex-start for days"
+        ) from None
+    return spares, (
+        f"{loss.notices_per_node_day:g} losses a node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} needed "
+        f"nodes are there {question.confidence:.0%} of the time"
+    )
+
+
+def _loss(question: PlanQuestion) -> SpotLoss | None:
+    if question.notices_per_node_day is None:
+        return None
+    return SpotLoss(
+        notices_per_node_day=question.notices_per_node_day, restore_seconds=_restart(question, 1).likely_seconds
+    )
+
+
+def _way_from(question: PlanQuestion, machines: int) -> Start:
+    """The start of that many machines, from what the question starts from."""
+    return _start(
+        question, machines, cluster=question.starts_from != "nothing", weights=question.starts_from == "weights"
+    )
+
+
+def _restart(question: PlanQuestion, machines: int) -> TimeToServe:
+    """Machines anew, cluster and weights being there."""
+    return time_to_serve(_start(question, machines, cluster=True, weights=True))
+
+
+def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: bool) -> Start:
+    assert question.profile.weights_gb is not None
+    sizing = size_of_machines(question, machines)
+    return Start(
+        weights_gb=question.profile.weights_gb,
+        volume_gib=sizing.volume_gib,
+        volume_mibps=sizing.volume_mibps,
+        readers=ceil(machines / sizing.volume_copies),
+        platform_exists=cluster,
+        weights_exist=weights,
+        gateway=question.routing == "inference-gateway",
+    )
+
+
+def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
+    deployment, workload = fleet.deployment, question.workload
+    performance = estimate(deployment, workload, fleet.offered)
+    maximum = estimate(deployment, workload, OfferedLoad(in_flight=fleet.in_flight_per_node * deployment.nodes))
+    sizing = _sizing(question, fleet, maximum)
+    bill = bill_of(question, sizing, fleet.machines)
+    way, restart = time_to_serve(_way_from(question, fleet.machines)), _restart(question, 1)
+    batch = None
+    if isinstance(question.goal, Batch):
+        batch = batch_run(question, question.goal, performance, bill, way, _restart(question, fleet.machines))
+    answer = Plan(
+        question=question,
+        nodes=deployment.nodes,
+        spares=fleet.spares,
+        spares_why=fleet.spares_why,
+        deployment=deployment,
+        in_flight_per_node=fleet.in_flight_per_node,
+        performance=performance,
+        maximum=maximum,
+        money=money(question, bill, performance, _full_load(fleet, workload, maximum)),
+        sizing=sizing,
+        time_to_serve=way,
+        restart=restart,
+        published=_published(question, fleet.machines),
+        verdicts=tuple(_verdicts(question, performance)),
+        batch=batch,
+        remarks=(),
+    )
+    return replace(answer, remarks=tuple(remarks(answer)))
+
+
+def _full_load(fleet: _Fleet, workload: Workload, maximum: Performance) -> Performance:
+    """Every machine that is paid for, spares included, at the most."""
+    if not fleet.spares:
+        return maximum
+    most = OfferedLoad(in_flight=fleet.in_flight_per_node * fleet.machines)
+    return estimate(fleet.deployment.with_nodes(fleet.machines), workload, most)
+
+
+def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizing:
+    assert question.profile.weights_gb is not None
+    gateway = question.routing == "inference-gateway"
+    loss = None
+    if gateway:
+        plain = estimate(
+            replace(fleet.deployment, routing="cluster-ip"),
+            question.workload,
+            OfferedLoad(in_flight=maximum.in_flight.value),
+        )
+        loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
+    return size(
+        nodes=fleet.machines,
+        weights_gb=question.profile.weights_gb,
+        requests_per_s=maximum.requests_per_s.value,
+        output_tokens_per_s=maximum.output_tokens_per_s.value,
+        tokens_per_chunk=max(1.0, maximum.itl_ms.value / maximum.tpot_ms.value),
+        in_flight=maximum.in_flight.value,
+        gateway=gateway,
+        loss_per_token_with_gateway=loss,
+    )
+
+
+def _verdicts(question: PlanQuestion, performance: Performance) -> Iterator[Verdict]:
+    limits = question.limits
+    if limits.ttft_p99_ms is not None:
+        yield _verdict_ttft(limits.ttft_p99_ms, performance.ttft_p99_ms)
+    if limits.tpot_ms is not None:
+        said = performance.tpot_ms
+        yield Verdict(name="TPOT", limit_ms=limits.tpot_ms, expected_ms=said.value, high_ms=said.high)
+
+
+def _verdict_ttft(limit_ms: float, said: Estimate) -> Verdict:
+    return Verdict(name="TTFT p99", limit_ms=limit_ms, expected_ms=said.value, high_ms=said.high)
+
+
+def _published(question: PlanQuestion, machines: int) -> figures.Match:
+    profile, workload = question.profile, question.workload
+    return figures.match(
+        figures.ServingShape(
+            model=profile.model,
+            engine_version=profile.engine_version,
+            machine_type=MACHINE_TYPE,
+            replicas=machines,
+            gpus_per_replica=GPUS_PER_NODE,
+            flags=profile.flags,
+            env=profile.env,
+            routing=question.routing,
+            workload=workload.name or f"{workload.input_tokens.mean:g} in, {workload.output_tokens.mean:g} out",
+        )
+    )

@@ -1,0 +1,58 @@
+"""As many nodes as so many dollars an hour pay for, spares and everything around them included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from planner.goals import MOST_MACHINES, PlanImpossibleError, PlanQuestion
+from planner.plan_money import bill_of, node_hour_usd
+from planner.sizing import Sizing, size
+
+
+def machines_within(
+    question: PlanQuestion, usd_per_hour: float, *, fewest: int, machines_for: Callable[[int], int]
+) -> int:
+    """The most needed nodes whose bill, with `machines_for` so many nodes, is within the budget.
+
+    Raises PlanImpossibleError where not even `fewest` are, or where nodes have no known price.
+    """
+    if node_hour_usd(question) is None:
+        raise PlanImpossibleError(
+            f"no dated price of a node-hour is known for {question.capacity}, so a budget buys nobody knows how many",
+            "state your price (--usd-per-node-hour), or plan for spot or cud-1y, which have one",
+        )
+
+    def cost(nodes: int) -> float:
+        machines = machines_for(nodes)
+        return bill_of(question, size_of_machines(question, machines), machines).usd_per_hour_known
+
+    if cost(fewest) > usd_per_hour:
+        count = "1 node" if machines_for(fewest) == 1 else f"{machines_for(fewest)} nodes"
+        raise PlanImpossibleError(
+            f"${usd_per_hour:,.2f} an hour do not pay for the smallest fleet, {count} and what stands around",
+            f"${ceil(100 * cost(fewest)) / 100:,.2f} an hour",
+        )
+    low, high = fewest, MOST_MACHINES
+    while low < high:
+        middle = (low + high + 1) // 2
+        if cost(middle) <= usd_per_hour:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def size_of_machines(question: PlanQuestion, machines: int) -> Sizing:
+    """What so many machines need around them, whatever their load."""
+    weights_gb = question.profile.weights_gb
+    assert weights_gb is not None
+    return size(
+        nodes=machines,
+        weights_gb=weights_gb,
+        requests_per_s=0.0,
+        output_tokens_per_s=0.0,
+        tokens_per_chunk=1.0,
+        in_flight=0.0,
+        gateway=question.routing == "inference-gateway",
+    )
