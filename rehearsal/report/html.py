@@ -57,6 +57,7 @@ def _environment() -> jinja2.Environment:
         "number_in_words": wording.number_in_words,
         "unit_in_words": wording.unit_in_words,
         "usd_per_month": wording.usd_per_month,
+        "left_in_words": wording.left_in_words,
         "is_advice": model.is_advice,
         "picture_of": picture.picture_of,
         "in_words": picture.in_words,
@@ -68,10 +69,12 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _summary(drill: DrillResult) -> str:
+def _summary(report: RehearsalReport, drill: DrillResult) -> str:
     """What a drill showed, for a table: why it was skipped or failed, else its first figures."""
     if drill.skipped:
         return f"skipped: {drill.skipped}"
+    if like := report.broke_off_like(drill):
+        return f"broke off as {like} did"
     if drill.gave_up:
         return f"broke off: {drill.gave_up}"
     failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not one.held]
@@ -86,7 +89,7 @@ def _closing(report: RehearsalReport) -> Iterator[str]:
     if report.checked_resources is not None:
         resources = count(report.checked_resources, "Google Cloud resource")
         yield f"The inputs of {resources} were held against Google's own API descriptions."
-    yield from model.LIMITS
+    yield from report.limits
 
 
 def _with_code(text: str) -> Markup:

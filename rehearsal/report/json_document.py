@@ -24,10 +24,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rehearsal.report.model import LIMITS, RehearsalReport
 from rehearsal.report.wording import state_of
 
 if TYPE_CHECKING:
+    from rehearsal.report.model import RehearsalReport
     from rehearsal.results import DrillResult, Finding
     from rehearsal.timeline import Moment
 
@@ -67,7 +67,7 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
         "checkedResources": report.checked_resources,
         "remarks": list(report.remarks),
-        "limits": list(LIMITS),
+        "limits": list(report.limits),
     }
 
 

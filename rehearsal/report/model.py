@@ -79,6 +79,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What outlives the stack for one reason at one price: a single thing, or several of a kind on one line."""
+
+    kind: str
+    names: tuple[str, ...]
+    why: str
+    usd_per_month: float | None
+    """Of all together; None where it is not known."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalReport:
     """One stack's rehearsal."""
 
@@ -125,6 +137,40 @@ class RehearsalReport:
                     names.append(drill.name)
         ordered = sorted(seen, key=lambda one: one.severity != "error")
         return tuple(Found(finding=one, drills=tuple(seen[one])) for one in ordered)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What this rehearsal cannot show."""
+        controllers = (
+            f"Kubernetes' own controllers know nothing of the simulated clock: a second of theirs reads as {self.speed:g}, "
+            "and more on a busy machine. A lower --speed makes figures truer."
+        )
+        return (*LIMITS[:2], controllers, *LIMITS[2:])
+
+    def broke_off_like(self, drill: DrillResult) -> str:
+        """Name of the first drill that broke off for the very reason this one gives; nothing where this one is the first."""
+        first = next((one for one in self.drills if one.gave_up == drill.gave_up), drill)
+        return first.name if drill.gave_up and first is not drill else ""
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What outlives the stack, as lines: what costs money or may cost it first, then what costs nothing; several of a kind
+        that are left for the same reason at the same price share a line.
+        """
+        groups: dict[tuple[str, str, str, float | None], list[str]] = {}
+        for one in self.retained:
+            groups.setdefault((one.kind, one.why, one.note, one.usd_per_month), []).append(one.name)
+        lines = [
+            Left(
+                kind=kind,
+                names=tuple(names),
+                why=why,
+                usd_per_month=None if price is None else price * len(names),
+                note=note,
+            )
+            for (kind, why, note, price), names in groups.items()
+        ]
+        return tuple(sorted(lines, key=lambda line: line.usd_per_month == 0))
 
     @property
     def retained_usd_per_month(self) -> float:

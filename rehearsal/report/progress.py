@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from rehearsal.report.wording import MARKS, state_of, wall
+from rehearsal.report.wording import MARKS, state_of, wall, why_failed
 
 if TYPE_CHECKING:
     from preview.page import Paper
@@ -105,7 +105,7 @@ class PlainLines(Shown):
 
     def _write(self, text: str) -> None:
         mark = f"[{self.elapsed_seconds:6.1f} s] "
-        line = self._paper.writable((mark + text)[: max(40, self._paper.width)])
+        line = self._paper.writable(shortened(mark + text, max(40, self._paper.width)))
         with self._lock:
             self._paper.stream.write(line + "\n")
             self._paper.stream.flush()
@@ -118,8 +118,9 @@ class PlainLines(Shown):
         now = time.monotonic()
         if now - self._last >= LEAST_GAP_SECONDS:
             self._last = now
-            simulated = f" (simulated {self.simulated})" if self.simulated else ""
-            self._write(f"  {text}{simulated}")
+            # The time stands first: a long text is cut at its end.
+            simulated = f"simulated {self.simulated}  " if self.simulated else ""
+            self._write(f"  {simulated}{text}")
 
     def _on_end(self, result: DrillResult) -> None:
         self._write(f"{_ended(result)}")
@@ -181,7 +182,15 @@ class LiveLine(Shown):
         text = Text.assemble((f"{MARKS[state]} ", _STYLES[state]), (result.name, "bold"))
         rest = f"  {result.skipped}" if result.skipped else f"  {wall(result.wall_seconds)}"
         text.append(rest, style="dim")
+        if why := why_failed(result):
+            text.append(f"  {' '.join(why.splitlines())}", style="red")
         self._console.print(text, overflow="ellipsis", no_wrap=True)
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in one line of that width, with an ellipsis where its end is missing."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def _counted(shown: Shown) -> str:
@@ -191,7 +200,8 @@ def _counted(shown: Shown) -> str:
 def _ended(result: DrillResult) -> str:
     state = state_of(result)
     rest = f"skipped, {result.skipped}" if result.skipped else f"{state} in {wall(result.wall_seconds)}"
-    return f"{MARKS[state]} {result.name}: {rest}"
+    why = why_failed(result)
+    return f"{MARKS[state]} {result.name}: {rest}{f': {why}' if why else ''}"
 
 
 @contextmanager

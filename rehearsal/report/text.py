@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from preview.page import Page, Paper, Part
 from preview.words import count
-from rehearsal.report.model import LIMITS, advice, is_advice
-from rehearsal.report.wording import MARKS, figure_in_words, state_of, usd_per_month, wall
+from rehearsal.report.model import advice, is_advice
+from rehearsal.report.wording import MARKS, figure_in_words, left_in_words, state_of, usd_per_month, wall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,10 +63,10 @@ def _drills(page: Page, report: RehearsalReport) -> None:
     page.title("Drills", "wall time")
     column = 4 + min(max(len(one.name) for one in report.drills) + 2, page.width // 3)
     for drill in report.drills:
-        _drill(page, drill, column)
+        _drill(page, drill, column, like=report.broke_off_like(drill))
 
 
-def _drill(page: Page, drill: DrillResult, column: int) -> None:
+def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
     state = state_of(drill)
     time = "" if drill.skipped else wall(drill.wall_seconds)
     room = page.width - column - len(time) - 2
@@ -91,7 +91,7 @@ def _drill(page: Page, drill: DrillResult, column: int) -> None:
         page.prose(f"skipped: {drill.skipped}", indent=column, style="dim")
         return
     if drill.gave_up:
-        page.prose(f"broke off: {drill.gave_up}", indent=column, style="red")
+        page.prose(f"broke off: {f'as {like} did' if like else drill.gave_up}", indent=column, style="red")
     for check in drill.checks:
         if not check.held:
             page.prose(f"{check.statement}: {check.seen}", indent=column, mark="✗ ", style="red", mark_style="bold red")
@@ -176,13 +176,13 @@ def _advice(page: Page, report: RehearsalReport) -> None:
 def _retained(page: Page, report: RehearsalReport) -> None:
     if not report.retained:
         return
-    known, unknown = report.retained_usd_per_month, [one for one in report.retained if one.usd_per_month is None]
-    total = f"{'at least ' if unknown else ''}{usd_per_month(known)}"
-    page.title(f"Left after pulumi destroy ({len(report.retained)})", total)
-    for one in report.retained:
+    page.title(f"Left after pulumi destroy ({len(report.retained)})", left_in_words(report))
+    for one in report.left:
         note = f" ({one.note})" if one.note else ""
-        price = usd_per_month(one.usd_per_month)
-        page.prose(f"{one.kind} {one.name}: {price}{note}, {one.why}", mark="· ", mark_style="dim")
+        what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else count(len(one.names), one.kind)
+        page.prose(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}", mark="· ", mark_style="dim")
+        if len(one.names) > 1:
+            page.prose(f"{', '.join(one.names)}", indent=4, style="dim")
 
 
 def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
@@ -191,7 +191,7 @@ def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> Non
     if report.checked_resources is not None:
         resources = count(report.checked_resources, "Google Cloud resource")
         remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
-    for sentence in (*remarks, *LIMITS):
+    for sentence in (*remarks, *report.limits):
         page.prose(sentence, mark="· ", mark_style="dim")
     if written:
         page.blank()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rehearsal.results import DrillResult, Figure
+
+if TYPE_CHECKING:
+    from rehearsal.report.model import RehearsalReport
 
 State = Literal["passed", "failed", "skipped"]
 MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
@@ -15,6 +18,18 @@ def state_of(drill: DrillResult) -> State:
     if drill.skipped:
         return "skipped"
     return "passed" if drill.passed else "failed"
+
+
+def why_failed(drill: DrillResult) -> str:
+    """The first reason why a drill failed; nothing where it did not."""
+    if drill.passed:
+        return ""
+    if drill.gave_up:
+        return drill.gave_up
+    for check in drill.checks:
+        if not check.held:
+            return f"{check.statement}: {check.seen}"
+    return next(one.message for one in drill.findings if one.severity == "error")
 
 
 def figure_in_words(figure: Figure) -> str:
@@ -58,7 +73,17 @@ def simulated(seconds: float) -> str:
 
 
 def usd_per_month(amount: float | None) -> str:
-    """`$12.40 a month`, or that it is not known."""
+    """`$12.40 a month`, `nothing`, or that it is not known."""
     from preview.figures_in_words import usd
 
-    return "price unknown" if amount is None else f"{usd(amount)} a month"
+    if amount is None:
+        return "price unknown"
+    return f"{usd(amount)} a month" if amount else "nothing"
+
+
+def left_in_words(report: RehearsalReport) -> str:
+    """What all that outlives the stack costs: `$3.20 a month`, `at least $3.20 a month`, or that no price is known."""
+    known = report.retained_usd_per_month
+    if all(one.usd_per_month is not None for one in report.retained):
+        return usd_per_month(known)
+    return f"at least {usd_per_month(known)}" if known else usd_per_month(None)

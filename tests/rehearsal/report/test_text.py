@@ -6,6 +6,7 @@ import io
 import pytest
 
 from preview.page import Paper
+from rehearsal.apply.inventory import Retained
 from rehearsal.report.model import RehearsalReport
 from rehearsal.report.text import print_text, subject_in_words
 from rehearsal.results import Figure
@@ -122,3 +123,29 @@ def test_ascii_streams_get_look_alikes() -> None:
 )
 def test_a_subject_reads_as_kind_and_name(subject: str, words: str) -> None:
     assert subject_in_words(subject) == words
+
+
+def test_what_is_left_for_one_reason_shares_a_line_with_every_name() -> None:
+    apis = tuple(
+        Retained(kind="API", name=f"{name}.googleapis.com", why="others may use it", usd_per_month=0.0)
+        for name in ("compute", "container", "iam")
+    )
+    image = Retained(kind="Disk image", name="weights", why="the release", usd_per_month=None)
+    text = one_line(shown(dataclasses.replace(sample_report(), retained=(*apis, image))))
+    assert "Left after pulumi destroy (4) price unknown" in text
+    assert "3 APIs: nothing, others may use it compute.googleapis.com, container.googleapis.com, iam" in text
+    assert text.index("Disk image weights: price unknown") < text.index("3 APIs")
+
+
+def test_a_stack_that_never_came_up_is_told_once() -> None:
+    why = "the stack did not come up: the Job has failed"
+    first = dataclasses.replace(bring_up(), gave_up=why)
+    second = dataclasses.replace(preempt_four(), gave_up=why)
+    text = one_line(shown(sample_report(first, second)))
+    assert text.count(why) == 1
+    assert "broke off: as bring-up did" in text
+
+
+def test_the_speed_says_what_a_second_of_the_controllers_reads_as() -> None:
+    text = one_line(shown(dataclasses.replace(sample_report(), speed=120.0)))
+    assert "a second of theirs reads as 120" in text
