@@ -10,6 +10,7 @@ from typer._click.exceptions import ClickException as ClickError
 from cli import VERSION
 from cli.config import config
 from cli.doctor import doctor
+from cli.plan import plan
 from cli.preview import preview
 from cli.quick_typer import QuickCommand, QuickGroup
 from cli.rehearse import rehearse
@@ -46,6 +47,7 @@ def fleet(
 
 app.command(cls=QuickCommand, short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
 app.command(cls=QuickCommand, short_help="Write every manifest of a stack to a folder.")(render)
+app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
 app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
     rehearse
 )

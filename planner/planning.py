@@ -243,7 +243,7 @@ def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
         ) from None
     return spares, (
         f"{loss.notices_per_node_day:g} losses a node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} needed "
-        f"nodes are there {question.confidence:.0%} of the time"
+        f"nodes are there {100 * question.confidence:g} % of the time"
     )
 
 

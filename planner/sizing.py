@@ -130,7 +130,7 @@ def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None)
     rows = ledger.section("gateway", "figures")
     most = max(int(row["replicas"]) for row in rows.values())
     lost = [int(row["overhead_percent"]) for row in rows.values()]
-    cost = f"about {loss:.0%}" if loss is not None else f"{min(lost)} to {max(lost)} %"
+    cost = f"about {100 * loss:.0f} %" if loss is not None else f"{min(lost)} to {max(lost)} %"
     if nodes == 1:
         text = "One node has nothing to pick from: leave the gateway off."
         return GatewayAdvice(use=False, in_words=text, pickers=0)

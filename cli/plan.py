@@ -1,0 +1,276 @@
+"""`fleet plan`: from a goal to a fleet, without a cloud."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS, CommandError
+from cli.options import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.goals import PlanImpossibleError, PlanQuestion
+    from planner.plan import Alternative, Plan
+
+_Format = Literal["text", "json", "html"]
+_Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+_Start = Literal["nothing", "cluster", "weights"]
+
+
+def plan(
+    tokens_per_second: Annotated[
+        float | None,
+        typer.Option(
+            "--tokens-per-second", metavar="N", help="Goal: input and output tokens a second.", show_default=False
+        ),
+    ] = None,
+    users: Annotated[
+        float | None,
+        typer.Option("--users", metavar="N", help="Goal: users who each wait for their answer.", show_default=False),
+    ] = None,
+    requests_per_second: Annotated[
+        float | None,
+        typer.Option(
+            "--requests-per-second", metavar="N", help="Goal: requests that come, whatever happens.", show_default=False
+        ),
+    ] = None,
+    usd_per_hour: Annotated[
+        float | None,
+        typer.Option("--usd-per-hour", metavar="N", help="Goal: as much as this budget pays for.", show_default=False),
+    ] = None,
+    documents: Annotated[
+        int | None,
+        typer.Option(
+            "--documents", metavar="N", min=1, help="Goal: a batch of documents, then nothing.", show_default=False
+        ),
+    ] = None,
+    tokens_per_document: Annotated[
+        int | None,
+        typer.Option(
+            "--tokens-per-document", metavar="N", min=1, help="Mean length with its instruction.", show_default=False
+        ),
+    ] = None,
+    longest_document: Annotated[
+        int | None,
+        typer.Option(
+            "--longest-document", metavar="N", min=1, help="Longest of them. Default: the mean.", show_default=False
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--output-tokens", metavar="N", min=1, help="Length of each document's answer.", show_default=False
+        ),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            "--deadline", metavar="8h", help="When the batch is to be done, start included.", show_default=False
+        ),
+    ] = None,
+    isl: Annotated[
+        int | None, typer.Option("--isl", metavar="N", min=1, help="Input tokens of a request.", show_default=False)
+    ] = None,
+    osl: Annotated[
+        int | None, typer.Option("--osl", metavar="N", min=1, help="Output tokens of a request.", show_default=False)
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", metavar="NAME", help="Named lengths. Default: article.", show_default=False),
+    ] = None,
+    ttft_p99_ms: Annotated[
+        float | None,
+        typer.Option(
+            "--ttft-p99-ms", metavar="MS", help="Limit of the time to the first token, p99.", show_default=False
+        ),
+    ] = None,
+    tpot_ms: Annotated[
+        float | None,
+        typer.Option("--tpot-ms", metavar="MS", help="Limit of the time per output token.", show_default=False),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Engine flags. Default: record, or what the lengths need.",
+            show_default=False,
+        ),
+    ] = None,
+    capacity: Annotated[_Capacity, typer.Option("--capacity", help="How nodes are bought.")] = "spot",
+    gateway: Annotated[
+        bool, typer.Option("--gateway/--no-gateway", help="Put the Inference Gateway in front.")
+    ] = False,
+    headroom: Annotated[
+        float,
+        typer.Option("--headroom", min=0.0, max=0.95, help="Share of the model's maximum to leave free."),
+    ] = 0.15,
+    spares: Annotated[
+        int | None,
+        typer.Option("--spares", metavar="N", min=0, help="Machines beyond the needed ones.", show_default=False),
+    ] = None,
+    loss_per_node_day: Annotated[
+        float | None,
+        typer.Option(
+            "--loss-per-node-day",
+            metavar="N",
+            min=0.0,
+            help="Spot notices a node and day: sizes the spares.",
+            show_default=False,
+        ),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option("--confidence", min=0.5, max=0.9999, help="Share of time in which all needed nodes are there."),
+    ] = 0.95,
+    starts_from: Annotated[_Start, typer.Option("--starts-from", help="What is there already.")] = "nothing",
+    hours_per_week: Annotated[
+        float | None,
+        typer.Option(
+            "--hours-per-week", metavar="N", min=0.1, max=168.0, help="Hours the fleet runs.", show_default=False
+        ),
+    ] = None,
+    usd_per_node_hour: Annotated[
+        float | None,
+        typer.Option(
+            "--usd-per-node-hour", metavar="N", min=0.01, help="Your own price of a node-hour.", show_default=False
+        ),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Every way to buy nodes, with and without the gateway.")
+    ] = False,
+    format_: Annotated[
+        _Format, typer.Option("--format", "-f", help="For a terminal, a machine or a browser.")
+    ] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Where to write it.", show_default=False),
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option("--write", metavar="STACK", help="Make Pulumi.STACK.yaml of the plan.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let --write replace a stack file.")] = False,
+    reservation: Annotated[
+        str | None,
+        typer.Option("--reservation", metavar="NAME", help="With --write: the reservation's name.", show_default=False),
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", metavar="ID", help="With --write: Google Cloud project.", show_default=False),
+    ] = None,
+    zone: Annotated[
+        str, typer.Option("--zone", metavar="ZONE", help="With --write: a zone that has A4.")
+    ] = "europe-west4-b",
+    root: Root = None,
+) -> int:
+    """Work out the fleet for a goal: nodes, price, latency, start-up, and how sure that is.
+
+    Needs no cloud, no credentials and no stack. Exits with 1 when no fleet reaches the goal, and says what is nearest.
+    """
+    from planner.asking import Asked, AskingError, question_of
+
+    _check_options(write=write, compare=compare, force=force, format_=format_, out=out)
+    try:
+        question = question_of(
+            Asked(
+                tokens_per_second=tokens_per_second,
+                users=users,
+                requests_per_second=requests_per_second,
+                usd_per_hour=usd_per_hour,
+                documents=documents,
+                tokens_per_document=tokens_per_document,
+                longest_document=longest_document,
+                output_tokens=output_tokens,
+                deadline=deadline,
+                workload=workload,
+                isl=isl,
+                osl=osl,
+                ttft_p99_ms=ttft_p99_ms,
+                tpot_ms=tpot_ms,
+                profile=profile,
+                capacity=capacity,
+                gateway=gateway,
+                load_share=1 - headroom,
+                spares=spares,
+                loss_per_node_day=loss_per_node_day,
+                confidence=confidence,
+                hours_per_week=hours_per_week,
+                usd_per_node_hour=usd_per_node_hour,
+                starts_from=starts_from,
+            )
+        )
+    except AskingError as error:
+        raise CommandError(str(error)) from None
+    from planner.goals import PlanImpossibleError
+    from planner.planning import compare as alternatives_of
+    from planner.planning import plan as plan_of
+
+    try:
+        answer = plan_of(question)
+    except PlanImpossibleError as error:
+        return _impossible(error, question, format_, out)
+    written = None
+    if write is not None:
+        from cli.project import find_root
+        from settings.plan_file import write_stack
+
+        write_stack(find_root(root), write, answer, reservation=reservation, project=project, zone=zone, replace=force)
+        written = write
+    _print(answer, alternatives_of(question) if compare else (), format_, out, written)
+    return CLEAN
+
+
+def _check_options(*, write: str | None, compare: bool, force: bool, format_: _Format, out: Path | None) -> None:
+    if write is not None and compare:
+        raise CommandError("--write makes one plan a stack file, --compare shows several: give one of the two")
+    if force and write is None:
+        raise CommandError("--force belongs to --write")
+    if out is not None and format_ == "text":
+        raise CommandError("--out writes a page or a document: add --format html or --format json")
+
+
+def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Format, out: Path | None) -> int:
+    if format_ == "json":
+        from preview.plan_json import impossible_json
+
+        _deliver(impossible_json(error, question), out)
+    else:
+        sys.stderr.write(f"fleet: no fleet reaches this goal: {error.why}\n  nearest: {error.nearest}\n")
+    return FINDINGS
+
+
+def _print(
+    answer: Plan, alternatives: Sequence[Alternative], format_: _Format, out: Path | None, written: str | None
+) -> None:
+    if format_ == "json":
+        from preview.plan_json import plan_json
+
+        _deliver(plan_json(answer, alternatives), out)
+    elif format_ == "html":
+        from preview.plan_html import html_text
+
+        _deliver(html_text(answer, alternatives), out)
+    else:
+        from cli.terminal import stdout_paper
+        from preview.plan_text import print_comparison, print_plan
+
+        if alternatives:
+            print_comparison(stdout_paper(), alternatives)
+        else:
+            print_plan(stdout_paper(), answer, written=written)
+    if written is not None and (format_ != "text" or out is not None):
+        sys.stderr.write(f"fleet: Pulumi.{written}.yaml is written\n")
+
+
+def _deliver(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{out}\n")

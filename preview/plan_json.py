@@ -1,0 +1,186 @@
+"""A plan as one JSON document. docs/plan.md names its keys; they only ever grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from preview.plan_words import goal_in_words
+
+if TYPE_CHECKING:
+    from planner.deployment import Lengths
+    from planner.estimates import Estimate
+    from planner.goals import PlanImpossibleError, PlanQuestion
+    from planner.performance import Performance
+    from planner.plan import Alternative, Money, PerMillion, Plan
+    from planner.time_to_serve import TimeToServe
+
+_ESTIMATES = (
+    "total_tokens_per_s",
+    "output_tokens_per_s",
+    "requests_per_s",
+    "in_flight",
+    "seconds_per_request",
+    "ttft_ms",
+    "ttft_p99_ms",
+    "tpot_ms",
+    "itl_ms",
+    "itl_median_ms",
+    "itl_p99_ms",
+    "running_per_engine",
+    "running_peak_per_engine",
+    "kv_cache_peak_percent",
+    "watts_per_gpu",
+    "joules_per_million_tokens",
+    "joules_per_million_output_tokens",
+)
+
+
+def plan_json(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
+    """The plan, and the alternatives where there are any."""
+    document = {"question": _question(plan.question), "plan": _plan(plan)}
+    if alternatives:
+        document["alternatives"] = [_alternative(one) for one in alternatives]
+    return _text(document)
+
+
+def impossible_json(error: PlanImpossibleError, question: PlanQuestion) -> str:
+    """Why there is no plan, and what is nearest."""
+    return _text(
+        {"question": _question(question), "plan": None, "impossible": {"why": error.why, "nearest": error.nearest}}
+    )
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _question(question: PlanQuestion) -> dict[str, Any]:
+    return {
+        "goal": {"kind": _kind(question), **asdict(question.goal)},
+        "inWords": goal_in_words(question),
+        "profile": question.profile.name,
+        "model": question.profile.model,
+        "engineVersion": question.profile.engine_version,
+        "inputTokens": _lengths(question.workload.input_tokens),
+        "outputTokens": _lengths(question.workload.output_tokens),
+        "workload": question.workload.name,
+        "limits": {"ttftP99Ms": question.limits.ttft_p99_ms, "tpotMs": question.limits.tpot_ms},
+        "capacity": question.capacity,
+        "routing": question.routing,
+        "headroom": round(1 - question.load_share, 6),
+        "hoursPerWeek": question.duty.hours_per_week,
+        "startsFrom": question.starts_from,
+    }
+
+
+def _kind(question: PlanQuestion) -> str:
+    names = {
+        "TokensPerSecond": "tokens-per-second",
+        "Users": "users",
+        "RequestsPerSecond": "requests-per-second",
+        "Budget": "usd-per-hour",
+        "Batch": "documents",
+    }
+    return names[type(question.goal).__name__]
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    sizing = plan.sizing
+    match = plan.published
+    return {
+        "nodes": plan.nodes,
+        "spares": plan.spares,
+        "sparesWhy": plan.spares_why,
+        "machines": plan.machines,
+        "gpus": plan.gpus,
+        "utilisation": plan.utilisation,
+        "inFlightPerNode": plan.in_flight_per_node,
+        "performance": _performance(plan.performance),
+        "maximum": _performance(plan.maximum),
+        "limits": [{**asdict(verdict), "holds": verdict.holds} for verdict in plan.verdicts],
+        "money": _money(plan.money),
+        "kilowatts": plan.kilowatts,
+        "batch": None if plan.batch is None else {**asdict(plan.batch), "total_hours": plan.batch.total_hours},
+        "sizing": asdict(sizing),
+        "timeToServe": _way(plan.time_to_serve),
+        "restart": _way(plan.restart),
+        "confidence": {"basis": plan.basis, "reasons": list(plan.reasons)},
+        "published": {
+            "kind": match.kind,
+            "reason": match.reason,
+            "figure": None if match.figure is None else match.figure.id,
+            "label": None if match.figure is None else match.figure.label,
+            "totalTokensPerS": None if match.figure is None else match.figure.total_tokens_per_s,
+            "outputTokensPerS": None if match.figure is None else match.figure.output_tokens_per_s,
+        },
+        "remarks": list(plan.remarks),
+    }
+
+
+def _performance(performance: Performance) -> dict[str, Any]:
+    memory = asdict(performance.memory)
+    del memory["layout"]
+    return {
+        **{name: _estimate(getattr(performance, name)) for name in _ESTIMATES},
+        "limited_by": performance.limited_by,
+        "memory_gib_per_gpu": memory,
+        "kv_tokens_per_engine": performance.memory.kv_tokens,
+        "shortest_prompt_with_cache_hit_tokens": performance.shortest_prompt_with_cache_hit_tokens,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _money(money: Money) -> dict[str, Any]:
+    return {
+        "usdPerHour": None if money.usd_per_node_hour is None else money.usd_per_hour,
+        "usdPerNodeHour": money.usd_per_node_hour,
+        "usdPerMonth": None if money.usd_per_node_hour is None else money.usd_per_month,
+        "usdPerHourAtZeroReplicas": money.bill.residual_usd_per_hour,
+        "atLeast": money.at_least,
+        "pricesUnknown": list(money.bill.unknown),
+        "usdPerMillionAtLoad": _per_million(money.at_load),
+        "usdPerMillionAtFullLoad": _per_million(money.at_full_load),
+        "apis": [
+            {
+                "id": api.price.id,
+                "name": api.price.name,
+                "usdPerMillion": api.usd_per_million,
+                "exactMix": api.exact_mix,
+                "breakEvenUtilisation": api.break_even_utilisation,
+            }
+            for api in money.apis
+        ],
+    }
+
+
+def _per_million(amount: PerMillion | None) -> dict[str, float] | None:
+    return None if amount is None else {"total": amount.total_usd, "output": amount.output_usd}
+
+
+def _way(way: TimeToServe) -> dict[str, Any]:
+    return {
+        "lowSeconds": way.low_seconds,
+        "likelySeconds": way.likely_seconds,
+        "highSeconds": way.high_seconds,
+        "steps": [asdict(step) for step in way.steps],
+        "levers": [asdict(lever) for lever in way.levers],
+    }
+
+
+def _alternative(one: Alternative) -> dict[str, Any]:
+    return {
+        "capacity": one.capacity,
+        "routing": one.routing,
+        "plan": None if one.plan is None else _plan(one.plan),
+        "whyNot": one.why_not,
+    }
+
+
+def _lengths(lengths: Lengths) -> dict[str, float]:
+    return {"min": lengths.min, "mean": lengths.mean, "max": lengths.max}

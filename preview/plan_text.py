@@ -1,0 +1,283 @@
+"""A plan for a terminal: what it takes, what it does, what it costs, and how sure that is. 60 columns and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from planner.batch import in_words
+from preview.figures_in_words import figure_in_words, plural, usd
+from preview.page import Page, Paper
+from preview.plan_words import CAPACITY_IN_WORDS, ROUTING_IN_WORDS, goal_in_words, range_in_words, reading
+
+if TYPE_CHECKING:
+    from planner.estimates import Estimate
+    from planner.plan import Alternative, Plan
+    from planner.time_to_serve import Step
+
+_LABEL = 20
+"""Columns of the label that begins a line."""
+
+
+def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
+    """Write the plan to `paper`; `written` is the name of the stack file that was made of it."""
+    page = Page(paper)
+    _headline(page, plan)
+    if plan.batch is not None:
+        _batch(page, plan)
+    _does(page, plan)
+    _limits(page, plan)
+    _money(page, plan)
+    _around(page, plan)
+    _start(page, plan)
+    _sure(page, plan)
+    if plan.remarks:
+        page.title(f"Good to know ({len(plan.remarks)})")
+        for remark in plan.remarks:
+            page.prose(remark, mark="· ", mark_style="dim")
+    page.blank()
+    if written is None:
+        page.line(("→ ", "dim"), ("the same with --write STACK makes the stack file", "bold"))
+    else:
+        page.line(("→ ", "dim"), (f"fleet preview --stack {written}", "bold"))
+    page.print()
+
+
+def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
+    """Write the alternatives to `paper`, one to a line, and below why some have no price or no plan."""
+    page = Page(paper)
+    first = next((one.plan for one in alternatives if one.plan is not None), None)
+    if first is not None:
+        page.line((goal_in_words(first.question), "bold"))
+        page.prose(
+            f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of the maximum", indent=0
+        )
+    page.blank()
+    page.line((f"{'capacity':<12}{'reached by':<13}{'nodes':>6}{'$/h':>11}{'$/M':>8}{'$/M out':>9}{'TPOT':>8}", "dim"))
+    for one in alternatives:
+        page.line(*_row(one))
+    page.title("Read it so")
+    page.prose("$/M: a million input and output tokens at the goal's load; $/M out: the whole sum over output alone.")
+    page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
+    if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
+        page.prose('Every amount is "at least": disks, NAT and Autopilot\'s premium have no dated price.')
+    for one in alternatives:
+        if one.why_not is not None:
+            page.prose(f"{one.capacity}, {ROUTING_IN_WORDS[one.routing]}: {one.why_not}", mark="· ", style="yellow")
+    page.print()
+
+
+def _row(one: Alternative) -> Iterator[tuple[str, str]]:
+    routing = "gateway" if one.routing == "inference-gateway" else "Service"
+    if one.plan is None:
+        yield f"{one.capacity:<12}{routing:<13}", ""
+        yield f"{'no plan':>6}", "yellow"
+        return
+    money, tpot = one.plan.money, one.plan.performance.tpot_ms.value
+    yield f"{one.capacity:<12}{routing:<13}", ""
+    yield f"{one.plan.machines:>6,}", "bold"
+    if money.at_load is None:
+        yield f"{'?':>11}{'?':>8}{'?':>9}", "dim"
+    else:
+        yield f"{money.usd_per_hour:>11,.2f}", "bold cyan"
+        yield f"{money.at_load.total_usd:>8.3f}{money.at_load.output_usd:>9.3f}", ""
+    yield f"{tpot:>5,.0f} ms", "dim"
+
+
+# A plan, section by section -------------------------------------------------------------------------------------------
+
+
+def _headline(page: Page, plan: Plan) -> None:
+    question, money = plan.question, plan.money
+    name = goal_in_words(question)
+    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(plan.basis)), (plan.basis, "dim"))
+    page.blank()
+    spares = f" and {plural(plan.spares, 'spare')}" if plan.spares else ""
+    page.prose(
+        f"{plural(plan.nodes, 'A4 node')}{spares} ({plan.gpus:,} B200) on {CAPACITY_IN_WORDS[question.capacity]}, "
+        f"{ROUTING_IN_WORDS[question.routing]}",
+        indent=0,
+        style="bold cyan",
+    )
+    page.prose(
+        f"{question.profile.model}, vLLM {question.profile.engine_version}, profile {question.profile.name}", indent=0
+    )
+    total, output = plan.performance.total_tokens_per_s.value, plan.performance.output_tokens_per_s.value
+    price = f"{_least(plan)}{usd(money.usd_per_hour)} an hour" if money.at_load else "no price of a node-hour"
+    page.prose(f"{total:,.0f} tok/s total · {output:,.0f} tok/s output · {price}", indent=0, style="bold cyan")
+
+
+def _batch(page: Page, plan: Plan) -> None:
+    batch = plan.batch
+    assert batch is not None
+    page.title("The batch: hours, dollars, then zero")
+    _line(page, "documents", f"{batch.documents:,}, {batch.in_flight:,.0f} at once")
+    _line(page, "tokens", f"{batch.input_tokens:,.0f} in, {batch.output_tokens:,.0f} out")
+    deadline = f" of {in_words(batch.deadline_hours)}" if batch.deadline_hours is not None else ""
+    _line(page, "hours", f"{in_words(batch.total_hours)}{deadline}", style="bold")
+    _line(page, "  until it answers", in_words(batch.start_hours))
+    _line(
+        page,
+        "  at work",
+        f"{in_words(batch.work_hours)} ({in_words(batch.work_low_hours)} to {in_words(batch.work_high_hours)})",
+    )
+    if batch.usd is not None and batch.usd_per_million is not None:
+        _line(page, "dollars", f"{_least(plan)}{usd(batch.usd)}", style="bold")
+        _line(
+            page,
+            "  a million tokens",
+            f"{usd(batch.usd_per_million.total_usd)} total, {usd(batch.usd_per_million.output_usd)} output",
+        )
+    else:
+        _line(page, "dollars", "unknown: no price of a node-hour")
+    _line(
+        page,
+        "then",
+        f"replicas 0: {_least(plan)}{usd(batch.usd_per_hour_after)} an hour; destroyed: nothing but the weights' image",
+    )
+
+
+def _does(page: Page, plan: Plan) -> None:
+    load = "at the maximum" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of the maximum"
+    page.title("What it does", load)
+    now, most = plan.performance, plan.maximum
+    page.line((f"  {'':<{_LABEL}}{'expected':>11}{'low to high':>22}{'maximum':>14}", "dim"))
+    rows: tuple[tuple[str, Estimate, Estimate], ...] = (
+        ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
+        ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
+        ("requests/s", now.requests_per_s, most.requests_per_s),
+        ("in flight", now.in_flight, most.in_flight),
+        ("TTFT, ms", now.ttft_ms, most.ttft_ms),
+        ("TTFT p99, ms", now.ttft_p99_ms, most.ttft_p99_ms),
+        ("TPOT, ms", now.tpot_ms, most.tpot_ms),
+        ("ITL, ms", now.itl_ms, most.itl_ms),
+        ("KV cache peak, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
+        ("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),
+    )
+    for label, here, full in rows:
+        page.line(
+            f"  {label:<{_LABEL}}",
+            (f"{reading(here.value):>11}", "bold"),
+            (f"{range_in_words(here):>22}", "dim"),
+            f"{reading(full.value):>14}",
+        )
+    energy = now.joules_per_million_tokens.value / 3.6e6
+    page.prose(
+        f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
+        f"{now.peak_watts_per_gpu[0]:.0f} to {now.peak_watts_per_gpu[1]:.0f} W a GPU were measured.",
+        style="dim",
+    )
+
+
+def _limits(page: Page, plan: Plan) -> None:
+    for verdict in plan.verdicts:
+        holds = verdict.holds
+        page.prose(
+            f"{verdict.name} within {verdict.limit_ms:,.0f} ms: {verdict.expected_ms:,.0f} expected, {verdict.high_ms:,.0f} at the "
+            "high end",
+            mark="✓ " if holds else "✗ ",
+            mark_style="green" if holds else "red",
+        )
+
+
+def _money(page: Page, plan: Plan) -> None:
+    money, duty = plan.money, plan.question.duty
+    page.title("Money", f"{plural(len(money.bill.unknown), 'price')} unknown" if money.at_least else "")
+    if money.at_load is None or money.at_full_load is None:
+        page.prose("Without a price of a node-hour there is no price of an hour or of a million tokens.")
+        return
+    least = _least(plan)
+    if plan.batch is None:
+        hours = "730 hours" if duty.share == 1 else f"{duty.hours_per_week:g} of 168 hours a week"
+        _line(page, "a month", f"{least}{usd(money.usd_per_month)} ({hours})")
+        for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
+            _line(page, label, f"{least}{usd(amount.total_usd)} total, {usd(amount.output_usd)} output")
+    _line(page, "a node-hour", usd(money.usd_per_node_hour or 0.0))
+    page.line((f"  {'APIs, this mix':<{_LABEL + 6}}{'$/M':>8}   cheaper than it from", "dim"))
+    for api in money.apis:
+        share = api.break_even_utilisation
+        assert share is not None
+        verdict = "never" if share > 1 else f"{100 * share:.1f} % of the maximum on"
+        page.line(f"  {api.price.name:<{_LABEL + 6}}{api.usd_per_million:>8.2f}   {verdict}")
+
+
+def _around(page: Page, plan: Plan) -> None:
+    sizing, capacity = plan.sizing, plan.question.capacity
+    page.title("Around it")
+    kind = (
+        "preemptible" if capacity in ("spot", "ladder") else "reserved" if capacity != "flex-start" else "preemptible"
+    )
+    _line(page, "quota to request", f"{sizing.quota_gpus:,} B200 GPUs, {kind}")
+    _line(page, "spares", f"{plan.spares}, {plan.spares_why}" if plan.spares else plan.spares_why)
+    copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
+    _line(page, "weights volume", f"{sizing.volume_gib:,} GiB, {sizing.volume_mibps:,} MiB/s{copies} (Hyperdisk ML)")
+    ranges = sizing.ranges
+    proxy = f", proxy-only /{ranges.proxy_only_prefix}" if ranges.proxy_only_prefix is not None else ""
+    _line(
+        page,
+        "smallest ranges",
+        f"nodes /{ranges.nodes_prefix}, pods /{ranges.pods_prefix}, Services /{ranges.services_prefix}{proxy}",
+    )
+    _line(page, "NAT ports a VM", f"{sizing.nat_ports_per_vm:,} or more")
+    _line(
+        page,
+        "benchmark",
+        f"{plural(sizing.benchmark_clients, 'client')}, {sizing.benchmark_connections:,} connections in all",
+    )
+    _line(page, "gateway", sizing.gateway.in_words)
+
+
+def _start(page: Page, plan: Plan) -> None:
+    way = plan.time_to_serve
+    page.title(
+        "Until it answers",
+        f"{way.likely_seconds / 60:.0f} min, {way.low_seconds / 60:.0f} to {way.high_seconds / 60:.0f}",
+    )
+    width = max(10, page.width - _LABEL - 48)
+    for step in way.critical_path:
+        page.line(
+            f"  {step.title[: _LABEL + 24]:<{_LABEL + 24}}",
+            (f"{_minutes(step.likely_seconds):>8}  ", "bold"),
+            (_bar(step, way.likely_seconds, width), "cyan"),
+        )
+    if way.levers:
+        best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
+        page.prose(f"Would save: {best}.", style="dim")
+    page.prose(f"One node anew, weights being there: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
+
+
+def _sure(page: Page, plan: Plan) -> None:
+    page.title("How sure", plan.basis)
+    if plan.reasons:
+        page.prose("Beyond what anyone measured; each point widens the interval:")
+        for reason in plan.reasons:
+            page.prose(reason, mark="· ", mark_style="dim")
+    else:
+        page.prose("Within what was measured; docs/planner-model.md has the error of every row.")
+    match = plan.published
+    if match.figure is None:
+        page.prose(f"Published: {match.reason}.", style="dim")
+    elif match.kind == "unproven":
+        page.prose(
+            f"Nearest published: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
+            style="dim",
+        )
+    else:
+        page.prose(f"Published: {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.", style="dim")
+
+
+def _line(page: Page, label: str, text: str, style: str = "") -> None:
+    page.prose(text, mark=f"{label:<{_LABEL}}", mark_style="dim", style=style)
+
+
+def _least(plan: Plan) -> str:
+    return "at least " if plan.money.at_least else ""
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def _bar(step: Step, whole_seconds: float, width: int) -> str:
+    before = round(step.begins_seconds / whole_seconds * width)
+    return " " * before + "─" * max(1, round(step.likely_seconds / whole_seconds * width))
