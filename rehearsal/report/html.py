@@ -25,6 +25,8 @@ _FOLDER = Path(__file__).parent / "page"
 _PREVIEWS_FOLDER = Path(__file__).parents[2] / "preview" / "html"
 """Where the shared style is."""
 SUMMARY_FIGURES = 3
+LABEL_CHARACTERS = 34
+"""What 15 rem hold of the labels' monospaced type."""
 
 
 def html_text(report: RehearsalReport) -> str:
@@ -63,6 +65,7 @@ def _environment() -> jinja2.Environment:
         "in_words": picture.in_words,
         "subject_in_words": subject_in_words,
         "summary": _summary,
+        "short_label": short_label,
     }
     environment.filters["with_code"] = _with_code
     environment.tests["advice"] = model.is_advice
@@ -81,7 +84,15 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
     if failed:
         return f"not so: {'; '.join(failed)}"
     figures = [wording.figure_in_words(one) for one in drill.figures if not model.is_advice(one)]
-    return " · ".join(figures[:SUMMARY_FIGURES])
+    return " · ".join(figures[:SUMMARY_FIGURES]) or wording.held_in_words(drill)
+
+
+def short_label(label: str) -> str:
+    """A name that fits the column beside a row: its beginning, which says the kind, and its end, which tells it from others."""
+    if len(label) <= LABEL_CHARACTERS:
+        return label
+    end = LABEL_CHARACTERS // 2 - 1
+    return f"{label[: LABEL_CHARACTERS - end - 1]}…{label[-end:]}"
 
 
 def _closing(report: RehearsalReport) -> Iterator[str]:

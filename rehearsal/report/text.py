@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from preview.page import Page, Paper, Part
 from preview.words import count
 from rehearsal.report.model import advice, is_advice
-from rehearsal.report.wording import MARKS, figure_in_words, left_in_words, state_of, usd_per_month, wall
+from rehearsal.report.wording import MARKS, figure_in_words, held_in_words, left_in_words, state_of, usd_per_month, wall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +100,8 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
 
 def _figures(page: Page, drill: DrillResult, column: int) -> None:
     words = [figure_in_words(one) for one in drill.figures if not is_advice(one)]
+    if not words and drill.passed:
+        words = [held for held in (held_in_words(drill),) if held]
     shown, width = words, page.width - column
     if len(_wrapped(words, width)) > _FIGURE_LINES:
         fitting = range(len(words))

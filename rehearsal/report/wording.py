@@ -32,6 +32,11 @@ def why_failed(drill: DrillResult) -> str:
     return next(one.message for one in drill.findings if one.severity == "error")
 
 
+def held_in_words(drill: DrillResult) -> str:
+    """What a drill without figures showed: the first thing that held; nothing where there is none."""
+    return next((one.statement for one in drill.checks if one.held), "")
+
+
 def figure_in_words(figure: Figure) -> str:
     """`servers lost 4`, `whole again after 17.4 min`."""
     return f"{figure.name} {value_in_words(figure)}"

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from html.parser import HTMLParser
 
-from rehearsal.report.html import html_text
+from rehearsal.report.html import LABEL_CHARACTERS, html_text, short_label
 from rehearsal.results import Check, DrillResult
 from tests.rehearsal.report.samples import (
     bring_up,
@@ -125,3 +125,16 @@ def test_dark_screens_phones_and_paper_are_thought_of() -> None:
     page = html_text(sample_report())
     for rule in ("prefers-color-scheme: dark", "max-width: 40rem", "@media print", "width=device-width"):
         assert rule in page
+
+
+def test_a_drill_without_figures_says_what_held() -> None:
+    page = html_text(sample_report(dataclasses.replace(bring_up(), figures=())))
+    assert '<td class="figures">every resource starts after all it needs</td>' in page
+
+
+def test_a_long_label_keeps_the_kind_it_begins_with_and_the_end_that_tells_it_from_others() -> None:
+    long = "VolumeSnapshot/weights-qwen3-5-27b-fp8-2e1b213-64gib"
+    assert len(short_label(long)) == LABEL_CHARACTERS
+    assert short_label(long).startswith("VolumeSnapshot/")
+    assert short_label(long).endswith("2e1b213-64gib")
+    assert short_label("Job/benchmark") == "Job/benchmark"

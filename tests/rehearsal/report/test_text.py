@@ -149,3 +149,10 @@ def test_a_stack_that_never_came_up_is_told_once() -> None:
 def test_the_speed_says_what_a_second_of_the_controllers_reads_as() -> None:
     text = one_line(shown(dataclasses.replace(sample_report(), speed=120.0)))
     assert "a second of theirs reads as 120" in text
+
+
+def test_a_drill_without_figures_says_what_held() -> None:
+    drill = dataclasses.replace(bring_up(), figures=())
+    assert "✓ bring-up First bring-up 43 s every resource starts after all it needs" in one_line(
+        shown(sample_report(drill))
+    )
