@@ -253,7 +253,7 @@ def _print(
 
         _deliver(plan_json(answer, alternatives), out)
     elif format_ == "html":
-        from preview.plan_html import html_text
+        from planner.report.html import html_text
 
         _deliver(html_text(answer, alternatives), out)
     else:

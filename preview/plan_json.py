@@ -40,7 +40,7 @@ _ESTIMATES = (
 
 def plan_json(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
     """The plan, and the alternatives where there are any."""
-    document = {"question": _question(plan.question), "plan": _plan(plan)}
+    document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
     return _text(document)
@@ -54,7 +54,19 @@ def impossible_json(error: PlanImpossibleError, question: PlanQuestion) -> str:
 
 
 def _text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_camel_case(document), indent=2, ensure_ascii=False) + "\n"
+
+
+def _camel_case(value: Any) -> Any:
+    """The value with every key in camelCase, as stack files have theirs."""
+    if isinstance(value, dict):
+        return {_camel(key): _camel_case(item) for key, item in value.items()}
+    return [_camel_case(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _camel(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _question(question: PlanQuestion) -> dict[str, Any]:

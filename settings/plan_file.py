@@ -1,0 +1,310 @@
+"""A plan as a stack file: every value with a comment that says where it comes from, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
+from planner.sizing import CONNECTIONS_PER_CLIENT
+from settings.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from settings.problems import Problem, SettingsError
+from settings.settings import PLACEHOLDER_PROJECT
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+_STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAMED = frozenset({"cud-1y", "reservation", "calendar"})
+"""Capacity that a reservation's name belongs to."""
+# Assumed: what a batch may run longer than planned before flex-start ends its nodes.
+_BATCH_MARGIN = 1.5
+
+
+def write_stack(
+    root: Path,
+    stack: str,
+    plan: Plan,
+    *,
+    reservation: str | None = None,
+    project: str | None = None,
+    zone: str = "europe-west4-b",
+    replace: bool = False,
+) -> Path:
+    """Write Pulumi.<stack>.yaml; the path of the file.
+
+    The file is checked as `fleet config check` does before it appears. Raises SettingsError where a name is wrong or missing,
+    where the file is there and `replace` is not set, or where something is refused.
+    """
+    path = root / f"Pulumi.{stack}.yaml"
+    problems = [*_wrong_names(stack, plan, reservation, zone), *_in_the_way(path, replace)]
+    if problems:
+        raise SettingsError(stack, problems)
+    text = stack_text(plan, reservation=reservation, project=project, zone=zone)
+    _check(root, stack, text)
+    # In the folder itself: a file is only renamed whole within one file system.
+    handle, temporary = tempfile.mkstemp(dir=root, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def stack_text(
+    plan: Plan, *, reservation: str | None = None, project: str | None = None, zone: str = "europe-west4-b"
+) -> str:
+    """The stack file of a plan, as text."""
+    lines = [*_heading(plan), *_place(project, zone), *_capacity(plan, reservation), *_cluster(plan)]
+    if plan.question.routing == "inference-gateway":
+        lines += _gateway(plan)
+    return "\n".join([*lines, *_server(plan), *_weights(plan), *_benchmark(plan), *_budget(plan)]) + "\n"
+
+
+def _heading(plan: Plan) -> Iterator[str]:
+    question, money = plan.question, plan.money
+    yield "# yaml-language-server: $schema=settings/stack.schema.json"
+    yield "#"
+    yield f"# Written by `fleet plan` for {_goal(plan)}."
+    workload = question.workload
+    yield (
+        f"# Requests of {workload.input_tokens.mean:,g} tokens in and {workload.output_tokens.mean:,g} out on average; "
+        f"{plan.basis}, see docs/planner-model.md."
+    )
+    total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
+    nodes = "one node" if plan.nodes == 1 else f"{plan.nodes:,} nodes"
+    yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}."
+    if money.usd_per_node_hour is not None:
+        least = "At least " if money.at_least else ""
+        yield f"# {least}${money.usd_per_hour:,.2f} an hour while it runs."
+    if plan.batch is not None:
+        yield f"# Done after about {plan.batch.total_hours:.1f} hours; then set replicas to 0, or destroy."
+
+
+def _goal(plan: Plan) -> str:
+    question = plan.question
+    share = f"at {100 * question.load_share:.0f} % of what the model says the nodes do"
+    match question.goal:
+        case TokensPerSecond(total_tokens_per_s=amount):
+            return f"{amount:,.0f} tok/s in total, {share}"
+        case Users(count=amount):
+            return f"{amount:,.0f} users, {share}"
+        case RequestsPerSecond(requests_per_s=amount):
+            return f"{amount:,g} requests a second, {share}"
+        case Budget(usd_per_hour=amount):
+            return f"${amount:,.2f} an hour"
+        case Batch(documents=count):
+            return f"a batch of {count:,} documents"
+
+
+def _place(project: str | None, zone: str) -> Iterator[str]:
+    yield "config:"
+    if project is None:
+        yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: fine for a preview, refused by everything else"
+    else:
+        yield f"  gcp:project: {project}"
+    yield f"  gcp:region: {zone.rpartition('-')[0]}"
+    yield ""
+    yield "  # Zone with A4 capacity: gcloud compute accelerator-types list --filter=name=nvidia-b200"
+    yield f'  vllm-fleet:zones: ["{zone}"]'
+    yield ""
+
+
+def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
+    question = plan.question
+    capacity, machines, gpus = question.capacity, plan.machines, plan.gpus
+    if capacity in ("spot", "flex-start", "ladder"):
+        yield f"  # Needs preemptible B200 quota for {gpus:,} GPUs."
+    elif capacity == "calendar":
+        yield f"  # A reservation of {machines:,} a4-highgpu-8g that somebody has requested; docs/google-cloud.md."
+    else:
+        yield f"  # A reservation is capacity, a commitment is a price. This one has to hold {machines:,} a4-highgpu-8g."
+    yield "  vllm-fleet:capacity:"
+    match capacity:
+        case "spot":
+            yield "    mode: spot"
+        case "flex-start":
+            yield "    mode: flex-start"
+            seconds, why = _run_seconds(plan)
+            yield f"    runDurationSeconds: {seconds} # {why}"
+        case "ladder":
+            yield "    mode: ladder"
+            if reservation is not None:
+                yield f"    reservation: {{name: {reservation}}}"
+            yield f"    flexStartSeconds: {FLEX_START_MAX_SECONDS} # the longest there is: seven days"
+        case "calendar":
+            yield "    mode: calendar"
+            yield f"    reservation: {reservation}"
+        case "reservation" | "cud-1y":
+            yield "    mode: reservation"
+            yield f"    name: {reservation}"
+            yield f"    nodes: {machines} # paid for, used or not"
+            if capacity == "cud-1y":
+                yield "    commitment: cud-1y"
+    if question.usd_per_node_hour is not None:
+        yield f"    usdPerNodeHour: {question.usd_per_node_hour:g} # as stated to fleet plan"
+    yield ""
+
+
+def _run_seconds(plan: Plan) -> tuple[int, str]:
+    if plan.batch is None:
+        return FLEX_START_MAX_SECONDS, "the longest there is: seven days, then the nodes end"
+    wanted = ceil((plan.batch.total_hours + plan.batch.work_high_hours) * _BATCH_MARGIN) * 3600
+    seconds = min(FLEX_START_MAX_SECONDS, max(FLEX_START_MIN_SECONDS, wanted))
+    return seconds, "the batch takes less; what is done earlier is given back earlier"
+
+
+def _cluster(plan: Plan) -> Iterator[str]:
+    throw_away = plan.batch is not None or plan.question.capacity in INTERRUPTIBLE
+    yield "  vllm-fleet:cluster:"
+    if throw_away:
+        yield "    deletionProtection: false # true where others depend on the cluster"
+    else:
+        yield "    deletionProtection: true # `pulumi destroy` refuses until this is false"
+    yield ""
+
+
+def _gateway(plan: Plan) -> Iterator[str]:
+    advice = plan.sizing.gateway
+    if not advice.use:
+        yield "  # The planner advises against it: docs/plan.md."
+    yield "  vllm-fleet:gateway:"
+    yield "    enabled: true"
+    yield "    epp:"
+    yield "      cpu: 10 # the default crashed at 8,000 connections"
+    yield "      memoryGib: 16"
+    yield "      replicas: 1 # more are standby, not scale"
+    yield ""
+
+
+def _server(plan: Plan) -> Iterator[str]:
+    profile, spares = plan.question.profile, plan.spares
+    of = f"{plan.nodes:,} for the goal and {spares:,} spare" if spares else "one A4 node (8x B200) each"
+    yield "  vllm-fleet:server:"
+    yield f"    profile: {profile.name} # {profile.title}"
+    yield f"    replicas: {plan.machines} # {of}; 0 pauses the fleet"
+    yield "    needs:"
+    in_flight = max(1, ceil(plan.in_flight_per_node))
+    yield f"      concurrencyPerReplica: {in_flight} # requests in flight that a node is planned for at most"
+    yield ""
+
+
+def _weights(plan: Plan) -> Iterator[str]:
+    sizing, weights_gb = plan.sizing, plan.question.profile.weights_gb
+    assert weights_gb is not None
+    read = next((step for step in plan.time_to_serve.steps if step.id == "weights-read"), None)
+    seconds = f" in about {read.likely_seconds:.0f} s" if read is not None else ""
+    readers = "one reader" if plan.machines == 1 else f"{plan.machines:,} readers at once"
+    yield f"  # {weights_gb:g} GB for {readers}{seconds}."
+    yield "  vllm-fleet:weights:"
+    yield f"    sizeGib: {sizing.volume_gib}"
+    yield f"    throughputMibps: {sizing.volume_mibps}"
+    yield ""
+
+
+def _benchmark(plan: Plan) -> Iterator[str]:
+    sizing = plan.sizing
+    yield (
+        f"  # To prove it: {sizing.benchmark_connections:,} connections over {sizing.benchmark_clients:,} or more client processes. "
+        "It takes capacity from users."
+    )
+    yield "  vllm-fleet:benchmark:"
+    yield "    enabled: false"
+    yield f"    connectionsPerClient: {CONNECTIONS_PER_CLIENT}"
+
+
+def _budget(plan: Plan) -> Iterator[str]:
+    if plan.money.usd_per_node_hour is None:
+        return
+    usd = plan.batch.usd if plan.batch is not None and plan.batch.usd is not None else plan.money.usd_per_month
+    yield ""
+    yield "  # A budget warns, it never stops spending. Fill in and uncomment."
+    yield "  # vllm-fleet:budget:"
+    yield "  #   billingAccount: 01ABCD-234567-89EFAB"
+    yield f"  #   usdPerMonth: {ceil(usd)}"
+
+
+def _check(root: Path, stack: str, text: str) -> None:
+    """Everything that `fleet config check` would refuse, before the file appears."""
+    from settings.load import check, parse
+    from settings.stack_file import read
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        shutil.copy(root / "Pulumi.yaml", place)
+        (place / f"Pulumi.{stack}.yaml").write_text(text, encoding="utf-8")
+        refused = [one for one in check(parse(stack, read(place, stack).config)) if one.level == "refused"]
+    if refused:
+        raise SettingsError(stack, refused)
+
+
+def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> Iterator[Problem]:
+    if not _STACK.fullmatch(stack):
+        yield Problem(
+            id="stack-name",
+            path="--write",
+            value=stack,
+            allowed="a letter, then letters, digits, hyphens and underscores",
+            why="the stack file is called Pulumi.STACK.yaml",
+            write="--write production",
+        )
+    if plan.machines > MOST_MACHINES:
+        yield Problem(
+            id="too-many-replicas",
+            path="--write",
+            value=plan.machines,
+            allowed=f"up to {MOST_MACHINES:,} machines",
+            why="one stack has no more replicas",
+            write="several plans, each for its share of the load",
+        )
+    capacity = plan.question.capacity
+    if capacity in _NAMED and reservation is None:
+        yield Problem(
+            id="reservation-name",
+            path="--reservation",
+            value=None,
+            allowed="the name of a reservation",
+            why=f"nodes bought as {capacity} are those of a named reservation",
+            write="--reservation b200-production",
+        )
+    if reservation is not None and (capacity not in {*_NAMED, "ladder"} or not _RESERVATION.fullmatch(reservation)):
+        yield Problem(
+            id="reservation-name",
+            path="--reservation",
+            value=reservation,
+            allowed="with cud-1y, reservation, calendar and ladder: lower-case letters, digits and hyphens",
+            why="it names the reservation that the nodes come from",
+            write="--reservation b200-production",
+        )
+    if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
+        yield Problem(
+            id="zone-name",
+            path="--zone",
+            value=zone,
+            allowed="a zone such as europe-west4-b",
+            why="its region is where network, cluster and registry are made",
+            write="--zone europe-west4-b",
+        )
+
+
+def _in_the_way(path: Path, replace: bool) -> Iterator[Problem]:
+    if path.exists() and not replace:
+        yield Problem(
+            id="stack-file-exists",
+            path="--write",
+            value=path.name,
+            allowed="a stack that has no file yet, or --force",
+            why="the file is there, and what was changed in it by hand would be lost",
+            write="another name, or --force",
+        )
