@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rehearsal.stage import Stage
 
 WRITER = "weights-writer"
+JOB_SPEED = 60.0
+"""The Job controller waits ten seconds of wall time before it tries again: on a faster clock Pulumi's patience ends before that."""
 FAILS_AFTER = 0.6
 """Share of the download at which the first attempt dies."""
 OTHER_REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -74,6 +76,7 @@ DRILLS = (
         proves="the writer resumes, and pulumi up waits for it",
         play=_writer_fails,
         start="empty",
+        speed=JOB_SPEED,
         skip=all_of(needs_servers(), writes_weights),
     ),
     Drill(
