@@ -1,0 +1,132 @@
+"""From a plan to what its pictures show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from planner import figures, planning
+from planner.cost import capacity_usd_per_node_hour
+from planner.deployment import OfferedLoad
+from planner.estimates import Estimate
+from planner.goals import CAPACITIES, PlanImpossibleError
+from planner.performance import estimate
+from planner.plan import Alternative, Money, PerMillion, Plan
+from planner.report.memory_bar import Part, parts
+from planner.report.prices import PriceRow
+from planner.report.throughput import SERIES, Reading, Throughput
+from planner.report.wording import CAPACITIES as NAMES
+from planner.report.wording import plural
+
+_MOST_POINTS = 24
+"""Points of the curve: it bends so little that more would draw the same line."""
+_BEYOND = 1.15
+"""How far the axis goes beyond the plan, so that the reader sees where the line goes from there."""
+
+
+def throughput(plan: Plan) -> Throughput:
+    """The fleet with more and with fewer nodes, beside what was published of the article's."""
+    readings = tuple(_readings())
+    most = max(int(plan.nodes * _BEYOND) + 1, *(one.nodes + 1 for one in readings))
+    return Throughput(
+        curve=tuple((nodes, _at_full_load(plan, nodes)) for nodes in _counts(plan, most)),
+        readings=readings,
+        nodes=plan.nodes,
+        at_full_load=plan.maximum.total_tokens_per_s,
+        planned=plan.performance.total_tokens_per_s.value,
+    )
+
+
+def _counts(plan: Plan, most: int) -> list[int]:
+    fewest = 2 if plan.deployment.routing == "inference-gateway" else 1
+    step = max(1, most // _MOST_POINTS)
+    # Intervals widen beyond the nodes that were measured: both sides of that step are on the curve.
+    measured = (12, 13) if plan.deployment.routing == "cluster-ip" else (8, 9)
+    return sorted({*range(fewest, most, step), *(one for one in measured if one <= most), plan.nodes, most})
+
+
+def _at_full_load(plan: Plan, nodes: int) -> Estimate:
+    load = OfferedLoad(in_flight=plan.in_flight_per_node * nodes)
+    return estimate(plan.deployment.with_nodes(nodes), plan.question.workload, load).total_tokens_per_s
+
+
+def _readings() -> Iterator[Reading]:
+    for figure in figures.all_figures():
+        file, _, row = figure.id.partition(".")
+        if file in SERIES and row.startswith("nodes-") and figure.total_tokens_per_s:
+            yield Reading(
+                nodes=figure.shape.replicas,
+                total_tokens_per_s=figure.total_tokens_per_s,
+                series=file,
+                label=figure.label,
+            )
+
+
+def prices(plan: Plan, alternatives: Sequence[Alternative]) -> tuple[PriceRow, ...]:
+    """The plan, the same goal with nodes bought otherwise, and the APIs. Ways without a known price share one row."""
+    fleets = sorted(_fleets(plan, alternatives), key=lambda row: (row.usd_per_million is None, not row.chosen))
+    rows: list[PriceRow] = []
+    for unknown, found in groupby(fleets, key=lambda row: row.usd_per_million is None and not row.chosen):
+        same = list(found)
+        if unknown and len(same) > 1:
+            same = [replace(same[0], name="; ".join(row.name for row in same))]
+        rows += same
+    return (*rows, *_apis(plan.money))
+
+
+def _fleets(plan: Plan, alternatives: Sequence[Alternative]) -> Iterator[PriceRow]:
+    yield _fleet(plan, chosen=True)
+    others = {
+        one.capacity: one.plan for one in alternatives if one.plan is not None and one.routing == plan.question.routing
+    }
+    for capacity in CAPACITIES:
+        if capacity == plan.question.capacity:
+            continue
+        if capacity_usd_per_node_hour(capacity) is None:
+            yield PriceRow(name=NAMES[capacity], kind="fleet", usd_per_million=None)
+        elif other := others.get(capacity) or _bought_as(plan, capacity):
+            yield _fleet(other, chosen=False)
+
+
+def _bought_as(plan: Plan, capacity: str) -> Plan | None:
+    try:
+        return planning.plan(replace(plan.question, capacity=capacity, usd_per_node_hour=None))  # type: ignore[arg-type]
+    except PlanImpossibleError:
+        return None
+
+
+def _fleet(plan: Plan, *, chosen: bool) -> PriceRow:
+    name = f"{NAMES[plan.question.capacity]}, {plural(plan.machines, 'node')}"
+    price, full = price_of(plan), plan.money.at_full_load
+    if price is None:
+        return PriceRow(name=name, kind="fleet", usd_per_million=None, chosen=chosen)
+    ends = [price.total_usd, full.total_usd] if full and not plan.batch else []
+    return PriceRow(
+        name=name,
+        kind="fleet",
+        usd_per_million=price.total_usd,
+        low=min(ends, default=None),
+        high=max(ends, default=None),
+        at_least=plan.money.at_least,
+        chosen=chosen,
+    )
+
+
+def price_of(plan: Plan) -> PerMillion | None:
+    """Of a million tokens at the planned load; of a batch with its start."""
+    return plan.batch.usd_per_million if plan.batch else plan.money.at_load
+
+
+def _apis(money: Money) -> Iterator[PriceRow]:
+    for one in money.apis:
+        yield PriceRow(name=f"{one.price.name} ({one.price.provider})", kind="api", usd_per_million=one.usd_per_million)
+
+
+def memory(plan: Plan) -> tuple[Part, ...]:
+    """One GPU of the plan when the cache is as full as it gets."""
+    return parts(
+        plan.maximum.memory,
+        used_percent=plan.maximum.kv_cache_peak_percent.value,
+        sequence_tokens=plan.question.workload.tokens_per_request,
+    )

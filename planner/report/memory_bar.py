@@ -1,0 +1,140 @@
+"""The picture of one GPU's memory, part by part, to scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.gpu_memory import MemoryBudget
+from planner.report.svg import CAPITAL_PX, WIDTH, Drawing, Format, Scale, round_ticks, text_width
+
+_BAR_TOP = 24.0
+_BAR_HEIGHT = 46.0
+_PALE = ("free", "outside")
+"""Parts that nothing holds: words on them are as dark as on paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a GPU's memory."""
+
+    id: str
+    """Also the class of its colour."""
+    name: str
+    short_name: str
+    gib: float
+    note: str
+
+
+def parts(budget: MemoryBudget, *, used_percent: float, sequence_tokens: float) -> tuple[Part, ...]:
+    """The parts in the order of the bar; together the whole GPU. `used_percent` is the share of the cache in use at its peak."""
+    return tuple(part for part in _parts(budget, used_percent / 100, sequence_tokens) if part.gib > 0)
+
+
+def _parts(budget: MemoryBudget, used: float, sequence_tokens: float) -> Iterator[Part]:
+    keys = budget.attention_share(sequence_tokens)
+    in_use = budget.cache_gib * used
+    yield Part(id="weights", name="Weights", short_name="weights", gib=budget.weights_gib, note="the model's text part")
+    yield Part(
+        id="draft",
+        name="Draft model",
+        short_name="draft",
+        gib=budget.draft_gib,
+        note="the layer that proposes tokens (MTP)",
+    )
+    yield Part(
+        id="vision",
+        name="Vision tower",
+        short_name="vision",
+        gib=budget.vision_gib,
+        note="left out by --language-model-only",
+    )
+    yield Part(
+        id="activations",
+        name="Activation peak",
+        short_name="activations",
+        gib=budget.activations_gib,
+        note="one full step; what driver and allocator keep",
+    )
+    yield Part(
+        id="sampler",
+        name="Logits of the start-up step",
+        short_name="logits",
+        gib=budget.sampler_gib,
+        note="held for --max-num-seqs sequences",
+    )
+    yield Part(
+        id="graphs",
+        name="CUDA graphs",
+        short_name="graphs",
+        gib=budget.cuda_graphs_gib,
+        note="out of vLLM's budget" if budget.graphs_in_budget else "on top of vLLM's budget",
+    )
+    yield Part(
+        id="keys", name="KV cache in use", short_name="KV cache", gib=in_use * keys, note="keys and values, at the peak"
+    )
+    yield Part(
+        id="state",
+        name="Recurrent state in use",
+        short_name="recurrent state",
+        gib=in_use * (1 - keys),
+        note="state of the linear-attention layers, at the peak",
+    )
+    yield Part(
+        id="free",
+        name="Cache still free",
+        short_name="free cache",
+        gib=budget.cache_gib * (1 - used),
+        note="of the same blocks, for more or longer requests",
+    )
+    yield Part(
+        id="outside",
+        name="Outside vLLM's budget",
+        short_name="outside",
+        gib=budget.outside_gib,
+        note="for peaks the start-up step did not show",
+    )
+
+
+def drawing(found: tuple[Part, ...], budget: MemoryBudget, gpu: str, format_: Format) -> Drawing:
+    """One bar as long as the GPU's memory, with a mark at vLLM's share of it."""
+    width = WIDTH[format_]
+    result = Drawing(
+        "memory",
+        format_,
+        _BAR_TOP + _BAR_HEIGHT + 40,
+        title=f"Memory of one {gpu}",
+        description="; ".join(f"{part.name} {part.gib:.1f} GiB" for part in found)
+        + f"; {budget.gpu_gib:g} GiB in all.",
+    )
+    x = Scale(0, budget.gpu_gib, 1, width - 1)
+    begins = 0.0
+    for part in found:
+        left, right = x(begins), x(begins + part.gib)
+        result.rectangle(
+            left,
+            _BAR_TOP,
+            max(0.5, right - left),
+            _BAR_HEIGHT,
+            f"part {part.id}",
+            title=f"{part.name}: {part.gib:.1f} GiB",
+        )
+        if text_width(part.short_name) + 10 <= right - left:
+            middle = (left + right) / 2
+            style = "" if part.id in _PALE else "in-bar"
+            result.text(middle, _BAR_TOP + _BAR_HEIGHT / 2 - 2, part.short_name, style, anchor="middle")
+            result.text(middle, _BAR_TOP + _BAR_HEIGHT / 2 + 13, f"{part.gib:.0f}", style, anchor="middle")
+        begins += part.gib
+    share = x(budget.budget_gib)
+    result.line(share, _BAR_TOP - 6, share, _BAR_TOP + _BAR_HEIGHT + 4, "planned-line")
+    words = f"vLLM's budget, {budget.budget_gib:.0f} GiB"
+    half = text_width(words) / 2
+    result.text(min(max(share, half), width - half), _BAR_TOP - 11 + CAPITAL_PX / 2, words, "tick", anchor="middle")
+    base = _BAR_TOP + _BAR_HEIGHT
+    for value in round_ticks(0, budget.gpu_gib, 9 if format_ == "wide" else 4):
+        result.line(x(value), base, x(value), base + 5, "axis")
+        label = f"{value:g}"
+        at = min(max(x(value), text_width(label) / 2), width - text_width(label) / 2)
+        result.text(at, base + 18, label, "tick", anchor="middle")
+    result.text(width / 2, base + 35, "GiB of one GPU", "tick", anchor="middle")
+    return result

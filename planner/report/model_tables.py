@@ -1,0 +1,149 @@
+"""The tables about the model behind a plan: how far it is off on every published row, and what it takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner import ledger
+from planner.calibration import FITTED
+from planner.errors import Error, errors, mean_percent
+from planner.gpus import B200
+from planner.plan import Plan
+from planner.report.table import Cell, Table, numbers, texts
+from planner.report.wording import duration, number, span
+from planner.rows import Metric, Role
+
+_METRICS: dict[Metric, str] = {
+    "total_tokens_per_s": "total tok/s",
+    "requests_per_s": "requests/s",
+    "tpot_ms": "TPOT, ms",
+    "ttft_ms": "TTFT, ms",
+    "itl_ms": "ITL, mean, ms",
+    "itl_median_ms": "ITL, median, ms",
+    "itl_p99_ms": "ITL p99, ms",
+    "running_peak_per_engine": "sequences running, peak",
+    "kv_cache_peak_percent": "cache in use, peak, %",
+}
+_ROLES: dict[Role, str] = {
+    "fitted": "fitted to it",
+    "predicted": "predicted",
+    "check": "check only",
+}
+
+
+def accuracy() -> Table:
+    """Every published row with the model's answer, and the straight line's beside it."""
+    return Table(
+        id="accuracy-table",
+        caption="The model against every published row",
+        columns=(*texts("row", "role"), *numbers("published", "model", "error", "straight line")),
+        rows=tuple(
+            (
+                Cell(error.row.id.partition(":")[0], _METRICS[error.row.metric]),
+                Cell(_ROLES[error.row.role]),
+                Cell(number(error.row.published)),
+                Cell(number(error.predicted.value), span(error.predicted)),
+                Cell(_percent(error.percent)),
+                Cell("–" if error.line_percent is None else _percent(error.line_percent)),
+            )
+            for error in errors()
+        ),
+    )
+
+
+def accuracy_in_words() -> Iterator[str]:
+    """One sentence for throughput and one for the time per token."""
+    predicted = errors("predicted")
+    rates = [error for error in predicted if error.row.metric in ("total_tokens_per_s", "requests_per_s")]
+    tpots = [error for error in predicted if error.row.metric == "tpot_ms"]
+    lines = [error.line_percent for error in rates if error.line_percent is not None]
+    yield (
+        f"On the {len(rates)} published throughputs it was not fitted to, the model is off by {_mean(rates)} on average and by "
+        f"{_worst(rates)} at most; a straight line through one and two nodes by {mean_percent(lines):.1f} % and "
+        f"{max(abs(line) for line in lines):.1f} %."
+    )
+    yield f"On the {len(tpots)} times per token: {_mean(tpots)} on average, {_worst(tpots)} at most."
+
+
+def _mean(found: list[Error]) -> str:
+    return f"{mean_percent([error.percent for error in found]):.1f} %"
+
+
+def _worst(found: list[Error]) -> str:
+    return f"{max(abs(error.percent) for error in found):.1f} %"
+
+
+def _percent(percent: float) -> str:
+    return f"{percent:+.1f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def assumptions(plan: Plan) -> Table:
+    """What the plan takes for granted, each with where it comes from."""
+    return Table(
+        id="assumptions-table",
+        caption="What the plan takes for granted, and its sources",
+        columns=texts("what", "value", "source"),
+        rows=tuple(_assumptions(plan)),
+    )
+
+
+def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
+    question = plan.question
+    yield (
+        Cell("load planned for, as a share of what the fleet can do"),
+        Cell(f"{question.load_share:.0%}"),
+        Cell("the question, or its default: room for a node that goes and for hours that differ"),
+    )
+    yield Cell("spare machines"), Cell(f"{plan.spares:,}"), Cell(plan.spares_why)
+    yield (
+        Cell("hours worked in a week"),
+        Cell(f"{question.duty.hours_per_week:g}"),
+        Cell("the question, or its default: all of them"),
+    )
+    fitted = ledger.section("calibration", "fitted")
+    for name in FITTED:
+        entry = fitted[name]
+        yield (
+            Cell(_sentence(entry["meaning"])),
+            Cell(f"{entry['value']:g} {entry['unit']}"),
+            Cell(f"fitted to {', '.join(entry['rows'])}"),
+        )
+    for entry in ledger.section("calibration", "memory").values():
+        source = _source(entry["source"]) if "source" in entry else f"calibrated on {', '.join(entry['rows'])}"
+        yield Cell(_sentence(entry["meaning"])), Cell(f"{entry['value']:g} {entry['unit']}"), Cell(source)
+    for entry in ledger.section("calibration", "fixed").values():
+        yield Cell(_sentence(entry["meaning"])), Cell(_value(entry["value"])), Cell(_source(entry["source"]))
+    for entry in ledger.load("calibration")["assumed"]:
+        yield Cell(_sentence(entry["what"])), Cell(_value(entry["value"])), Cell(_sentence(entry["because"]))
+    yield Cell("memory of a B200, as CUDA reports it"), Cell(f"{B200.memory_gib:g} GiB"), Cell(_source("torchao-4002"))
+    yield (
+        Cell("memory bandwidth of a B200"),
+        Cell(f"{B200.bandwidth_bytes_per_s / 1e12:g} TB/s"),
+        Cell(_source("article")),
+    )
+    yield (
+        Cell("dense FP8 arithmetic of a B200"),
+        Cell(f"{B200.fp8_flop_per_s / 1e15:g} PFLOP/s"),
+        Cell(_source("torchao-4002")),
+    )
+    for step in plan.time_to_serve.steps:
+        because = _source(step.source) if step.source else "assumed"
+        low, likely, high = duration(step.low_seconds), duration(step.likely_seconds), duration(step.high_seconds)
+        yield (
+            Cell(f"time for: {step.title}"),
+            Cell(likely, "" if low == high else f"{low} to {high}"),
+            Cell(because, _sentence(step.note)),
+        )
+
+
+def _source(id_: str) -> str:
+    source = ledger.source(id_)
+    return f"{source.title}, {source.date}"
+
+
+def _sentence(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _value(value: object) -> str:
+    return ", ".join(f"{one:g}" for one in value) if isinstance(value, list) else _sentence(value)

@@ -1,0 +1,288 @@
+"""The tables of a plan: what it does, what it costs, what stands around its servers, the other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from planner.cost import LineItem
+from planner.estimates import Estimate
+from planner.performance import Performance
+from planner.plan import Alternative, Plan
+from planner.report.drawn import price_of
+from planner.report.memory_bar import Part
+from planner.report.table import Cell, Table, numbers, texts
+from planner.report.wording import CAPACITIES, NBSP, ROUTINGS, duration, milliseconds, number, plural, span, usd
+from planner.time_to_serve import TimeToServe
+
+_Words = Callable[[float], str]
+_READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
+    ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, number),
+    ("Output tokens a second", "", lambda one: one.output_tokens_per_s, number),
+    ("Requests a second", "", lambda one: one.requests_per_s, number),
+    ("Requests in flight", "", lambda one: one.in_flight, number),
+    ("Time to the first token (TTFT)", "mean", lambda one: one.ttft_ms, milliseconds),
+    ("TTFT, 99th percentile", "", lambda one: one.ttft_p99_ms, milliseconds),
+    ("Time per output token (TPOT)", "mean, after the first", lambda one: one.tpot_ms, milliseconds),
+    ("Between two chunks (ITL)", "mean", lambda one: one.itl_ms, milliseconds),
+    ("ITL, median", "a step that reads no prompt", lambda one: one.itl_median_ms, milliseconds),
+    ("ITL, 99th percentile", "a step full of prompts", lambda one: one.itl_p99_ms, milliseconds),
+    ("Whole request", "mean", lambda one: one.seconds_per_request, lambda seconds: milliseconds(1e3 * seconds)),
+    ("Sequences running on an engine", "mean", lambda one: one.running_per_engine, number),
+    ("Sequences running at the peak", "", lambda one: one.running_peak_per_engine, number),
+    ("Cache in use at the peak", "", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f}{NBSP}%"),
+    ("Power of a GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f}{NBSP}W"),
+    (
+        "Energy for a million tokens",
+        "GPUs alone",
+        lambda one: one.joules_per_million_tokens,
+        lambda value: f"{value / 1e3:,.0f}{NBSP}kJ",
+    ),
+    (
+        "Energy for a million output tokens",
+        "GPUs alone",
+        lambda one: one.joules_per_million_output_tokens,
+        lambda value: f"{value / 1e3:,.0f}{NBSP}kJ",
+    ),
+)
+
+
+def performance(plan: Plan) -> Table:
+    """Every reading at the planned load and at full load, with its interval; once where both are the same."""
+    loads = [("planned load", plan.performance), ("full load", plan.maximum)]
+    if plan.performance == plan.maximum:
+        loads = [("planned load, which is full load", plan.maximum)]
+    return Table(
+        id="performance-table",
+        caption="Throughput, latency, memory and energy at the planned load and at full load",
+        columns=(*texts("reading"), *numbers(*(title for title, _ in loads))),
+        rows=tuple(
+            (
+                Cell(f"{title}, {note}" if note else title),
+                *(Cell(in_words(of(load).value), _within(of(load), in_words)) for _, load in loads),
+            )
+            for title, note, of, in_words in _READINGS
+        ),
+    )
+
+
+def _within(estimate: Estimate, in_words: _Words) -> str:
+    """The interval, or that the question gives the number."""
+    return "given" if estimate.low == estimate.high else span(estimate, in_words)
+
+
+def limits(plan: Plan) -> Table:
+    """The limits of the question and whether they hold."""
+    return Table(
+        id="limits-table",
+        caption="Latency limits and whether they hold",
+        columns=(*texts("limit"), *numbers("at most", "expected", "high end"), *texts("verdict")),
+        rows=tuple(
+            (
+                Cell(one.name),
+                Cell(milliseconds(one.limit_ms)),
+                Cell(milliseconds(one.expected_ms)),
+                Cell(milliseconds(one.high_ms)),
+                Cell("✓ holds" if one.holds else "✗ may not hold", style="" if one.holds else "lost"),
+            )
+            for one in plan.verdicts
+        ),
+    )
+
+
+def memory(found: Sequence[Part], gpu_gib: float) -> Table:
+    """The parts of the bar, with the colours it has."""
+    return Table(
+        id="memory-table",
+        caption="Memory of one GPU, part by part",
+        columns=(*texts("part"), *numbers("GiB", "share")),
+        rows=tuple(
+            (
+                Cell(part.name, part.note, swatch=part.id),
+                Cell(f"{part.gib:.1f}"),
+                Cell(f"{100 * part.gib / gpu_gib:.1f} %"),
+            )
+            for part in found
+        ),
+        foot=(Cell("together"), Cell(f"{gpu_gib:.1f}"), Cell("100 %")),
+    )
+
+
+def bill(plan: Plan) -> Table:
+    """An hour in which every machine runs. An unknown price is named, never counted as nothing."""
+    found = plan.money.bill
+    return Table(
+        id="bill-table",
+        caption="The bill of an hour, item by item",
+        columns=(*texts("item"), *numbers("quantity", "unit price", "an hour")),
+        rows=tuple(_item(item) for item in found.items),
+        foot=(
+            Cell("together" if not found.unknown else f"together, {plural(len(found.unknown), 'price')} unknown"),
+            Cell(""),
+            Cell(""),
+            Cell(f"{'at least ' if found.unknown else ''}{usd(found.usd_per_hour_known)}"),
+        ),
+    )
+
+
+def _item(item: LineItem) -> tuple[Cell, ...]:
+    source = f"source: {item.source.title}, {item.source.date}" if item.source else ""
+    notes = [f"{one[0].upper()}{one[1:].rstrip('.')}" for one in (item.reason, item.note, source) if one]
+    quantity = _quantity(item)
+    per = "month" if item.unit.endswith("-month") else "hour"
+    if item.unit_price_usd is None or item.usd_per_hour is None:
+        return (
+            Cell(item.name, ". ".join(notes)),
+            Cell(quantity),
+            Cell("unknown", style="unknown"),
+            Cell("unknown", style="unknown"),
+        )
+    return (
+        Cell(item.name, ". ".join(notes)),
+        Cell(quantity),
+        Cell(f"{usd(item.unit_price_usd)} a {per}"),
+        Cell(usd(item.usd_per_hour)),
+    )
+
+
+def _quantity(item: LineItem) -> str:
+    unit = item.unit.removesuffix("-hour").removesuffix("-month").replace("-", " ")
+    if unit in ("node", "cluster", "VM", "vCPU", "forwarding rule") and item.quantity != 1:
+        unit += "s"
+    return f"{number(item.quantity)} {unit}"
+
+
+def apis(plan: Plan) -> Table:
+    """The APIs beside the fleet, and from which use on the fleet is cheaper."""
+    return Table(
+        id="apis-table",
+        caption="API prices and when the fleet is cheaper",
+        columns=(
+            *texts("API"),
+            *numbers("a million in", "a million out", "of this mix", "fleet cheaper from"),
+        ),
+        rows=tuple(
+            (
+                Cell(one.price.name, one.price.provider),
+                _price(one.price.usd_per_million_input),
+                _price(one.price.usd_per_million_output),
+                Cell(
+                    usd(one.usd_per_million),
+                    "" if one.exact_mix else f"at {one.price.input_per_output:g} input tokens to one output token",
+                ),
+                _break_even(one.break_even_utilisation),
+            )
+            for one in plan.money.apis
+        ),
+    )
+
+
+def _price(price: float | None) -> Cell:
+    return Cell("unknown", style="unknown") if price is None else Cell(usd(price))
+
+
+def _break_even(share: float | None) -> Cell:
+    if share is None:
+        return Cell("unknown", "the nodes' price is", style="unknown")
+    if share > 1:
+        return Cell("never", f"it would take {share:.1f} times its maximum")
+    return Cell(f"{100 * share:.1f} % of its maximum")
+
+
+def sizing(plan: Plan) -> Table:
+    """Everything around the servers."""
+    return Table(
+        id="sizing-table",
+        caption="What stands around the servers",
+        columns=(*texts("what"), *numbers("size")),
+        rows=tuple(_sizing(plan)),
+    )
+
+
+def _sizing(plan: Plan) -> Iterator[tuple[Cell, Cell]]:
+    for what, size, why in _sizes(plan):
+        yield Cell(what, why), Cell(size)
+
+
+def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    found, ranges = plan.sizing, plan.sizing.ranges
+    per_node = plan.deployment.gpus_per_node
+    nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
+    yield "Quota to request", plural(found.quota_gpus, "B200 GPU"), nodes
+    copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
+    yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
+    reading = "servers read the weights in about 75 s, as far as a volume of that size allows"
+    yield "Hyperdisk ML, throughput", f"{found.volume_mibps:,} MiB/s{copies}", reading
+    yield (
+        "Range of nodes",
+        f"/{ranges.nodes_prefix}",
+        f"{plural(ranges.nodes, 'node')}, those beside the A4 ones included",
+    )
+    yield "Range of pods", f"/{ranges.pods_prefix}", "a /26 for each Autopilot node"
+    yield "Range of Services", f"/{ranges.services_prefix}", "the fleet's own and GKE's"
+    if ranges.proxy_only_prefix is not None:
+        yield "Proxy-only range", f"/{ranges.proxy_only_prefix}", "for the gateway's load balancer"
+    yield "NAT ports of a VM", f"{found.nat_ports_per_vm:,}", "the weights are downloaded once, over few connections"
+    yield "Endpoint pickers at work", f"{found.gateway.pickers:,}", found.gateway.in_words
+    clients = (
+        f"{plural(found.benchmark_connections, 'connection')}: half a core and a thousand connections each at most"
+    )
+    yield "Benchmark clients", f"{found.benchmark_clients:,}", clients
+
+
+def levers(way: TimeToServe) -> Table:
+    """What would shorten the way, the strongest first."""
+    return Table(
+        id="levers-table",
+        caption="What would shorten the way to the first answer",
+        columns=(*texts("lever"), *numbers("saves, likely", "first answer after")),
+        rows=tuple(
+            (
+                Cell(lever.title),
+                Cell(duration(lever.saves_seconds)),
+                Cell(duration(way.likely_seconds - lever.saves_seconds)),
+            )
+            for lever in way.levers
+        ),
+    )
+
+
+def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
+    """The same goal bought or reached otherwise."""
+    chosen = next(
+        (
+            index
+            for index, one in enumerate(found)
+            if (one.capacity, one.routing) == (plan.question.capacity, plan.question.routing)
+        ),
+        None,
+    )
+    return Table(
+        id="alternatives-table",
+        caption="The same goal with other capacity and routing",
+        columns=(
+            *texts("capacity", "routing"),
+            *numbers("nodes", "an hour", "a million tokens", "a million output tokens", "TPOT", "TTFT p99"),
+        ),
+        rows=tuple(_alternative(one) for one in found),
+        chosen=chosen,
+    )
+
+
+def _alternative(one: Alternative) -> tuple[Cell, ...]:
+    names = Cell(CAPACITIES[one.capacity]), Cell(ROUTINGS[one.routing])
+    if one.plan is None:
+        return (*names, Cell("none", one.why_not or "", style="wide"))
+    plan, price = one.plan, price_of(one.plan)
+    unknown = Cell("unknown", style="unknown")
+    least = "≥ " if plan.money.at_least else ""
+    known = plan.money.usd_per_node_hour is not None
+    spare = f"{plural(plan.spares, 'spare')} among them" if plan.spares else ""
+    return (
+        *names,
+        Cell(f"{plan.machines:,}", spare),
+        Cell(f"{least}{usd(plan.money.usd_per_hour)}") if known else unknown,
+        Cell(f"{least}{usd(price.total_usd)}") if price else unknown,
+        Cell(f"{least}{usd(price.output_usd)}") if price else unknown,
+        Cell(milliseconds(plan.performance.tpot_ms.value)),
+        Cell(milliseconds(plan.performance.ttft_p99_ms.value)),
+    )
