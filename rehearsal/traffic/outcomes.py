@@ -139,11 +139,13 @@ class TrafficReport:
     @property
     def lost_per_node_at_published_load(self) -> int | None:
         """What the end of each server would lose with the published load in flight, without a retry: cut streams, and what
-        clients still sent to it. None where nothing was in flight.
+        clients still sent to it. Requests that found no server at all are not counted: that is a fleet without servers, not
+        the end of one. None where nothing was in flight.
         """
         if not self.in_flight_at_ends:
             return None
-        return round(self.lost / self.in_flight_at_ends * self.published_in_flight)
+        at_ends = self.lost - self.losses.get("no endpoint", 0)
+        return round(at_ends / self.in_flight_at_ends * self.published_in_flight)
 
     def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
         """Percentile of the time from sending to the whole answer, of requests answered at once or when repeated."""

@@ -26,6 +26,8 @@ LOOPBACK: Final = "127.0.0.1"
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
+_BACKLOG: Final = 128
+"""Connections that the kernel holds until they are taken; more than arrive in a turn of the loop."""
 _CLEANUP_WALL_SECONDS: Final = 0.05
 """What aiohttp waits for its own bookkeeping when a server closes; every connection is already cut by then."""
 
@@ -81,7 +83,7 @@ class ModelServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._runner: web.AppRunner | None = None
-        self._site: web.BaseSite | None = None
+        self._listening: asyncio.Server | None = None
 
     # Life
 
@@ -108,17 +110,25 @@ class ModelServer:
             shutdown_timeout=_CLEANUP_WALL_SECONDS,
         )
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, host, port)
-        await self._site.start()
-        host, port = self._runner.addresses[0][:2]
+        assert self._runner.server is not None
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(self._runner.server, host, port, backlog=_BACKLOG)
+        host, port = self._listening.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         return self.url
 
     async def stop_accepting(self) -> None:
         """Refuse new connections; what is open goes on."""
-        if self._site is not None:
-            site, self._site = self._site, None
-            await site.stop()
+        if self._listening is None:
+            return
+        listening, self._listening = self._listening, None
+        loop = asyncio.get_running_loop()
+        for one in listening.sockets:
+            loop.remove_reader(one.fileno())
+        # A connection that the loop has taken and not yet handed over when its server closes is never closed (asyncio of
+        # Python 3.11): its client would wait until its own time-out. One turn hands it over.
+        await asyncio.sleep(0)
+        listening.close()
 
     async def cut(self) -> None:
         """End now: every open request loses its connection."""

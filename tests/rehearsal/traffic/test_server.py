@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -19,7 +20,7 @@ QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
 Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIterator[ModelServer]:
     server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed), **options)
     await server.start()
@@ -272,6 +273,21 @@ def test_a_drain_ends_as_soon_as_nothing_is_left() -> None:
         ending = await asyncio.wait_for(server.drain(finish_seconds=600.0), 2.0)
         assert await short
         assert ending.cut == 0
+
+    run(play)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_client_that_connects_while_the_server_ends_is_told_at_once(turns: int) -> None:
+    async def play(server: ModelServer, _: aiohttp.ClientSession) -> None:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=5.0) as client:
+            # In one of these turns the loop has taken the connection and not yet handed it over.
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.drain()
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""
 
     run(play)
 
