@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from preview.recording import ProgramError
+from rehearsal.api import ApiRefusedError, ApiUnreachableError
 from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
 from rehearsal.results import DrillResult
 from rehearsal.stage import Stage, Surroundings
@@ -44,6 +46,8 @@ class Runner:
         self.kubernetes_version = ""
         """As the API server said it; empty where no stage was needed."""
         self._stage: Stage | None = None
+        self._used = False
+        """Whether a drill has been played on the running stage since it was brought up."""
         self._never_came_up = ""
 
     def play(self, drills: Sequence[Drill]) -> tuple[DrillResult, ...]:
@@ -64,9 +68,11 @@ class Runner:
         skipped = drill.skip(self._opened.settings)
         if drill.own_control_plane and self._around.kubeconfig is not None:
             skipped = "not done to somebody else's cluster"
+        if not skipped and drill.start == "running":
+            self._set_right()
         self._on_start(drill)
         if skipped:
-            result = _result(drill, Proof(), skipped=skipped)
+            result = result_of(drill, Proof(), skipped=skipped)
         elif drill.start == "empty":
             result = self._on_stage_of_its_own(drill)
         else:
@@ -85,32 +91,46 @@ class Runner:
     def _on_running_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
         if self._never_came_up:
-            return _result(drill, Proof(), gave_up=self._never_came_up)
-        try:
-            stage = self._running_stage()
-        except DrillBrokenOffError as error:
-            self._end_stage()
-            self._never_came_up = str(error)
-            return _result(drill, Proof(), gave_up=str(error), wall_seconds=time.monotonic() - began)
+            return result_of(drill, Proof(), gave_up=self._never_came_up)
+        stage = self._stage or self._bring_up(drill)
+        if isinstance(stage, DrillResult):
+            return replace(stage, wall_seconds=time.monotonic() - began)
         result = replace(self._on(stage, drill), wall_seconds=time.monotonic() - began)
+        self._used = True
         if drill.spends_stage or result.gave_up:
             self._end_stage()
-        else:
-            try:
-                stage.restore()
-            except DrillBrokenOffError as error:
-                LOG.info("after %s: %s; starting anew", drill.name, error)
-                self._end_stage()
         return result
 
-    def _running_stage(self) -> Stage:
-        if self._stage is None:
-            stage = Stage(self._opened, self._around)
-            stage.__enter__()
-            self._stage = stage
-            self._on_clock(stage.clock)
-            stage.bring_up()
-        return self._stage
+    def _bring_up(self, drill: Drill) -> Stage | DrillResult:
+        """A stage with the stack on it, or this drill's result if that cannot be had: then no other drill gets one either."""
+        stage = Stage(self._opened, self._around)
+        stage.__enter__()
+        self._stage, self._used = stage, False
+        self._on_clock(stage.clock)
+        try:
+            with _answering(stage):
+                stage.bring_up()
+        except DrillBrokenOffError as error:
+            self._never_came_up = str(error)
+            proof = Proof(findings=list(stage.first_report.findings))
+            result = result_of(
+                drill, proof, gave_up=str(error), simulated_seconds=stage.clock.now_seconds(), stage=stage
+            )
+            self._end_stage()
+            return result
+        return stage
+
+    def _set_right(self) -> None:
+        """Undo what the drill before did to the stack; where that fails, the next drill gets a new stage."""
+        if self._stage is None or not self._used:
+            return
+        self._around.progress("setting the stack right again")
+        try:
+            with _answering(self._stage):
+                self._stage.restore()
+        except DrillBrokenOffError as error:
+            LOG.info("%s; starting anew", error)
+            self._end_stage()
 
     def _end_stage(self) -> None:
         stage, self._stage = self._stage, None
@@ -124,12 +144,15 @@ class Runner:
         # The bring-up has happened by the time its drill is played; its story begins with the clock.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
-            drill.play(stage, proof)
+            with _answering(stage):
+                drill.play(stage, proof)
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)
+            if drill.start == "empty":
+                proof.findings.extend(one for one in stage.first_report.findings if one not in proof.findings)
         self.retained.extend(proof.retained)
         self.scales.extend(proof.scales)
-        return _result(
+        return result_of(
             drill,
             proof,
             gave_up=gave_up,
@@ -139,7 +162,19 @@ class Runner:
         )
 
 
-def _result(
+@contextlib.contextmanager
+def _answering(stage: Stage) -> Iterator[None]:
+    """What the API server refuses ends a drill and not the rehearsal; a server that died is the machine's fault, in words."""
+    try:
+        yield
+    except ApiRefusedError as refusal:
+        raise DrillBrokenOffError(f"the API server refuses: {refusal.message or refusal.reason}") from refusal
+    except ApiUnreachableError as error:
+        stage.control_plane.require_running()
+        raise DrillBrokenOffError(f"the API server does not answer: {error}") from error
+
+
+def result_of(
     drill: Drill,
     proof: Proof,
     *,
@@ -150,12 +185,13 @@ def _result(
     stage: Stage | None = None,
     since_seconds: float = 0.0,
 ) -> DrillResult:
+    """A drill with what its proof has; with a stage also the moments since then."""
     return DrillResult(
         name=drill.name,
         title=drill.title,
         proves=drill.proves,
         checks=tuple(proof.checks),
-        figures=tuple(proof.figures),
+        figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
         moments=_moments(stage, since_seconds) if stage is not None else (),
         wall_seconds=wall_seconds,

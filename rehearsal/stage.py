@@ -87,7 +87,7 @@ class Stage:
     timings: Timings
     control_plane: RunningCluster
     first_report: ApplyReport
-    """Of the bring-up."""
+    """Of the bring-up, however it ended; empty before."""
     began_seconds: float = 0.0
     """When `pulumi up` began; the clock has run since the control plane was started."""
 
@@ -97,6 +97,7 @@ class Stage:
         self.clock = Clock(speed or around.speed)
         self.timeline = Timeline(self.clock)
         self.state: AppliedState | None = None
+        self.first_report = ApplyReport(state=AppliedState(project=opened.file.project, stack=opened.file.stack))
         self.phase_seconds: dict[str, float] = {}
         """Wall seconds of each phase of the bring-up."""
         self._stack = contextlib.ExitStack()

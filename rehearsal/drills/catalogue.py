@@ -25,6 +25,6 @@ def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             raise RehearsalError(f"--drill {name}: there is no such drill{hint} `fleet rehearse --list` names them all")
     return tuple(drill for drill in DRILLS if (drill.name in names if names else drill.fast or not fast_only))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rehearsal.api import EVENT, Manifest
@@ -23,11 +24,18 @@ def _spot(settings: Settings) -> str:
 
 def _over_quota(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    before = _versions(stage, "FailedCreate")
     stage.scale(servers + 1)
-    said = stage.until("the refusal", lambda: _event(stage, "FailedCreate", "exceeded quota"), HOLD_SECONDS)
+    said = stage.until(
+        "the refusal",
+        lambda: _event(stage, "FailedCreate", "exceeded quota", before),
+        HOLD_SECONDS,
+        lambda: f"there are {stage.meter.servers.now} servers, and each that is not refused asks for a machine",
+    )
     stage.clock.sleep(HOLD_SECONDS)
     nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
-    proof.check(f"server {servers + 1} is refused by the GPU quota", True, said)
+    pods = stage.meter.servers.highest(began)
+    proof.check(f"server {servers + 1} is refused by the GPU quota", pods <= servers, said)
     proof.check("no machine is asked for it", nodes <= servers, f"{nodes} machines")
     proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
     stage.scale(servers)
@@ -132,10 +140,22 @@ def _waits_for(stage: Stage, reservation: str) -> str:
     return ""
 
 
-def _event(stage: Stage, reason: str, part: str) -> str:
-    """Message of the newest such event of the namespace, or nothing."""
-    events = stage.api.list_all(EVENT, stage.namespace, field_selector=f"reason={reason}")
-    return next((str(one["message"]) for one in reversed(events) if part in one["message"]), "")
+def _event(stage: Stage, reason: str, part: str, before: Mapping[str, str]) -> str:
+    """Message of such an event of the namespace that is new, or was repeated, since `before`; or nothing."""
+    for event in _events(stage, reason):
+        metadata = event["metadata"]
+        if part in event["message"] and before.get(metadata["uid"]) != metadata["resourceVersion"]:
+            return str(event["message"])
+    return ""
+
+
+def _versions(stage: Stage, reason: str) -> dict[str, str]:
+    """The events that are there already: another drill may have met the same refusal."""
+    return {event["metadata"]["uid"]: event["metadata"]["resourceVersion"] for event in _events(stage, reason)}
+
+
+def _events(stage: Stage, reason: str) -> list[Manifest]:
+    return stage.api.list_all(EVENT, stage.namespace, field_selector=f"reason={reason}")
 
 
 DRILLS = (

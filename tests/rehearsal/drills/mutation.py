@@ -1,0 +1,80 @@
+"""Breaks a recorded stack in one place: what a drill must notice. A change that hits nothing is an error of the test."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from preview.recording import RecordedResource, Recording
+
+Mutation = Callable[[Recording], Recording]
+Inputs = dict[str, Any]
+
+
+def changed(kind: str, change: Callable[[Inputs], None], name: str = "") -> Mutation:
+    """Every resource of this Kubernetes kind (and of this name in the program) with its inputs changed."""
+
+    def mutate(recording: Recording) -> Recording:
+        found: list[RecordedResource] = []
+        hits = 0
+        for one in recording.resources:
+            if _is(one, kind, name):
+                inputs = copy.deepcopy(dict(one.inputs))
+                change(inputs)
+                assert inputs != one.inputs, f"the change leaves {one.name} as it is"
+                found.append(replace(one, inputs=inputs))
+                hits += 1
+            else:
+                found.append(one)
+        assert hits, f"the stack has no {kind} {name}"
+        return replace(recording, resources=tuple(found))
+
+    return mutate
+
+
+def without(kind: str, name: str = "") -> Mutation:
+    """The stack without the resources of this kind, and without any dependency on them."""
+
+    def mutate(recording: Recording) -> Recording:
+        gone = {one.urn for one in recording.resources if _is(one, kind, name)}
+        assert gone, f"the stack has no {kind} {name}"
+        kept = (_forgetting(one, gone) for one in recording.resources if one.urn not in gone)
+        return replace(recording, resources=tuple(kept))
+
+    return mutate
+
+
+def retained(kind: str) -> Mutation:
+    """The stack with `retain_on_delete` on the resources of this kind."""
+
+    def mutate(recording: Recording) -> Recording:
+        assert any(_is(one, kind, "") for one in recording.resources)
+        found = (replace(one, retain_on_delete=True) if _is(one, kind, "") else one for one in recording.resources)
+        return replace(recording, resources=tuple(found))
+
+    return mutate
+
+
+def both(*mutations: Mutation) -> Mutation:
+    """One after the other."""
+
+    def mutate(recording: Recording) -> Recording:
+        for one in mutations:
+            recording = one(recording)
+        return recording
+
+    return mutate
+
+
+def _is(one: RecordedResource, kind: str, name: str) -> bool:
+    return one.type.startswith("kubernetes:") and one.type.endswith(f":{kind}") and name in ("", one.name)
+
+
+def _forgetting(one: RecordedResource, gone: set[str]) -> RecordedResource:
+    by_property = {
+        key: tuple(urn for urn in urns if urn not in gone) for key, urns in one.property_dependencies.items()
+    }
+    left = tuple(urn for urn in one.dependencies if urn not in gone)
+    return replace(one, dependencies=left, property_dependencies=by_property)

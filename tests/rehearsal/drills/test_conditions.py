@@ -1,0 +1,91 @@
+"""Which stacks a drill has no meaning for, and why, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preview.offline import open_stack
+from rehearsal.drills.catalogue import DRILLS
+from rehearsal.drills.conditions import all_of, has_gateway, needs_servers, on_spot, owns_platform, writes_weights
+from rehearsal.variants import varied
+from settings.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+
+
+def make_settings(stack: str, **sections: Any) -> Settings:
+    """Of a sample stack, with these settings written over."""
+    return varied(open_stack(ROOT, stack), sections).settings
+
+
+def skipped(stack: str, **sections: Any) -> set[str]:
+    settings = make_settings(stack, **sections)
+    return {one.name for one in DRILLS if one.skip(settings)}
+
+
+def test_fewer_servers_than_needed_is_a_reason_and_enough_is_none() -> None:
+    one = make_settings("dev", server={"replicas": 1})
+    assert needs_servers()(one) == ""
+    assert needs_servers(2)(one) == "the stack runs 1 server, the drill needs 2"
+    assert "0 server" in needs_servers()(make_settings("dev", server={"replicas": 0}))
+
+
+def test_a_number_that_somebody_else_sets_is_a_reason_however_few_are_needed() -> None:
+    external = make_settings("dev", server={"replicas": "external"})
+    assert needs_servers(0)(external).startswith("server.replicas is external")
+
+
+def test_only_interruptible_capacity_gets_a_notice() -> None:
+    assert on_spot(1)(make_settings("spot")) == ""
+    assert on_spot(1)(make_settings("cud")) == "nodes of this capacity get no Spot notice"
+    assert "the drill needs 4" in on_spot(4)(make_settings("dev"))
+
+
+def test_weights_gateway_and_platform() -> None:
+    assert writes_weights(make_settings("dev")) == ""
+    assert has_gateway(make_settings("gateway")) == ""
+    assert has_gateway(make_settings("dev")) == "the gateway is off in this stack"
+    assert owns_platform(make_settings("dev")) == ""
+    assert owns_platform(make_settings("guest")) == "the cluster is another stack's"
+
+
+def test_the_first_reason_of_several_is_told() -> None:
+    dev = make_settings("dev")
+    assert all_of(lambda _: "", lambda _: "one", lambda _: "two")(dev) == "one"
+    assert all_of(lambda _: "", lambda _: "")(dev) == ""
+
+
+def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None:
+    found = skipped("dev")
+    assert {"preempt-four", "next-rung", "gateway-without-subnet"} <= found
+    assert not found & {
+        "bring-up",
+        "second-up",
+        "destroy",
+        "dead-rank",
+        "preempt-one",
+        "over-quota",
+        "stock-out",
+        "pause",
+    }
+
+
+def test_a_stack_of_twelve_spot_servers_skips_the_gateway_alone() -> None:
+    assert skipped("spot") == {"gateway-without-subnet"}
+
+
+def test_a_paused_stack_is_brought_up_and_destroyed_and_nothing_else_of_its_servers() -> None:
+    played = {one.name for one in DRILLS} - skipped("dev", server={"replicas": 0})
+    assert {"bring-up", "second-up", "destroy"} <= played
+    assert not played & {"dead-rank", "drain", "over-quota", "pause", "rolling-update", "writer-fails"}
+
+
+@pytest.mark.parametrize("stack", ["dev", "spot", "cud", "gateway", "guest"])
+def test_every_reason_is_a_phrase_for_a_person(stack: str) -> None:
+    settings = make_settings(stack)
+    for reason in filter(None, (one.skip(settings) for one in DRILLS)):
+        assert len(reason) > 10
+        assert not reason.endswith(".")
