@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -186,18 +186,21 @@ class TrafficReport:
         )
 
     def figures(self) -> tuple[Figure, ...]:
-        """The numbers that a drill shows. The sample's own and what they mean at the published load are named apart."""
-        made = [
-            Figure(
-                name="requests sent", value=self.sent, note=f"a sample of {self.rate_per_second:.2g} a simulated second"
-            ),
-            Figure(name="requests lost without a retry", value=self.lost, note=in_words(self.losses)),
-        ]
+        """The numbers that a drill shows, those first that say what clients meet. The sample's own and what they mean at the
+        published load are named apart.
+        """
+        made = [*self._figures_of_ends()]
+        made.append(Figure(name="requests lost without a retry", value=self.lost, note=in_words(self.losses)))
         if self.retried:
             after = Figure(
                 name="requests lost with one retry", value=self.lost_after_retry, note=in_words(self.losses_after_retry)
             )
             made.append(after)
+        made.append(
+            Figure(
+                name="requests sent", value=self.sent, note=f"a sample of {self.rate_per_second:.2g} a simulated second"
+            )
+        )
         median, longest = self.latency_seconds(50), self.latency_seconds(99)
         if median is not None and longest is not None:
             note = f"99th percentile {longest:.1f} s; undisturbed {self.request_seconds:.1f} s"
@@ -205,22 +208,24 @@ class TrafficReport:
         again = self.latency_seconds(50, repeated=True)
         if again is not None:
             made.append(Figure(name="time of a repeated answer, median", value=round(again, 1), unit="s"))
-        if self.share_cut is not None and self.share_cut_expected is not None:
-            note = f"of {self.in_flight_at_ends} in the sample; {self.share_cut_expected:.0%} by arithmetic"
-            made.append(Figure(name="streams cut, of those in flight", value=f"{self.share_cut:.0%}", note=note))
-            cut = round(self.share_cut_expected * self.published_in_flight)
-            scaled = Figure(
-                name="requests lost per ended server at the published load",
-                value=self.lost_per_node_at_published_load or 0,
-                note=f"the sample's losses scaled to {self.published_in_flight:,} in flight, computed; arithmetic alone: "
-                f"{cut:,} streams cut",
-            )
-            made.append(scaled)
         note = f"servers and driver paused together for {self.skipped_seconds:.0f} s where the machine was busy"
         made.append(
             Figure(name="driver behind its pace at most", value=round(self.late_seconds, 1), unit="s", note=note)
         )
         return tuple(made)
+
+    def _figures_of_ends(self) -> Iterator[Figure]:
+        if self.share_cut is None or self.share_cut_expected is None:
+            return
+        cut = round(self.share_cut_expected * self.published_in_flight)
+        yield Figure(
+            name="requests lost per ended server at the published load",
+            value=self.lost_per_node_at_published_load or 0,
+            note=f"the sample's losses scaled to {self.published_in_flight:,} in flight, computed; arithmetic alone: "
+            f"{cut:,} streams cut",
+        )
+        note = f"of {self.in_flight_at_ends} in the sample; {self.share_cut_expected:.0%} by arithmetic"
+        yield Figure(name="streams cut, of those in flight", value=f"{self.share_cut:.0%}", note=note)
 
     def moments(self) -> tuple[Moment, ...]:
         """Stretches in which requests were lost, for the picture of the drill."""
