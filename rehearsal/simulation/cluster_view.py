@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rehearsal.api import Manifest
@@ -38,12 +38,12 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod that the scheduler could not place."""
+    """A pod without a node."""
 
     key: PodKey
     needs: PodNeeds
     said: str
-    """The scheduler's words."""
+    """The scheduler's words; "" before it has come round to the pod."""
     claims: tuple[str, ...]
     """Names of its volume claims."""
 
@@ -63,6 +63,8 @@ class ClusterView:
     _placed: dict[str, dict[PodKey, Amounts]] = field(default_factory=dict)
     _where: dict[PodKey, str] = field(default_factory=dict)
     _waiting: dict[PodKey, Waiting] = field(default_factory=dict)
+    _unseen: dict[PodKey, Waiting] = field(default_factory=dict)
+    """Pods that the scheduler has not come round to."""
     _kinds: dict[Template, Template] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while something is read that has to fit together."""
@@ -84,9 +86,15 @@ class ClusterView:
             return Counter(node.pool for node in self._nodes.values() if node.pool is not None)
 
     def waiting(self) -> list[Waiting]:
-        """Pods without a node, those that have waited longest first."""
+        """Pods without a node, those that have waited longest first.
+
+        With those that the scheduler found no node for come those that are like one of them and whose turn it is not yet: it
+        runs on wall time, which a faster clock would count many times over.
+        """
         with self.lock:
-            return list(self._waiting.values())
+            said = {one.needs: one.said for one in self._waiting.values()}
+            alike = [replace(one, said=said[one.needs]) for one in self._unseen.values() if one.needs in said]
+            return [*self._waiting.values(), *alike]
 
     def empty_since(self, name: str) -> float | None:
         """Since when one of the provisioner's nodes stands empty; None while it does not."""
@@ -158,23 +166,34 @@ class ClusterView:
         key = (metadata["namespace"], metadata["name"])
         over = change == "deleted" or one.get("status", {}).get("phase") in ("Succeeded", "Failed")
         node = "" if over else one["spec"].get("nodeName", "")
-        tell, emptied = False, ""
+        emptied = ""
         with self.lock:
             if self._where.get(key, "") != node:
                 emptied = self._move(key, node, one)
-            said = "" if over or node or metadata.get("deletionTimestamp") else _unschedulable(one)
-            before = self._waiting.get(key)
-            if not said:
-                self._waiting.pop(key, None)
-            elif before is None or before.said != said:
-                needs = needs_of(one) if before is None else before.needs
-                self._waiting[key] = Waiting(key, needs, said, _claims(one))
-                tell = True
+            tell = self._wait(key, one, pending=not over and not node and "deletionTimestamp" not in metadata)
             since = self._nodes[emptied].empty_since if emptied in self._nodes else None
         if tell:
             self.on_waiting()
         if since is not None:
             self.on_empty(emptied, since)
+
+    def _wait(self, key: PodKey, one: Manifest, *, pending: bool) -> bool:
+        """Take note of whether the pod waits; whether that is news."""
+        before = self._waiting.get(key) or self._unseen.get(key)
+        scheduled = _scheduled(one) if pending else None
+        if not pending or (scheduled is not None and scheduled.get("reason") != "Unschedulable"):
+            self._waiting.pop(key, None)
+            self._unseen.pop(key, None)
+            return False
+        needs = needs_of(one) if before is None else before.needs
+        said = "" if scheduled is None else scheduled.get("message") or "unschedulable"
+        now = Waiting(key, needs, said, _claims(one))
+        if not said:
+            self._unseen[key] = now
+            return before is None
+        self._unseen.pop(key, None)
+        self._waiting[key] = now  # one that waits already keeps its place
+        return before is None or before.said != said
 
     def _move(self, key: PodKey, node: str, one: Manifest) -> str:
         """Take a pod from the node it was on and put it on another or none; the node that became empty, or ""."""
@@ -196,12 +215,13 @@ class ClusterView:
         return emptied
 
 
-def _unschedulable(pod: Manifest) -> str:
-    """The scheduler's words on a pod that it could not place; "" for any other."""
+def _scheduled(pod: Manifest) -> Manifest | None:
+    """The condition PodScheduled while it is False; None before the scheduler has come round to the pod."""
     for one in pod.get("status", {}).get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("reason") == "Unschedulable":
-            return one.get("message") or "unschedulable"
-    return ""
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            found: Manifest = one
+            return found
+    return None
 
 
 def _claims(pod: Manifest) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ EVENTS_A_LOOK: Final = 50
 """Pods that are told of a scale-up each time the autoscaler looks; with hundreds the events would cost more than the nodes."""
 SCHEDULER_SECONDS: Final = 15.0
 """How long the scheduler may take to use room that is there before it counts as its refusal; wall time, as it runs on that."""
+LOOK_WALL_SECONDS: Final = 0.15
+"""It looks no more often than this, wall time, however fast the clock: with a thousand nodes one look takes 20 ms."""
 ROUNDING_SECONDS: Final = 0.01
 """What is due within this is due; simulated."""
 DEFAULT_CLUSTER: Final = "vllm-inference-cluster"
@@ -108,7 +110,9 @@ class Provisioner:
                 self._someone_waits()
 
     def _someone_waits(self) -> None:
-        self._look_at(self._world.clock.now_seconds() + self._timings.autoscaler_scan_seconds)
+        clock = self._world.clock
+        scan = max(self._timings.autoscaler_scan_seconds, LOOK_WALL_SECONDS * clock.speed)
+        self._look_at(clock.now_seconds() + scan)
 
     # Up
 

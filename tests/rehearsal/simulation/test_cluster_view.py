@@ -35,11 +35,11 @@ def test_a_pod_waits_from_the_schedulers_word_until_it_has_a_node() -> None:
     watched, server = Watched(), gpu_pod()
     name = watched.node()
     feed(watched.world.pods, "added", server)
-    assert (watched.view.waiting(), watched.waits) == ([], 0)
+    assert watched.view.waiting() == []
     feed(watched.world.pods, "modified", unschedulable(server))
     assert [one.key for one in watched.view.waiting()] == [("vllm", "server-0")]
     feed(watched.world.pods, "modified", on_node(server, name))
-    assert (watched.view.waiting(), watched.waits) == ([], 1)
+    assert watched.view.waiting() == []
 
 
 def test_the_same_words_again_are_no_news_and_other_words_are() -> None:
@@ -48,6 +48,29 @@ def test_the_same_words_again_are_no_news_and_other_words_are() -> None:
         feed(watched.world.pods, "modified", unschedulable(server, said))
     assert watched.waits == 2
     assert [one.said for one in watched.view.waiting()] == ["unbound volume"]
+
+
+def test_pods_like_one_without_a_node_wait_too_before_the_scheduler_comes_round_to_them() -> None:
+    watched = Watched()
+    feed(watched.world.pods, "added", gpu_pod("server-1"))
+    feed(watched.world.pods, "added", pod("other", {"cpu": "1"}))
+    assert watched.view.waiting() == []
+    feed(watched.world.pods, "added", unschedulable(gpu_pod("server-2"), "no node"))
+    assert [(one.key[1], one.said) for one in watched.view.waiting()] == [
+        ("server-2", "no node"),
+        ("server-1", "no node"),
+    ]
+    gone = gpu_pod("server-1")
+    feed(watched.world.pods, "modified", on_node(gone, "node"))
+    assert [one.key[1] for one in watched.view.waiting()] == ["server-2"]
+
+
+def test_a_pod_that_waits_keeps_its_place_whatever_else_is_written_on_it() -> None:
+    watched = Watched()
+    first = unschedulable(gpu_pod("server-1"))
+    for one in (first, unschedulable(gpu_pod("server-2")), unschedulable(first, "other words")):
+        feed(watched.world.pods, "modified", one)
+    assert [one.key[1] for one in watched.view.waiting()] == ["server-1", "server-2"]
 
 
 def test_pods_that_wait_are_listed_oldest_first() -> None:
