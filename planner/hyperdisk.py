@@ -21,6 +21,8 @@ READERS_WITHOUT_A_SHARE = 20
 MBPS_PER_READER = 100
 # Source: release-note summary, 2026-03: (largest size in GiB, VMs that may attach read-only).
 _READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
+# Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g: most that one node reads from a volume. Assumed to hold for A4.
+NODE_READ_MIBPS = 4_000
 # Machine families that attach Hyperdisk ML. C4 is listed by one source of two, so it is left out. Source:
 # persistent-disk CSI driver,
 # node-labeler table, 2026-08.

@@ -29,7 +29,7 @@ from planner.goals import (
     Users,
 )
 from planner.gpu_memory import DoesNotFitError
-from planner.nodes_for import MOST_NODES, Goal, ImpossibleGoalError, nodes_for
+from planner.nodes_for import Goal, ImpossibleGoalError, nodes_for
 from planner.performance import ContextTooShortError, Performance, check_context, estimate
 from planner.plan import Alternative, Plan, Verdict
 from planner.plan_money import bill_of, money
@@ -155,12 +155,27 @@ def _fleet(question: PlanQuestion) -> _Fleet:
 
 def _within_limits(question: PlanQuestion, deployment: Deployment, offered: OfferedLoad) -> Deployment:
     """More nodes where a lighter load than was measured widens the interval, until its high end is within the limits."""
-    while deployment.nodes < MOST_NODES:
-        performance = estimate(deployment, question.workload, offered)
-        if all(verdict.holds for verdict in _verdicts(question, performance)):
-            break
-        deployment = deployment.with_nodes(deployment.nodes + max(1, deployment.nodes // 20))
-    return deployment
+
+    def missed(nodes: int) -> list[Verdict]:
+        performance = estimate(deployment.with_nodes(nodes), question.workload, offered)
+        return [verdict for verdict in _verdicts(question, performance) if not verdict.holds]
+
+    low = high = deployment.nodes
+    while misses := missed(high):
+        if high >= MOST_MACHINES:
+            miss = misses[0]
+            raise PlanImpossibleError(
+                f"{miss.name} of {miss.limit_ms:,.0f} ms: on {high:,} nodes it may still take {miss.high_ms:,.0f} ms",
+                _nearest(question, _one(question)),
+            )
+        low, high = high + 1, min(MOST_MACHINES, 2 * high)
+    while low < high:
+        middle = (low + high) // 2
+        if missed(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return deployment.with_nodes(high)
 
 
 def _within_budget(question: PlanQuestion, budget: Budget) -> _Fleet:
@@ -208,7 +223,9 @@ def _in_flight_per_node(question: PlanQuestion, one: Deployment) -> float:
 
 def _nearest(question: PlanQuestion, one: Deployment) -> str:
     """What the least load and the most nodes give: the ends of what can be asked for."""
-    least = estimate(one, question.workload, OfferedLoad(in_flight=float(one.engine.data_parallel * one.nodes)))
+    # On the most nodes: beyond what was measured the interval is wider, and so is what can be promised.
+    engines = MOST_MACHINES * one.engine.data_parallel
+    least = estimate(one.with_nodes(MOST_MACHINES), question.workload, OfferedLoad(in_flight=float(engines)))
     missed = [verdict for verdict in _verdicts(question, least) if not verdict.holds]
     if missed:
         limits = " and ".join(f"{verdict.name} of {ceil(verdict.high_ms):,} ms" for verdict in missed)

@@ -13,6 +13,7 @@ from planner import ledger
 from planner.hyperdisk import (
     MAX_MIBPS_PER_GIB,
     MIN_SIZE_GIB,
+    NODE_READ_MIBPS,
     max_readers,
     throughput_floor_mibps,
     throughput_for_readers_mibps,
@@ -29,8 +30,6 @@ VOLUME_SPACE_FACTOR = 1.1
 VOLUME_STEP_GIB = 16
 # Assumed: what reading the weights may add to a start of about 17 minutes before nobody minds.
 READ_SECONDS = 75.0
-# Source: a node's own ceiling for Hyperdisk ML, documented for A3 Ultra; A4 taken as the same.
-NODE_READ_MIBPS = 4000.0
 # Throughput in round steps, so that one more replica is not one more update of a disk that allows one in six hours.
 THROUGHPUT_STEP_MIBPS = 400
 # Measured: a stock benchmark client spends 30 to 35 microseconds on each chunk of a stream, vLLM 0.18.1 on one core.
@@ -87,7 +86,7 @@ def size(
     """
     if nodes < 1:
         raise ValueError(f"nodes must be 1 or more, got {nodes}")
-    volume_gib = volume_size_gib(weights_gb)
+    volume_gib = volume_size_gib(weights_gb, nodes)
     copies = ceil(nodes / max_readers(volume_gib))
     return Sizing(
         ranges=smallest_ranges(a4_nodes=nodes, gateway=gateway),
@@ -102,10 +101,12 @@ def size(
     )
 
 
-def volume_size_gib(weights_gb: float) -> int:
-    """Size of the volume that takes the download, GiB, in steps."""
+def volume_size_gib(weights_gb: float, readers: int = 1) -> int:
+    """Size of the volume that takes the download, GiB, in steps; large enough for the throughput its readers must have."""
     needed = max(float(MIN_SIZE_GIB), weights_gb * GIB_PER_GB * VOLUME_SPACE_FACTOR)
-    return ceil(needed / VOLUME_STEP_GIB) * VOLUME_STEP_GIB
+    most = max_readers(ceil(needed / VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
+    for_readers = throughput_for_readers_mibps(min(readers, most)) / MAX_MIBPS_PER_GIB
+    return ceil(max(needed, for_readers) / VOLUME_STEP_GIB) * VOLUME_STEP_GIB
 
 
 def volume_throughput_mibps(weights_gb: float, volume_gib: int, readers: int) -> int:

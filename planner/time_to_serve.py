@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from planner import ledger
-from planner.hyperdisk import MIN_THROUGHPUT_MIBPS
+from planner.hyperdisk import MIN_THROUGHPUT_MIBPS, NODE_READ_MIBPS
 
-BYTES_PER_MIB = 2**20
+MB_PER_MIB = 2**20 / 1e6
+MB_PER_GB = 1_000
 Bound = Literal["low", "likely", "high"]
 
 
@@ -160,14 +161,43 @@ def _needs(needs: list[str], left_out: frozenset[str]) -> tuple[str, ...]:
 
 
 def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) -> float:
-    mib = start.weights_gb * 1e9 / BYTES_PER_MIB
     if id_ == "download":
-        return mib / min(float(entry["mibps"][bound]), start.writer_mibps)
+        mb_per_s = min(float(entry["mb_per_s"][bound]), start.writer_mibps * MB_PER_MIB)
+        return start.weights_gb * MB_PER_GB / mb_per_s
     if id_ == "image":
-        return start.volume_gib * float(entry["seconds_per_gib"][bound])
+        return image_seconds(start.volume_gib, bound)
+    if id_ == "volume":
+        return float(entry["share_of_image"][bound]) * image_seconds(start.volume_gib, bound)
     if id_ == "weights-read":
-        return mib / min(float(entry["mibps_per_node"]), start.volume_mibps / start.readers)
+        return weights_read_seconds(
+            size_gb=start.weights_gb, throughput_mibps=start.volume_mibps, readers=start.readers
+        )
     return float(entry[bound])
+
+
+def step_seconds(id_: str, bound: Bound = "likely") -> float:
+    """How long a step takes that does not depend on sizes."""
+    return float(ledger.entry("durations", "steps", id_)[bound])
+
+
+def download_mb_per_s(bound: Bound = "likely") -> float:
+    """What one download gets through Cloud NAT, MB/s, where the volume takes as much."""
+    return float(ledger.entry("durations", "steps", "download")["mb_per_s"][bound])
+
+
+def image_seconds(volume_gib: float, bound: Bound = "likely") -> float:
+    """How long an image of a disk of that size takes."""
+    entry = ledger.entry("durations", "steps", "image")
+    hundreds_of_gb = volume_gib * 2**30 / 100e9
+    return max(float(entry["at_least"][bound]), float(entry["seconds_per_100_gb"][bound]) * hundreds_of_gb)
+
+
+def weights_read_seconds(*, size_gb: float, throughput_mibps: float, readers: int) -> float:
+    """How long `readers` nodes take when all read the same volume at once: its throughput is shared, and a node takes no
+    more than its own ceiling.
+    """
+    share_mibps = min(throughput_mibps / max(1, readers), NODE_READ_MIBPS)
+    return size_gb * MB_PER_GB / (share_mibps * MB_PER_MIB)
 
 
 def _ends(steps: Mapping[str, Step], bound: Bound) -> dict[str, float]:

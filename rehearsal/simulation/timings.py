@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.hyperdisk import throughput_floor_mibps
+from planner.time_to_serve import (
+    MB_PER_MIB,
+    download_mb_per_s,
+    image_seconds,
+    step_seconds,
+    weights_read_seconds,
+)
 
 if TYPE_CHECKING:
     from settings.settings import Settings
 
-NODE_READ_MIBPS: Final = 4_000
-"""Most that one node reads from a volume. Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g; assumed to hold for A4."""
-DOWNLOAD_MB_PER_S: Final = 100.0
-"""What one C4A pod gets through Cloud NAT. Assumed; workloads/weights.py sizes its time-out by a quarter of it."""
-ARTICLE_LOAD_SECONDS: Final = 600.0
-"""Source: the article, "Model loading and CUDA graph compilation add another 10 minutes"."""
+DOWNLOAD_MB_PER_S: Final = download_mb_per_s()
+"""What one C4A pod gets through Cloud NAT. Source: planner/data/durations.yaml, as of everything read from the planner
+here. workloads/weights.py sizes its time-out by a quarter of it."""
 ARTICLE_REQUEST_SECONDS: Final = 24.0
 """Source: planner/data/users.yaml, seconds_per_request."""
-MB_PER_MIB: Final = 2**20 / 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class Timings:
     # Machines
     autoscaler_scan_seconds: float = 10.0
     """From a pod that cannot be placed to the decision. Source: cluster autoscaler FAQ, --scan-interval."""
-    gpu_node_start_seconds: tuple[float, float] = (300.0, 360.0)
+    gpu_node_start_seconds: tuple[float, float] = (step_seconds("gpu-node", "low"), step_seconds("gpu-node", "high"))
     """Least and most from the decision to a Ready A4 node. Source: the article, "about 5-6 minutes on Autopilot"."""
     cpu_node_start_seconds: tuple[float, float] = (80.0, 110.0)
     """The same for a node without GPUs. Assumed: no GPU driver and no 32 local SSDs to set up."""
@@ -43,7 +46,7 @@ class Timings:
     """How long a ComputeClass waits on its flex-start rung when it does not say. Source: GKE docs, 15 minutes."""
 
     # Containers
-    large_image_pull_seconds: float = 90.0
+    large_image_pull_seconds: float = step_seconds("image-pull")
     """The vLLM image, some 10 GB, to a new node. Assumed: Artifact Registry in the same region."""
     image_pull_seconds: float = 5.0
     """Any other image. Assumed."""
@@ -51,7 +54,7 @@ class Timings:
     """One init container: here they fetch a tokenizer of a few MB. Assumed."""
     weights_read_seconds: float = 25.0
     """Reading the weights while every replica reads at once: `weights_read_seconds()` says how it is worked out."""
-    engine_start_seconds: float = ARTICLE_LOAD_SECONDS - 25.0
+    engine_start_seconds: float = step_seconds("engines")
     """Engines, compilation and CUDA graphs after that. Source: the article's 10 minutes less what its reading takes. Measured
     since, on one H200 with vLLM 0.20.2: 3 to 4 minutes in all with cold caches; the slower, published figure is kept."""
     probe_seconds: float = 10.0
@@ -82,7 +85,7 @@ class Timings:
     image_create_seconds: float = 120.0
     """An image of the weights' disk. Source: accelerated-platforms saw about 3 minutes for 100 GB; in proportion, and a
     minute at least."""
-    gateway_program_seconds: float = 240.0
+    gateway_program_seconds: float = step_seconds("gateway")
     """From a Gateway to a programmed load balancer. Assumed: GKE's docs say "several minutes"."""
 
     @property
@@ -107,14 +110,6 @@ class Timings:
         return least + (most - least) * (number * 0.6180339887498949 % 1.0)
 
 
-def weights_read_seconds(*, size_gb: float, throughput_mibps: float, readers: int) -> float:
-    """How long `readers` nodes take when all read the same volume at once: its throughput is shared, a node takes no more
-    than NODE_READ_MIBPS.
-    """
-    share_mibps = min(throughput_mibps / max(1, readers), NODE_READ_MIBPS)
-    return size_gb * 1000 / (share_mibps * MB_PER_MIB)
-
-
 def timings_for(settings: Settings) -> Timings:
     """The durations of one stack: weights by size, throughput and readers; benchmark by its prompts."""
     size_gb, weights = settings.serving.model.size_gb, settings.weights
@@ -128,7 +123,7 @@ def timings_for(settings: Settings) -> Timings:
     else:
         read = downloads
     rounds = -(-settings.benchmark.prompts_per_client // settings.benchmark.connections_per_client)
-    image = max(60.0, 180.0 * weights.size_gib * 2**30 / 100e9)
+    image = image_seconds(weights.size_gib)
     return Timings(
         weights_read_seconds=read,
         writer_seconds=downloads,

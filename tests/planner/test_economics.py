@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -26,6 +27,44 @@ def test_the_article_is_cheaper_than_every_api_it_names_from_a_fraction_of_its_r
     assert shares["gemini-3.1-flash-lite"] == pytest.approx(0.147, abs=0.001)
     assert shares["claude-opus-4.6"] < 0.01
     assert [price.usd_per_million_blended for price in api_prices()] == [0.67, 5.33, 7.0, 11.67]
+
+
+def test_the_prices_apart_give_the_articles_blends_to_the_cent() -> None:
+    for price in api_prices():
+        assert round(price.usd_per_million(2, 1), 2) == price.usd_per_million_blended, price.id
+        assert price.source is not None
+        assert price.source.date.startswith("2026-03")
+
+
+def test_a_mix_with_more_output_costs_more_and_none_costs_more_than_output_alone() -> None:
+    for price in api_prices():
+        assert price.usd_per_million(1, 1) > price.usd_per_million(2, 1)
+        assert price.usd_per_million(0, 1) == price.usd_per_million_output
+        assert price.usd_per_million(1, 0) == price.usd_per_million_input
+
+
+def test_without_prices_apart_every_mix_costs_the_blend() -> None:
+    blended = replace(api_prices()[0], usd_per_million_input=None, usd_per_million_output=None)
+    assert blended.usd_per_million(100, 1) == blended.usd_per_million_blended
+
+
+@given(st.floats(0.1, 1e5), st.floats(1, 1e7), st.floats(0.01, 100))
+def test_a_break_even_is_where_both_cost_the_same(usd_per_hour: float, rate: float, price: float) -> None:
+    share = break_even_utilisation(usd_per_hour, rate, price)
+    assert share > 0
+    assert usd_per_hour / (rate * share * 3600 / 1e6) == pytest.approx(price)
+
+
+@given(st.floats(0.1, 168), st.floats(0.1, 168), st.integers(0, 100), st.sampled_from(["spot", "cud-1y"]))
+def test_a_longer_week_never_costs_less_and_no_month_less_than_what_stays(
+    hours: float, more: float, nodes: int, capacity: str
+) -> None:
+    fleet = bill(FleetShape(nodes=nodes, capacity=capacity))
+    short, long = sorted((hours, more))
+    assert 730 * fleet.residual_usd_per_hour <= usd_per_month(fleet, Duty(hours_per_week=short)) * (1 + 1e-9)
+    assert usd_per_month(fleet, Duty(hours_per_week=short)) <= usd_per_month(fleet, Duty(hours_per_week=long)) * (
+        1 + 1e-9
+    )
 
 
 def test_a_fleet_that_costs_more_than_the_api_at_full_rate_never_breaks_even() -> None:

@@ -1,0 +1,445 @@
+"""From a question to a plan: the article's own answers, impossible goals, and what holds for every goal."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.asking import Asked, question_of
+from planner.batch import in_words
+from planner.economics import Duty
+from planner.goals import CAPACITIES, PlanImpossibleError, PlanQuestion, parse_hours
+from planner.nodes_for import ImpossibleGoalError
+from planner.plan import Plan
+from planner.planning import compare, plan
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def asked(**options: Any) -> PlanQuestion:
+    return question_of(Asked(**options))
+
+
+def answer(**options: Any) -> Plan:
+    return plan(asked(**options))
+
+
+DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500}
+
+
+# The article's own answers --------------------------------------------------------------------------------------------
+
+
+def test_the_record_without_headroom_is_twelve_nodes_and_its_price() -> None:
+    found = answer(tokens_per_second=1_103_941, load_share=1.0)
+    assert found.nodes == 12
+    assert found.money.usd_per_hour == pytest.approx(12 * 32.61, rel=0.001)
+    assert found.published.figure is not None
+    assert found.published.figure.id == "cluster_ip.nodes-12"
+    assert found.published.kind == "equivalent"
+    assert found.maximum.total_tokens_per_s.basis == "predicted"
+    assert found.utilisation == pytest.approx(0.99, abs=0.01)
+
+
+def test_the_articles_users_take_the_articles_nodes_and_headroom_takes_more() -> None:
+    assert answer(users=16_000, load_share=1.0).nodes == 8
+    found = answer(users=16_000)
+    assert found.nodes == 10
+    assert found.performance.in_flight.value == 16_000
+    assert found.maximum.in_flight.value == 20_000
+
+
+def test_a_million_tokens_cost_what_the_article_says_at_its_price_and_load() -> None:
+    found = answer(tokens_per_second=1_103_941, load_share=1.0, capacity="cud-1y")
+    assert found.money.at_load is not None
+    assert found.money.at_load.total_usd == pytest.approx(0.2685, abs=0.001)  # provenance.md: 0.30 is rounded up
+    assert found.money.at_load.output_usd == pytest.approx(3 * found.money.at_load.total_usd)
+
+
+def test_energy_is_the_measured_mean_power_over_the_tokens() -> None:
+    found = answer(tokens_per_second=1_103_941, load_share=1.0)
+    watts = found.performance.watts_per_gpu
+    assert 600 < watts.value <= 680
+    assert found.kilowatts == pytest.approx(96 * watts.value / 1000)
+    assert 50_000 < found.performance.joules_per_million_tokens.value < 60_000
+
+
+# Goals ----------------------------------------------------------------------------------------------------------------
+
+
+def test_limits_on_latency_are_kept_by_the_high_end() -> None:
+    found = answer(requests_per_second=640, isl=1024, osl=512, ttft_p99_ms=15_000, tpot_ms=60)
+    assert [verdict.name for verdict in found.verdicts] == ["TTFT p99", "TPOT"]
+    assert all(verdict.holds for verdict in found.verdicts)
+    assert found.performance.requests_per_s.value == 640
+    tight = answer(requests_per_second=640, isl=1024, osl=512, tpot_ms=30)
+    assert tight.nodes > found.nodes
+    assert tight.verdicts[0].holds
+
+
+def test_a_budget_buys_as_many_nodes_as_it_pays_for() -> None:
+    found = answer(usd_per_hour=500)
+    assert found.money.usd_per_hour <= 500 < found.money.usd_per_hour + 32.61
+    assert found.utilisation == pytest.approx(0.85)
+
+
+def test_a_budget_pays_for_spares_too() -> None:
+    found = answer(usd_per_hour=500, loss_per_node_day=2, confidence=0.99)
+    assert found.spares >= 1
+    assert found.money.usd_per_hour <= 500
+    assert found.nodes < answer(usd_per_hour=500).nodes
+
+
+def test_a_batch_takes_one_node_if_there_is_time_and_more_if_there_is_less() -> None:
+    easy = answer(**DOCUMENTS, deadline="8h")
+    assert easy.nodes == 1
+    assert easy.batch is not None
+    assert easy.batch.total_hours < 8
+    assert easy.batch.input_tokens == 150_000_000
+    assert easy.batch.usd is not None
+    assert 16 < easy.batch.usd < 33  # less than the hour that the node is there
+    hard = answer(**DOCUMENTS, deadline="45m")
+    assert hard.nodes > 1
+    assert hard.batch is not None
+    assert hard.batch.total_hours <= 0.75
+
+
+def test_a_batch_costs_nothing_of_the_nodes_when_it_is_done() -> None:
+    batch = answer(**DOCUMENTS, deadline="8h").batch
+    assert batch is not None
+    assert batch.usd_per_hour_after < 0.2
+
+
+def test_a_batch_without_a_deadline_is_one_nodes_work() -> None:
+    assert answer(documents=10_000_000, tokens_per_document=3_000, output_tokens=500).nodes == 1
+
+
+def test_a_batch_starts_sooner_where_the_weights_are_there() -> None:
+    cold, warm = (answer(**DOCUMENTS, starts_from=state).batch for state in ("nothing", "weights"))
+    assert cold is not None
+    assert warm is not None
+    assert warm.start_hours < cold.start_hours - 0.2
+    assert warm.work_hours == pytest.approx(cold.work_hours)
+
+
+def test_documents_that_the_server_would_refuse_are_flagged() -> None:
+    remarks = " ".join(answer(**DOCUMENTS, longest_document=20_000).remarks)
+    assert "refuses documents that are longer than 32,768 tokens" in remarks
+    assert "the longest counted on here has 20,500" in remarks
+
+
+# Spares, price, duty --------------------------------------------------------------------------------------------------
+
+
+def test_spares_are_apart_from_headroom_and_paid_for() -> None:
+    plain, spare = answer(users=16_000), answer(users=16_000, spares=3)
+    assert (spare.nodes, spare.spares, spare.machines) == (plain.nodes, 3, plain.nodes + 3)
+    assert spare.performance == plain.performance
+    assert spare.money.usd_per_hour - plain.money.usd_per_hour == pytest.approx(3 * 32.61)
+    assert spare.sizing.quota_gpus == plain.sizing.quota_gpus + 24
+
+
+def test_spares_follow_from_losses_on_spot_and_from_nothing_on_a_reservation() -> None:
+    spot = answer(users=16_000, loss_per_node_day=4, confidence=0.99)
+    assert spot.spares >= 2
+    assert "4 losses a node and day" in spot.spares_why
+    reserved = answer(users=16_000, loss_per_node_day=4, capacity="reservation")
+    assert reserved.spares == 0
+    assert "not taken back" in reserved.spares_why
+    assert "nobody publishes" in answer(users=16_000).spares_why
+
+
+def test_an_unknown_price_stays_unknown_and_a_stated_one_counts() -> None:
+    unknown = answer(users=16_000, capacity="flex-start").money
+    assert unknown.usd_per_node_hour is None
+    assert unknown.at_load is None
+    assert all(api.break_even_utilisation is None for api in unknown.apis)
+    stated = answer(users=16_000, capacity="flex-start", usd_per_node_hour=50.0).money
+    assert stated.usd_per_node_hour == 50
+    assert stated.usd_per_hour == pytest.approx(500, abs=1)
+
+
+def test_business_hours_cost_less_a_month_and_the_same_for_a_token_on_spot() -> None:
+    whole, business = answer(users=16_000).money, answer(users=16_000, hours_per_week=50).money
+    assert business.usd_per_month == pytest.approx(whole.usd_per_month * 50 / 168, rel=0.01)
+    assert whole.at_load is not None
+    assert business.at_load is not None
+    assert business.at_load.total_usd == pytest.approx(whole.at_load.total_usd, rel=0.01)
+
+
+def test_business_hours_on_committed_nodes_cost_the_same_month_and_more_for_a_token() -> None:
+    whole = answer(users=16_000, capacity="cud-1y").money
+    business = answer(users=16_000, capacity="cud-1y", hours_per_week=50)
+    assert business.money.usd_per_month == pytest.approx(whole.usd_per_month)
+    assert whole.at_load is not None
+    assert business.money.at_load is not None
+    assert business.money.at_load.total_usd == pytest.approx(whole.at_load.total_usd * 168 / 50)
+    assert any("all 168 hours" in remark for remark in business.remarks)
+
+
+def test_an_apis_price_is_that_of_the_plans_own_mix() -> None:
+    article, reading = answer(users=16_000).money.apis, answer(users=16_000, isl=2000, osl=100).money.apis
+    assert [round(api.usd_per_million, 2) for api in article] == [0.67, 5.33, 7.0, 11.67]
+    assert all(long.usd_per_million < short.usd_per_million for long, short in zip(reading, article, strict=True))
+    assert all(api.exact_mix for api in article)
+
+
+# How sure -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_beyond_what_was_measured_says_in_what() -> None:
+    found = answer(requests_per_second=640, isl=1024, osl=512)
+    assert found.basis == "extrapolated"
+    assert any(reason.startswith("prompts:") for reason in found.reasons)
+
+
+def test_lengths_and_a_profile_chosen_for_the_person_are_said() -> None:
+    assert "as long as the article's" in answer(users=100).remarks[0]
+    chosen = answer(users=100, isl=6_000, osl=1_000)
+    assert chosen.question.profile.name == "serve-chat"
+    assert "do not fit record's 2,560" in chosen.remarks[0]
+
+
+def test_the_gateway_is_advised_against_where_nobody_tried_it() -> None:
+    found = answer(users=40_000, gateway=True)
+    assert not found.sizing.gateway.use
+    assert any(remark.startswith("Do not use the gateway at this rate") for remark in found.remarks)
+
+
+# Impossible goals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why", "nearest"),
+    [
+        ({"users": 1_000, "ttft_p99_ms": 50}, "TTFT p99 of 50 ms: even with one request", r"TTFT p99 of \d+ ms"),
+        ({"users": 1_000, "tpot_ms": 1}, "TPOT of 1 ms", r"TPOT of \d+ ms, with one request on each engine"),
+        ({"users": 1e8}, "more than 4,096 nodes", r"1,700,000 users on 1,000 nodes"),
+        ({"requests_per_second": 1e6}, "more than 4,096 nodes", r"requests/s on 1,000 nodes"),
+        ({"tokens_per_second": 1e9}, "more than 4,096 nodes", r"total tok/s on 1,000 nodes"),
+        ({"usd_per_hour": 5}, r"\$5.00 an hour do not pay for the smallest fleet, 1 node", r"\$32\.\d\d an hour"),
+        ({"usd_per_hour": 50, "gateway": True}, "2 nodes", r"\$65\.\d\d an hour"),
+        ({"usd_per_hour": 500, "capacity": "ladder"}, "no dated price of a node-hour", "--usd-per-node-hour"),
+        ({**DOCUMENTS, "deadline": "20m"}, "50,000 documents in 20 min: bringing", r"min with \d nodes"),
+        ({**DOCUMENTS, "profile": "record"}, "940 more than --max-model-len 2,560", "--profile serve-chat"),
+        ({"users": 10, "isl": 200_000, "osl": 10}, "--max-model-len", "no profile has a context of 200,010"),
+        ({"users": 10, "profile": "397b-nvfp4"}, "nobody can size its volume", "another profile"),
+        ({"users": 5e5, "loss_per_node_day": 150, "confidence": 0.999}, "100 spares are not enough", "not taken back"),
+    ],
+)
+def test_an_impossible_goal_says_why_and_what_is_nearest(options: dict[str, Any], why: str, nearest: str) -> None:
+    with pytest.raises(PlanImpossibleError, match=why) as caught:
+        answer(**options)
+    assert isinstance(caught.value, ImpossibleGoalError)
+    assert re.search(nearest, caught.value.nearest), caught.value.nearest
+
+
+def test_what_is_nearest_is_possible() -> None:
+    with pytest.raises(PlanImpossibleError) as caught:
+        answer(users=1_000, tpot_ms=1)
+    limit = float(caught.value.nearest.split("TPOT of ")[1].split(" ms")[0].replace(",", ""))
+    assert answer(users=1_000, tpot_ms=limit).verdicts[0].holds
+
+
+# Compare --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_has_every_way_to_buy_and_to_reach_nodes_the_asked_one_first() -> None:
+    found = compare(asked(tokens_per_second=1e6, capacity="cud-1y"))
+    assert (found[0].capacity, found[0].routing) == ("cud-1y", "cluster-ip")
+    assert {(one.capacity, one.routing) for one in found} == {
+        (capacity, routing) for capacity in CAPACITIES for routing in ("cluster-ip", "inference-gateway")
+    }
+    by_way = {(one.capacity, one.routing): one.plan for one in found}
+    plain, gateway = by_way["spot", "cluster-ip"], by_way["spot", "inference-gateway"]
+    assert plain is not None
+    assert gateway is not None
+    assert gateway.nodes > plain.nodes
+
+
+def test_a_stated_price_is_of_its_own_way_to_buy_alone() -> None:
+    found = compare(asked(users=16_000, capacity="flex-start", usd_per_node_hour=50.0))
+    prices = {one.capacity: one.plan.money.usd_per_node_hour for one in found if one.plan}
+    assert prices["flex-start"] == 50
+    assert prices["spot"] == 32.61
+    assert prices["ladder"] is None
+
+
+def test_a_comparison_says_why_a_way_is_closed() -> None:
+    found = compare(asked(usd_per_hour=500))
+    closed = {one.capacity for one in found if one.plan is None}
+    assert closed == {"flex-start", "calendar", "reservation", "ladder"}
+    assert all("no dated price" in (one.why_not or "") for one in found if one.plan is None)
+
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give one goal of --tokens-per-second, .*; none is given"),
+        ({"users": 1, "usd_per_hour": 1}, "--users and --usd-per-hour are given"),
+        ({"users": 1, "isl": 10}, "--isl and --osl belong together"),
+        ({"users": 1, "isl": 10, "osl": 10, "workload": "article"}, "give one of the two"),
+        ({"users": 1, "workload": "chat"}, "--workload chat: there are article, vllm-1024-512"),
+        ({"users": 1, "profile": "fast"}, "--profile fast: there are record, tuned"),
+        ({"users": 1, "deadline": "8h"}, "--deadline goes with --documents"),
+        ({**DOCUMENTS, "hours_per_week": 50}, "--hours-per-week does not go with --documents"),
+        ({"documents": 5}, "--documents needs --tokens-per-document and --output-tokens"),
+        ({**DOCUMENTS, "deadline": "soon"}, "'soon' is not a duration above 0"),
+        ({**DOCUMENTS, "deadline": "0h"}, "not a duration above 0"),
+        ({**DOCUMENTS, "longest_document": 10}, "--longest-document 10 is below --tokens-per-document 3000"),
+        ({"users": 0}, "users must be above 0"),
+        ({"users": float("nan")}, "users must be above 0"),
+        ({"users": 1, "load_share": 0}, "load_share must be above 0"),
+        ({"users": 1, "spares": -1}, "spares must be 0 or more"),
+        ({"users": 1, "ttft_p99_ms": -1}, "ttft_p99_ms must be above 0"),
+        ({"users": 1, "confidence": 1}, "confidence must be between 0 and 1"),
+        ({"users": 1, "loss_per_node_day": -1}, "notices_per_node_day must be 0 or more"),
+        ({"users": 1, "usd_per_node_hour": 0}, "usd_per_node_hour must be above 0"),
+        ({"users": 1, "hours_per_week": 200}, "at most 168"),
+    ],
+)
+def test_options_that_make_no_question_are_refused_with_what_to_write(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        asked(**options)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("8h", 8), ("90m", 1.5), ("90min", 1.5), ("1.5d", 36), ("1800s", 0.5), ("3", 3)]
+)
+def test_durations_are_read_as_people_write_them(text: str, hours: float) -> None:
+    assert parse_hours(text) == hours
+
+
+def test_hours_are_told_in_the_unit_that_reads_best() -> None:
+    assert [in_words(hours) for hours in (0.5, 3.25, 100)] == ["30 min", "3.2 h", "4.2 days"]
+
+
+# What holds for every goal --------------------------------------------------------------------------------------------
+
+goals = st.one_of(
+    st.builds(lambda n: {"tokens_per_second": n}, st.floats(100, 2e7)),
+    st.builds(lambda n: {"users": n}, st.floats(1, 1e6)),
+    st.builds(lambda n: {"requests_per_second": n}, st.floats(0.1, 1e4)),
+    st.builds(lambda n: {"usd_per_hour": n}, st.floats(100, 3e4)),
+    st.builds(
+        lambda n, tokens, out: {"documents": n, "tokens_per_document": tokens, "output_tokens": out},
+        st.integers(1, 10**8),
+        st.integers(1, 30_000),
+        st.integers(1, 2_000),
+    ),
+)
+questions = st.builds(
+    lambda goal, **rest: asked(**goal, **rest),
+    goals,
+    capacity=st.sampled_from(["spot", "cud-1y"]),
+    gateway=st.booleans(),
+    load_share=st.floats(0.5, 1),
+    spares=st.sampled_from([None, 0, 2]),
+    starts_from=st.sampled_from(["nothing", "cluster", "weights"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(questions)
+def test_no_plan_has_a_negative_number_or_more_than_all_of_a_memory(question: PlanQuestion) -> None:
+    found = plan(question)
+    now, most = found.performance, found.maximum
+    assert found.machines >= found.nodes >= 1
+    assert 0 < found.utilisation <= 1 + 1e-4
+    for performance in (now, most):
+        for name in ("total_tokens_per_s", "requests_per_s", "ttft_ms", "tpot_ms", "watts_per_gpu"):
+            estimate = getattr(performance, name)
+            assert 0 < estimate.low <= estimate.value <= estimate.high
+        assert performance.output_tokens_per_s.value < performance.total_tokens_per_s.value
+        assert 0 <= performance.kv_cache_peak_percent.high <= 100
+        memory = performance.memory
+        assert 0 < memory.cache_gib < memory.budget_gib <= memory.gpu_gib
+    money = found.money
+    assert money.usd_per_hour > 0
+    assert money.at_load is not None
+    assert money.at_full_load is not None
+    assert 0 < money.at_full_load.total_usd <= money.at_load.total_usd * (1 + 1e-4)
+    assert money.at_load.total_usd < money.at_load.output_usd
+    if found.batch is not None:
+        assert 0 < found.batch.work_low_hours <= found.batch.work_hours <= found.batch.work_high_hours
+        assert found.batch.usd is not None
+        assert found.batch.usd > 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(questions, st.floats(1, 5))
+def test_a_larger_goal_never_takes_less(question: PlanQuestion, times: float) -> None:
+    goal = question.goal
+    field = next(iter(goal.__dataclass_fields__))
+    amount = getattr(goal, field)
+    more = type(amount)(amount * times)
+    larger = replace(question, goal=replace(goal, **{field: more}))
+    try:
+        large = plan(larger)
+    except PlanImpossibleError:
+        return
+    small = plan(question)
+    assert large.nodes >= small.nodes
+    assert large.money.usd_per_hour >= small.money.usd_per_hour * (1 - 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(100, 1e6), st.floats(0.5, 1), st.floats(0, 0.5))
+def test_more_headroom_never_takes_fewer_nodes(users: float, share: float, less: float) -> None:
+    assert answer(users=users, load_share=share * (1 - less)).nodes >= answer(users=users, load_share=share).nodes
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1.1, 24), st.floats(1, 4))
+def test_more_time_never_takes_more_nodes(hours: float, times: float) -> None:
+    few = answer(documents=10**7, tokens_per_document=3_000, output_tokens=500, deadline=f"{hours * times:f}h")
+    many = answer(documents=10**7, tokens_per_document=3_000, output_tokens=500, deadline=f"{hours:f}h")
+    assert few.nodes <= many.nodes
+    assert many.batch is not None
+    assert many.batch.total_hours <= hours + 1e-9
+
+
+# Speed ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"users": 16_000}, {"usd_per_hour": 500}, {**DOCUMENTS, "deadline": "40m"}, {"users": 9_000, "gateway": True}],
+)
+def test_a_plan_takes_less_than_50_ms(options: dict[str, Any]) -> None:
+    question = asked(**options)
+    plan(question)  # reads the ledger
+    taken = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        plan(question)
+        taken.append(time.perf_counter() - begin)
+    assert min(taken) < 0.05
+
+
+def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> None:
+    code = (
+        "import sys\n"
+        "from planner.asking import Asked, question_of\n"
+        "from planner.planning import plan\n"
+        "plan(question_of(Asked(users=1000)))\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'pulumi', 'pydantic', 'settings', 'preview'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_duty_is_a_share_of_a_week() -> None:
+    assert answer(users=10, hours_per_week=84).question.duty == Duty(hours_per_week=84)

@@ -1,0 +1,60 @@
+"""Profiles as plain data: equal to the settings', and read by the model as it reads the article's own runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.deployment import record_fleet
+from planner.ledger import LedgerError
+from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from planner.profiles import engine_shape, model_shape, profile_facts, profile_names, profiles_for
+from planner.rows import PHASES
+
+
+def test_the_record_is_the_fleet_that_the_model_was_fitted_to() -> None:
+    assert profile_facts("record").shape == record_fleet(1).engine
+
+
+def test_a_profile_that_repeats_a_row_is_that_row() -> None:
+    for name in profile_names():
+        facts = profile_facts(name)
+        if facts.reproduces in PHASES:
+            assert facts.shape == PHASES[facts.reproduces].engine, name
+
+
+def test_a_profile_that_repeats_nothing_is_read_from_its_options() -> None:
+    chat = profile_facts("serve-chat").shape
+    assert chat.max_model_len_tokens == 8_192
+    assert chat.max_num_seqs == 256
+    assert chat.language_model_only
+    assert chat.speculative_tokens == 1
+    assert chat.estimate_cudagraphs
+    assert profile_facts("tuned").shape.captured_tokens == 576
+
+
+def test_options_left_out_are_vllms_own() -> None:
+    plain = engine_shape({}, {})
+    assert plain.max_model_len_tokens == 262_144
+    assert (plain.max_num_seqs, plain.max_num_batched_tokens) == (1_024, 8_192)
+    assert (plain.data_parallel, plain.gpu_memory_utilization) == (1, 0.9)
+    assert not plain.prefix_caching
+    assert plain.kv_cache_dtype == "auto"
+    assert engine_shape({"enforce-eager": True}, {}).captured_tokens == 0
+
+
+def test_the_profile_for_a_length_is_the_shortest_context_that_holds_it() -> None:
+    assert [one.name for one in profiles_for(3_500)] == ["serve-chat", "serve-batch", "serve-code"]
+    assert [one.name for one in profiles_for(8_193)] == ["serve-batch", "serve-code"]
+    assert profiles_for(131_073) == ()
+
+
+def test_models_are_told_apart_by_name_and_an_unknown_one_is_refused() -> None:
+    assert model_shape("Qwen/Qwen3.5-27B-FP8") is QWEN3_5_27B_FP8
+    assert model_shape("nvidia/Qwen3.5-397B-A17B-NVFP4") is QWEN3_5_397B_NVFP4
+    with pytest.raises(LookupError, match="not of meta/Llama"):
+        model_shape("meta/Llama")
+
+
+def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
+    with pytest.raises(LedgerError, match="serve-chat"):
+        profile_facts("nonsense")
