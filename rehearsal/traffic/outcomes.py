@@ -137,15 +137,12 @@ class TrafficReport:
         return sum(shares) / self.in_flight_at_ends
 
     @property
-    def lost_per_node_at_published_load(self) -> int | None:
-        """What the end of each server would lose with the published load in flight, without a retry: cut streams, and what
-        clients still sent to it. Requests that found no server at all are not counted: that is a fleet without servers, not
-        the end of one. None where nothing was in flight.
+    def cut_per_server_at_published_load(self) -> int | None:
+        """Streams that the end of a server cuts with the published load in flight, by arithmetic: a sample is too small to be
+        scaled a hundredfold. None where nothing was in flight.
         """
-        if not self.in_flight_at_ends:
-            return None
-        at_ends = self.lost - self.losses.get("no endpoint", 0)
-        return round(at_ends / self.in_flight_at_ends * self.published_in_flight)
+        share = self.share_cut_expected
+        return None if share is None else round(share * self.published_in_flight)
 
     def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
         """Percentile of the time from sending to the whole answer, of requests answered at once or when repeated."""
@@ -215,17 +212,20 @@ class TrafficReport:
         return tuple(made)
 
     def _figures_of_ends(self) -> Iterator[Figure]:
-        if self.share_cut is None or self.share_cut_expected is None:
+        cut, share = self.cut_per_server_at_published_load, self.share_cut
+        if cut is None or share is None:
             return
-        cut = round(self.share_cut_expected * self.published_in_flight)
         yield Figure(
-            name="requests lost per ended server at the published load",
-            value=self.lost_per_node_at_published_load or 0,
-            note=f"the sample's losses scaled to {self.published_in_flight:,} in flight, computed; arithmetic alone: "
-            f"{cut:,} streams cut",
+            name="streams cut per ended server at the published load",
+            value=cut,
+            note=f"by arithmetic, {self.share_cut_expected:.0%} of {self.published_in_flight:,} in flight; what clients send before "
+            "the Service has noticed comes on top",
         )
-        note = f"of {self.in_flight_at_ends} in the sample; {self.share_cut_expected:.0%} by arithmetic"
-        yield Figure(name="streams cut, of those in flight", value=f"{self.share_cut:.0%}", note=note)
+        yield Figure(
+            name="streams cut in the sample",
+            value=f"{share:.0%}",
+            note=f"of {self.in_flight_at_ends} in flight on servers that ended",
+        )
 
     def moments(self) -> tuple[Moment, ...]:
         """Stretches in which requests were lost, for the picture of the drill."""

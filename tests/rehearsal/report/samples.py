@@ -157,7 +157,7 @@ def preempt_four() -> DrillResult:
             Figure(name="requests lost with one retry", value=0, note="none"),
             Figure(name="streams cut, of those in flight", value="84%", note="of 25 in the sample; 78% by arithmetic"),
             Figure(
-                name="requests lost per ended server at the published load",
+                name="streams cut per ended server at the published load",
                 value=1920,
                 note="the sample's losses scaled to 2,000 in flight, computed; arithmetic alone: 1,569 streams cut",
             ),

@@ -110,9 +110,7 @@ def test_a_spot_notice_of_15_s_cuts_the_share_that_arithmetic_says() -> None:
     )
     assert report.lost_after_retry == 0
     assert report.completed == report.sent
-    per_node = report.lost_per_node_at_published_load
-    assert per_node is not None
-    assert per_node == round(report.lost / ended.ending.in_flight * 2000)
+    assert report.cut_per_server_at_published_load == 750
 
 
 def test_with_several_api_servers_a_notice_leaves_streams_the_sleep_alone() -> None:
