@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -73,12 +74,17 @@ def rehearse(
 
     drills = chosen(drill or (), fast_only=fast)
     if list_:
-        _print_drills(drills)
+        _print_drills(drills, format_)
         return CLEAN
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
     from cli.project import find_root, require_stack
 
     folder = find_root(root)
-    return _play(folder, require_stack(folder, stack), drills, speed, kubeconfig, context, format_, out)
+    name = require_stack(folder, stack)
+    if out is not None:
+        _prepare(out)
+    return _play(folder, name, drills, speed, kubeconfig, context, format_, out)
 
 
 def _play(
@@ -100,7 +106,7 @@ def _play(
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=progress)
-    written = _written(report, out) if out is not None else ()
+    written, trouble = ((), None) if out is None else _written(report, out)
     if format_ == "json":
         from rehearsal.report.json_document import json_text
 
@@ -109,23 +115,47 @@ def _play(
         from rehearsal.report.text import print_text
 
         print_text(stdout_paper(), report, written=written)
+    if trouble is not None:
+        raise trouble
     sdk_imports.exit_fast(flush(CLEAN if report.passed else FINDINGS))
 
 
-def _written(report: RehearsalReport, out: Path) -> tuple[str, ...]:
+def _prepare(out: Path) -> None:
+    """Make the folder now: a rehearsal takes minutes, and a report that cannot be written is told before, not after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise CommandError(f"--out {out}: this user may not write there")
+
+
+def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
+    """The files that were written, and why the others were not: the report is shown in any case."""
     from rehearsal.report.html import html_text
     from rehearsal.report.json_document import json_text
 
+    written: list[str] = []
     try:
-        out.mkdir(parents=True, exist_ok=True)
         for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
             (out / name).write_text(text, encoding="utf-8")
+            written.append(str(out / name))
     except OSError as error:
-        raise CommandError(f"--out {out}: {error.strerror or error}") from error
-    return (str(out / "rehearsal.html"), str(out / "rehearsal.json"))
+        return tuple(written), _unwritable(out, error)
+    return tuple(written), None
 
 
-def _print_drills(drills: tuple[Drill, ...]) -> None:
+def _unwritable(out: Path, error: OSError) -> CommandError:
+    return CommandError(f"--out {out}: {error.strerror or error}")
+
+
+def _print_drills(drills: tuple[Drill, ...], format_: _Format) -> None:
+    if format_ == "json":
+        import json
+
+        listed = [{"name": one.name, "title": one.title, "proves": one.proves, "fast": one.fast} for one in drills]
+        sys.stdout.write(json.dumps({"drills": listed}, indent=2) + "\n")
+        return
     width = max(len(one.name) for one in drills)
     for one in drills:
         sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")

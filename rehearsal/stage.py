@@ -261,14 +261,17 @@ class Stage:
         )
 
     def _forget_scaling(self) -> None:
-        """Undo `kubectl scale`, its ownership of the number included: Pulumi would meet it as a conflict."""
+        """Undo `kubectl scale` and hand the number back to Pulumi, which would meet it as a conflict.
+
+        Without an owner the field would not do: a later scale would not be noted as anybody's then.
+        """
         live = self.api.get(DEPLOYMENT, self.server, self.namespace)
-        if live is None or not isinstance(self.settings.server.replicas, int):
+        wanted = self.settings.server.replicas
+        if live is None or not isinstance(wanted, int):
             return
-        owners = live["metadata"].get("managedFields") or []
-        others = [one for one in owners if one["manager"] != FIELD_MANAGER or one.get("subresource") != "scale"]
-        if others != owners:
-            body = {"metadata": {"managedFields": others}, "spec": {"replicas": self.settings.replicas}}
+        owners = returned_to_pulumi(live["metadata"].get("managedFields") or [])
+        if owners != live["metadata"].get("managedFields") or live["spec"].get("replicas") != wanted:
+            body = {"metadata": {"managedFields": owners}, "spec": {"replicas": wanted}}
             self.api.patch(DEPLOYMENT, self.server, self.namespace, body)
 
     def __enter__(self) -> Stage:
@@ -356,3 +359,16 @@ class Stage:
         if event.phase in ("done", "failed"):
             self._done, self._total = event.done, event.total
         self.around.progress(f"{event.name}: {event.text or event.phase} ({event.done} of {event.total})")
+
+
+def returned_to_pulumi(owners: Sequence[Manifest]) -> list[Manifest]:
+    """The managed fields of a Deployment as if nobody had ever scaled it: whoever applies it owns the number of replicas."""
+    found = []
+    for owner in owners:
+        if owner["manager"] == FIELD_MANAGER and owner.get("subresource") == "scale":
+            continue
+        fields = owner.get("fieldsV1") or {}
+        if owner.get("operation") == "Apply" and "f:spec" in fields:
+            fields = {**fields, "f:spec": {**fields["f:spec"], "f:replicas": {}}}
+        found.append({**owner, "fieldsV1": fields})
+    return found
