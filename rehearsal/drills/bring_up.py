@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from preview.words import count
 from rehearsal.drills.conditions import needs_servers
 from rehearsal.drills.drill import Drill, Proof
 from rehearsal.meter import GPU_LABEL
@@ -12,9 +13,6 @@ from rehearsal.meter import GPU_LABEL
 if TYPE_CHECKING:
     from rehearsal.apply.applier import ApplyReport
     from rehearsal.stage import Stage
-
-GENERATED = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink")
-"""What an API server writes into metadata by itself."""
 
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
@@ -28,9 +26,9 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
     gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
     proof.check(
-        f"{servers} servers on {servers} machines of their own",
+        f"{count(servers, 'server')} on {'a machine of its own' if servers == 1 else f'{servers} machines of their own'}",
         len(nodes) == servers == len(gpu_nodes),
-        f"{len(stage.ready_pods())} servers, {len(nodes)} machines in use, {len(gpu_nodes)} made",
+        f"{count(len(stage.ready_pods()), 'server')}, {count(len(nodes), 'machine')} in use, {len(gpu_nodes)} made",
     )
     zones = sorted({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu_nodes})
     proof.check(
@@ -109,6 +107,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
             next(iter(refused.failed.values()), f"{len(refused.deleted)} resources deleted"),
         )
         stage.up(stage.record({"cluster": {"deletionProtection": False}}))
+    began = stage.clock.now_seconds()
     report = stage.applier.destroy(stage.state)
     stage.state = report.state
     proof.findings.extend(report.findings)
@@ -123,11 +122,16 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     proof.check("no server is left", not pods, ", ".join(pods) or "none")
     disks = [disk.name for disk in stage.disks.inventory() if disk.kind == "disk"]
     proof.check("no disk is left that costs money by the hour", not disks, ", ".join(disks) or "none")
-    began = stage.clock.now_seconds()
     stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
-    gone = (stage.clock.now_seconds() - began) / 60
+    empty = (at for at, machines in stage.meter.gpu_nodes.steps if at >= began and machines == 0)
+    gone = next(empty, began)
     proof.check("no GPU machine is left", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines")
-    proof.figure("GPUs paid for after destroy", round(gone, 1), "min", "Autopilot gives empty machines back by itself")
+    proof.figure(
+        "GPUs paid for after pulumi destroy begins",
+        round((gone - began) / 60, 1),
+        "min",
+        "Autopilot gives empty machines back by itself",
+    )
 
 
 DRILLS = (
