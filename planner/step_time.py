@@ -135,8 +135,9 @@ def closed_loop(costs: StepCosts, in_flight: float, wait_s: float) -> EngineLoad
 
 def highest_rate(costs: StepCosts) -> float:
     """Requests a second that one engine cannot exceed, however many are in flight."""
-    rates = [_rate(costs, min(costs.running_limit, costs.captured_sequences), costs.fixed_s)]
-    if costs.running_limit > costs.captured_sequences:
+    captured = min(costs.running_limit, costs.captured_sequences)
+    rates = [_rate(costs, captured, costs.fixed_s)] if captured else []
+    if costs.running_limit > captured:
         rates.append(_rate(costs, costs.running_limit, costs.fixed_s + costs.uncaptured_s))
     return max(rates)
 

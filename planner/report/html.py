@@ -110,7 +110,8 @@ def _answer(plan: Plan) -> str:
     """The answer in one sentence."""
     nodes = f"{wording.plural(plan.machines, 'A4 node')} ({plan.gpus:,} B200)"
     behind = wording.ROUTINGS[plan.deployment.routing]
-    bought = "" if plan.money.usd_per_node_hour is None else f": {plan.money.bill.total_in_words()}"
+    priced = plan.money.usd_per_node_hour is not None
+    bought = f": {plan.money.bill.total_in_words()}" if priced else "; what a node-hour costs is unknown"
     return f"{nodes}, {wording.CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 

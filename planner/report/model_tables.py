@@ -10,7 +10,7 @@ from planner.errors import Error, errors, mean_percent
 from planner.gpus import B200
 from planner.plan import Plan
 from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import duration, number, span
+from planner.report.wording import duration, number, share, span
 from planner.rows import Metric, Role
 
 _METRICS: dict[Metric, str] = {
@@ -91,7 +91,7 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     question = plan.question
     yield (
         Cell("load planned for, as a share of what the fleet can do"),
-        Cell(f"{question.load_share:.0%}"),
+        Cell(share(question.load_share)),
         Cell("the question, or its default: room for a node that goes and for hours that differ"),
     )
     yield Cell("spare machines"), Cell(f"{plan.spares:,}"), Cell(plan.spares_why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.cost import LineItem
 from planner.estimates import Estimate
@@ -11,9 +11,10 @@ from planner.plan import Alternative, Plan
 from planner.report.drawn import price_of
 from planner.report.memory_bar import Part
 from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import CAPACITIES, NBSP, ROUTINGS, duration, milliseconds, number, plural, span, usd
+from planner.report.wording import CAPACITIES, NBSP, duration, milliseconds, number, plural, quota, span, usd
 from planner.time_to_serve import TimeToServe
 
+_ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
     ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, number),
@@ -128,7 +129,7 @@ def _item(item: LineItem) -> tuple[Cell, ...]:
     source = f"source: {item.source.title}, {item.source.date}" if item.source else ""
     notes = [f"{one[0].upper()}{one[1:].rstrip('.')}" for one in (item.reason, item.note, source) if one]
     quantity = _quantity(item)
-    per = "month" if item.unit.endswith("-month") else "hour"
+    per = "a month" if item.unit.endswith("-month") else "an hour"
     if item.unit_price_usd is None or item.usd_per_hour is None:
         return (
             Cell(item.name, ". ".join(notes)),
@@ -139,7 +140,7 @@ def _item(item: LineItem) -> tuple[Cell, ...]:
     return (
         Cell(item.name, ". ".join(notes)),
         Cell(quantity),
-        Cell(f"{usd(item.unit_price_usd)} a {per}"),
+        Cell(f"{usd(item.unit_price_usd)} {per}"),
         Cell(usd(item.usd_per_hour)),
     )
 
@@ -207,7 +208,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     found, ranges = plan.sizing, plan.sizing.ranges
     per_node = plan.deployment.gpus_per_node
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
-    yield "Quota to request", plural(found.quota_gpus, "B200 GPU"), nodes
+    yield "Quota to request", quota(plan.question.capacity, found.quota_gpus), nodes
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
     yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
     reading = "servers read the weights in about 75 s, as far as a volume of that size allows"
@@ -261,7 +262,7 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
         caption="The same goal with other capacity and routing",
         columns=(
             *texts("capacity", "routing"),
-            *numbers("nodes", "an hour", "a million tokens", "a million output tokens", "TPOT", "TTFT p99"),
+            *numbers("nodes", "an hour", "a million", "a million out", "TPOT", "TTFT p99"),
         ),
         rows=tuple(_alternative(one) for one in found),
         chosen=chosen,
@@ -269,7 +270,7 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
 
 
 def _alternative(one: Alternative) -> tuple[Cell, ...]:
-    names = Cell(CAPACITIES[one.capacity]), Cell(ROUTINGS[one.routing])
+    names = Cell(CAPACITIES[one.capacity]), Cell(_ROUTINGS[one.routing])
     if one.plan is None:
         return (*names, Cell("none", one.why_not or "", style="wide"))
     plan, price = one.plan, price_of(one.plan)

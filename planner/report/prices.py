@@ -28,7 +28,8 @@ from planner.report.wording import usd
 
 _LABELS_WIDE = 300.0
 _ROW_WIDE = 30.0
-_ROW_GAP = 12.0
+_WORDS_GAP = 14.0
+_TOP = 8.0
 _BELOW = 46.0
 _SPREAD = 1.25
 """Room on both sides of the axis, as a factor."""
@@ -60,16 +61,14 @@ class PriceRow:
 
 
 def drawing(rows: tuple[PriceRow, ...], format_: Format) -> Drawing:
-    """A row for each way, in the order given."""
-    width = WIDTH[format_]
-    wide = format_ == "wide"
-    label_width = _LABELS_WIDE - 16 if wide else width
-    labels = [lines_of(row.name, label_width, bold=row.chosen) for row in rows]
-    heights = [
-        max(_ROW_WIDE, len(lines) * LINE_PX + 8) if wide else len(lines) * LINE_PX + 14 + _ROW_GAP for lines in labels
-    ]
+    """A row for each way, in the order given. On a phone its name and its price stand above it."""
+    width, wide = WIDTH[format_], format_ == "wide"
+    words_px = max(text_width(row.in_words, bold=row.chosen) for row in rows) + _WORDS_GAP
+    label_px = _LABELS_WIDE - 16 if wide else width - words_px
+    labels = [lines_of(row.name, label_px, bold=row.chosen) for row in rows]
+    heights = [max(_ROW_WIDE, len(lines) * LINE_PX + 8) if wide else len(lines) * LINE_PX + 26 for lines in labels]
     legend = legend_rows(tuple(_legend(rows)), width)
-    bottom = 8 + sum(heights)
+    bottom = _TOP + sum(heights)
     result = Drawing(
         "prices",
         format_,
@@ -77,37 +76,35 @@ def drawing(rows: tuple[PriceRow, ...], format_: Format) -> Drawing:
         title="Dollars for a million tokens",
         description="; ".join(f"{row.name}: {row.in_words}" for row in rows) + ".",
     )
-    known = [end for row in rows for end in (row.usd_per_million, row.low, row.high) if end]
-    if known:
-        left = _LABELS_WIDE if wide else 12.0
-        x = LogScale(min(known) / _SPREAD, max(known) * _SPREAD, left, width - 12)
-        _axis(result, x, 8, bottom)
-    else:
-        x = None
-    top = 8.0
+    x = _scale(rows, _LABELS_WIDE if wide else 12.0, width - 12 - (words_px if wide else 0))
+    if x is not None:
+        _axis(result, x, bottom)
+    top = _TOP
     for row, lines, height in zip(rows, labels, heights, strict=True):
-        style = "chosen halo" if row.chosen else "halo"
-        middle = top + height / 2 if wide else top + len(lines) * LINE_PX + 10
-        first = middle + CAPITAL_PX / 2 - (len(lines) - 1) * LINE_PX / 2 if wide else top + 12
+        middle = top + height / 2 if wide else top + len(lines) * LINE_PX + 11
+        base = middle + CAPITAL_PX / 2 - (len(lines) - 1) * LINE_PX / 2 if wide else top + 13
         for number, words in enumerate(lines):
-            result.text(0, first + number * LINE_PX, words, style)
-        _row(result, row, x, middle)
+            result.text(0, base + number * LINE_PX, words, "chosen halo" if row.chosen else "halo")
+        end = _row(result, row, x, middle)
+        style = "unknown halo" if row.usd_per_million is None else "chosen halo" if row.chosen else "halo"
+        if wide:
+            result.text(end + 8, middle + CAPITAL_PX / 2, row.in_words, style)
+        else:
+            result.text(width, base, row.in_words, style, anchor="end")
         top += height
-    if known:
-        result.text(
-            width / 2 if not wide else (_LABELS_WIDE + width) / 2,
-            bottom + 36,
-            "dollars for a million tokens (logarithmic axis)",
-            "tick",
-            anchor="middle",
-        )
     draw_legend(result, legend, 0, bottom + _BELOW + 14)
     return result
 
 
-def _axis(drawing: Drawing, x: LogScale, top: float, bottom: float) -> None:
+def _scale(rows: tuple[PriceRow, ...], start: float, end: float) -> LogScale | None:
+    """One that holds every price; None where none is known."""
+    known = [value for row in rows for value in (row.usd_per_million, row.low, row.high) if value]
+    return LogScale(min(known) / _SPREAD, max(known) * _SPREAD, start, end) if known else None
+
+
+def _axis(drawing: Drawing, x: LogScale, bottom: float) -> None:
     for value in _decimal_ticks(x.low, x.high):
-        drawing.line(x(value), top, x(value), bottom, "axis" if _is_power_of_ten(value) else "grid")
+        drawing.line(x(value), _TOP, x(value), bottom, "axis" if _is_power_of_ten(value) else "grid")
     taken: list[tuple[float, float]] = []
     # Powers of ten first: where there is no room for every label, theirs are the ones to keep.
     for value in sorted(_decimal_ticks(x.low, x.high), key=lambda tick: (not _is_power_of_ten(tick), tick)):
@@ -117,6 +114,8 @@ def _axis(drawing: Drawing, x: LogScale, top: float, bottom: float) -> None:
         if all(at + half + 8 < left or right + 8 < at - half for left, right in taken):
             drawing.text(at, bottom + 17, words, "tick", anchor="middle")
             taken.append((at - half, at + half))
+    middle = (x.start + x.end) / 2
+    drawing.text(middle, bottom + 36, "dollars for a million tokens (logarithmic axis)", "tick", anchor="middle")
 
 
 def _is_power_of_ten(value: float) -> bool:
@@ -131,26 +130,19 @@ def _decimal_ticks(low: float, high: float) -> Iterator[float]:
                 yield value
 
 
-def _row(drawing: Drawing, row: PriceRow, x: LogScale | None, y: float) -> None:
-    words = row.in_words
+def _row(drawing: Drawing, row: PriceRow, x: LogScale | None, y: float) -> float:
+    """The mark, and the line to the price at full load. Returns where it ends."""
     if row.usd_per_million is None or x is None:
-        start = _LABELS_WIDE + 10 if drawing.format == "wide" else 12.0
-        drawing.text(start, y + CAPITAL_PX / 2, words, "unknown halo")
-        return
+        return _LABELS_WIDE
     at = x(row.usd_per_million)
-    left, right = at - 8, at + 8
+    end = at + 6
     if row.low is not None and row.high is not None:
         drawing.line(x(row.low), y, x(row.high), y, "whisker")
-        left, right = min(left, x(row.low)), max(right, x(row.high))
+        end = max(end, x(row.high))
     style = "api" if row.kind == "api" else "plan" if row.chosen else "fleet"
     shape: Mark = "diamond" if row.kind == "api" else "star" if row.chosen else "dot"
-    drawing.mark(at, y, shape, style, title=f"{row.name}: {words}")
-    room = text_width(words, bold=row.chosen)
-    text = ("chosen " if row.chosen else "") + "halo"
-    if right + 6 + room <= drawing.width:
-        drawing.text(right + 6, y + CAPITAL_PX / 2, words, text)
-    else:
-        drawing.text(left - 6, y + CAPITAL_PX / 2, words, text, anchor="end")
+    drawing.mark(at, y, shape, style, title=f"{row.name}: {row.in_words}")
+    return end
 
 
 def _legend(rows: tuple[PriceRow, ...]) -> Iterator[LegendEntry]:

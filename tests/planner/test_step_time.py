@@ -160,3 +160,10 @@ def test_more_in_flight_never_answers_fewer_up_to_the_measured_load(
     assert 0 < here.requests_per_s <= there.requests_per_s * (1 + 1e-9)
     assert there.step_s >= here.step_s * (1 - 1e-9)
     assert here.running <= costs.running_limit
+
+
+def test_an_engine_without_captured_graphs_has_a_highest_rate_too() -> None:
+    eager, captured = _costs(_engine(captured_tokens=0)), _costs()
+    assert 0 < highest_rate(eager) < highest_rate(captured)
+    load = open_loop(eager, 0.9 * highest_rate(eager), 6.0, 250)
+    assert not load.captured
