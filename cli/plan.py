@@ -12,7 +12,7 @@ from cli.exits import CLEAN, FINDINGS, CommandError
 from cli.options import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from planner.goals import PlanImpossibleError, PlanQuestion
     from planner.plan import Alternative, Plan
@@ -165,8 +165,14 @@ def plan(
         typer.Option("--project", metavar="ID", help="With --write: Google Cloud project.", show_default=False),
     ] = None,
     zone: Annotated[
-        str, typer.Option("--zone", metavar="ZONE", help="With --write: a zone that has A4.")
-    ] = "europe-west4-b",
+        str | None,
+        typer.Option(
+            "--zone",
+            metavar="ZONE",
+            help="With --write: a zone that has A4. Default: europe-west4-b.",
+            show_default=False,
+        ),
+    ] = None,
     root: Root = None,
 ) -> int:
     """Work out the fleet for a goal: nodes, price, latency, start-up, and how sure that is.
@@ -175,7 +181,13 @@ def plan(
     """
     from planner.asking import Asked, AskingError, question_of
 
-    _check_options(write=write, compare=compare, force=force, format_=format_, out=out)
+    _check_options(
+        write=write,
+        compare=compare,
+        format_=format_,
+        out=out,
+        of_write={"--force": force, "--reservation": reservation, "--project": project, "--zone": zone},
+    )
     try:
         question = question_of(
             Asked(
@@ -218,19 +230,36 @@ def plan(
     written = None
     if write is not None:
         from cli.project import find_root
-        from settings.plan_file import write_stack
+        from settings.plan_file import DEFAULT_ZONE, write_stack
 
-        write_stack(find_root(root), write, answer, reservation=reservation, project=project, zone=zone, replace=force)
+        write_stack(
+            find_root(root),
+            write,
+            answer,
+            reservation=reservation,
+            project=project,
+            zone=zone or DEFAULT_ZONE,
+            replace=force,
+        )
         written = write
     _print(answer, alternatives_of(question) if compare else (), format_, out, written)
     return CLEAN
 
 
-def _check_options(*, write: str | None, compare: bool, force: bool, format_: _Format, out: Path | None) -> None:
+def _check_options(
+    *,
+    write: str | None,
+    compare: bool,
+    format_: _Format,
+    out: Path | None,
+    of_write: Mapping[str, object],
+) -> None:
+    """Refuses options that would do nothing."""
     if write is not None and compare:
         raise CommandError("--write makes one plan a stack file, --compare shows several: give one of the two")
-    if force and write is None:
-        raise CommandError("--force belongs to --write")
+    for option, value in of_write.items():
+        if value and write is None:
+            raise CommandError(f"{option} belongs to --write")
     if out is not None and format_ == "text":
         raise CommandError("--out writes a page or a document: add --format html or --format json")
 

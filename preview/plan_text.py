@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _LABEL = 20
 """Columns of the label that begins a line."""
+_READING = 13
+"""Columns of a reading's name: what leaves three numbers room on 60."""
+_API = 22
+"""Columns of an API's name."""
+_SHORTEST_BAR = 12
+"""Columns below which a bar tells nothing."""
+_STEP = 43
+"""Columns of a step on the way."""
 
 
 def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
@@ -60,11 +68,11 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
             f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of the maximum", indent=0
         )
     page.blank()
-    page.line((f"{'capacity':<12}{'reached by':<13}{'nodes':>6}{'$/h':>11}{'$/M':>8}{'$/M out':>9}{'TPOT':>8}", "dim"))
+    page.line((f"{'capacity':<12}{'reached by':<11}{'nodes':>6}{'$/h':>10}{'$/M':>7}{'out':>7}{'TPOT':>7}", "dim"))
     for one in alternatives:
         page.line(*_row(one))
     page.title("Read it so")
-    page.prose("$/M: a million input and output tokens at the goal's load; $/M out: the whole sum over output alone.")
+    page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
     page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
     if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
         page.prose('Every amount is "at least": disks, NAT and Autopilot\'s premium have no dated price.')
@@ -77,18 +85,18 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
 def _row(one: Alternative) -> Iterator[tuple[str, str]]:
     routing = "gateway" if one.routing == "inference-gateway" else "Service"
     if one.plan is None:
-        yield f"{one.capacity:<12}{routing:<13}", ""
+        yield f"{one.capacity:<12}{routing:<11}", ""
         yield f"{'no plan':>6}", "yellow"
         return
     money, tpot = one.plan.money, one.plan.performance.tpot_ms.value
-    yield f"{one.capacity:<12}{routing:<13}", ""
+    yield f"{one.capacity:<12}{routing:<11}", ""
     yield f"{one.plan.machines:>6,}", "bold"
     if money.at_load is None:
-        yield f"{'?':>11}{'?':>8}{'?':>9}", "dim"
+        yield f"{'?':>10}{'?':>7}{'?':>7}", "dim"
     else:
-        yield f"{money.usd_per_hour:>11,.2f}", "bold cyan"
-        yield f"{money.at_load.total_usd:>8.3f}{money.at_load.output_usd:>9.3f}", ""
-    yield f"{tpot:>5,.0f} ms", "dim"
+        yield f"{money.usd_per_hour:>10,.0f}", "bold cyan"
+        yield f"{money.at_load.total_usd:>7.3f}{money.at_load.output_usd:>7.3f}", ""
+    yield f"{tpot:>4,.0f} ms", "dim"
 
 
 # A plan, section by section -------------------------------------------------------------------------------------------
@@ -97,7 +105,8 @@ def _row(one: Alternative) -> Iterator[tuple[str, str]]:
 def _headline(page: Page, plan: Plan) -> None:
     question, money = plan.question, plan.money
     name = goal_in_words(question)
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(plan.basis)), (plan.basis, "dim"))
+    gap = page.width - len(name) - len(plan.basis)
+    page.line((name, "bold"), *((" " * gap, (plan.basis, "dim")) if gap >= 2 else ()))
     page.blank()
     spares = f" and {plural(plan.spares, 'spare')}" if plan.spares else ""
     page.prose(
@@ -148,7 +157,7 @@ def _does(page: Page, plan: Plan) -> None:
     load = "at the maximum" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of the maximum"
     page.title("What it does", load)
     now, most = plan.performance, plan.maximum
-    page.line((f"  {'':<{_LABEL}}{'expected':>11}{'low to high':>22}{'maximum':>14}", "dim"))
+    page.line((f"  {'':<{_READING}}{'expected':>11}{'low to high':>22}{'maximum':>12}", "dim"))
     rows: tuple[tuple[str, Estimate, Estimate], ...] = (
         ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
         ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
@@ -158,15 +167,15 @@ def _does(page: Page, plan: Plan) -> None:
         ("TTFT p99, ms", now.ttft_p99_ms, most.ttft_p99_ms),
         ("TPOT, ms", now.tpot_ms, most.tpot_ms),
         ("ITL, ms", now.itl_ms, most.itl_ms),
-        ("KV cache peak, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
+        ("KV cache, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
         ("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),
     )
     for label, here, full in rows:
         page.line(
-            f"  {label:<{_LABEL}}",
+            f"  {label:<{_READING}}",
             (f"{reading(here.value):>11}", "bold"),
             (f"{range_in_words(here):>22}", "dim"),
-            f"{reading(full.value):>14}",
+            f"{reading(full.value):>12}",
         )
     energy = now.joules_per_million_tokens.value / 3.6e6
     page.prose(
@@ -200,12 +209,12 @@ def _money(page: Page, plan: Plan) -> None:
         for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
             _line(page, label, f"{least}{usd(amount.total_usd)} total, {usd(amount.output_usd)} output")
     _line(page, "a node-hour", usd(money.usd_per_node_hour or 0.0))
-    page.line((f"  {'APIs, this mix':<{_LABEL + 6}}{'$/M':>8}   cheaper than it from", "dim"))
+    page.line((f"  {'APIs, this mix':<{_API}}{'$/M':>8}   cheaper than it from", "dim"))
     for api in money.apis:
         share = api.break_even_utilisation
         assert share is not None
         verdict = "never" if share > 1 else f"{100 * share:.1f} % of the maximum on"
-        page.line(f"  {api.price.name:<{_LABEL + 6}}{api.usd_per_million:>8.2f}   {verdict}")
+        page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {verdict}")
 
 
 def _around(page: Page, plan: Plan) -> None:
@@ -238,12 +247,12 @@ def _start(page: Page, plan: Plan) -> None:
         "Until it answers",
         f"{way.likely_seconds / 60:.0f} min, {way.low_seconds / 60:.0f} to {way.high_seconds / 60:.0f}",
     )
-    width = max(10, page.width - _LABEL - 48)
+    width = page.width - _STEP - 12
     for step in way.critical_path:
         page.line(
-            f"  {step.title[: _LABEL + 24]:<{_LABEL + 24}}",
-            (f"{_minutes(step.likely_seconds):>8}  ", "bold"),
-            (_bar(step, way.likely_seconds, width), "cyan"),
+            f"  {step.title:<{_STEP}}",
+            (f"{_minutes(step.likely_seconds):>8}", "bold"),
+            (_bar(step, way.likely_seconds, width) if width >= _SHORTEST_BAR else "", "cyan"),
         )
     if way.levers:
         best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
@@ -285,4 +294,4 @@ def _minutes(seconds: float) -> str:
 
 def _bar(step: Step, whole_seconds: float, width: int) -> str:
     before = round(step.begins_seconds / whole_seconds * width)
-    return " " * before + "─" * max(1, round(step.likely_seconds / whole_seconds * width))
+    return "  " + " " * before + "─" * max(1, round(step.likely_seconds / whole_seconds * width))

@@ -20,8 +20,11 @@ from settings.settings import PLACEHOLDER_PROJECT
 if TYPE_CHECKING:
     from planner.plan import Plan
 
+DEFAULT_ZONE = "europe-west4-b"
+"""A zone of the article's region; which zones have A4 is the reader's to find out."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "reservation", "calendar"})
 """Capacity that a reservation's name belongs to."""
 # Assumed: what a batch may run longer than planned before flex-start ends its nodes.
@@ -35,7 +38,7 @@ def write_stack(
     *,
     reservation: str | None = None,
     project: str | None = None,
-    zone: str = "europe-west4-b",
+    zone: str = DEFAULT_ZONE,
     replace: bool = False,
 ) -> Path:
     """Write Pulumi.<stack>.yaml; the path of the file.
@@ -44,7 +47,7 @@ def write_stack(
     where the file is there and `replace` is not set, or where something is refused.
     """
     path = root / f"Pulumi.{stack}.yaml"
-    problems = [*_wrong_names(stack, plan, reservation, zone), *_in_the_way(path, replace)]
+    problems = [*_wrong_names(stack, plan, reservation, zone), *_wrong_project(project), *_in_the_way(path, replace)]
     if problems:
         raise SettingsError(stack, problems)
     text = stack_text(plan, reservation=reservation, project=project, zone=zone)
@@ -63,7 +66,7 @@ def write_stack(
 
 
 def stack_text(
-    plan: Plan, *, reservation: str | None = None, project: str | None = None, zone: str = "europe-west4-b"
+    plan: Plan, *, reservation: str | None = None, project: str | None = None, zone: str = DEFAULT_ZONE
 ) -> str:
     """The stack file of a plan, as text."""
     lines = [*_heading(plan), *_place(project, zone), *_capacity(plan, reservation), *_cluster(plan)]
@@ -295,6 +298,18 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             allowed="a zone such as europe-west4-b",
             why="its region is where network, cluster and registry are made",
             write="--zone europe-west4-b",
+        )
+
+
+def _wrong_project(project: str | None) -> Iterator[Problem]:
+    if project is not None and not _PROJECT.fullmatch(project):
+        yield Problem(
+            id="project-name",
+            path="--project",
+            value=project,
+            allowed="the id of a Google Cloud project: 6 to 30 lower-case letters, digits and hyphens",
+            why="it becomes gcp:project",
+            write="--project my-project, or leave it out and set it later",
         )
 
 

@@ -1,0 +1,260 @@
+"""`fleet plan` as a user runs it: the guide's examples, JSON, a page, a written stack, and goals that cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT, fleet, project
+from tests.cli.test_start_up import loaded_by
+
+
+@cache
+def plan(*options: str, columns: int = 100) -> subprocess.CompletedProcess[str]:
+    """A plan that writes nothing; each is made once."""
+    return fleet("plan", *options, COLUMNS=str(columns))
+
+
+BATCH = ("--documents", "50000", "--tokens-per-document", "3000", "--output-tokens", "500", "--deadline", "8h")
+USERS = ("--users", "16000")
+RATE = ("--requests-per-second", "640", "--isl", "1024", "--osl", "512", "--ttft-p99-ms", "15000", "--tpot-ms", "60")
+EXAMPLES = (BATCH, USERS, ("--tokens-per-second", "1e6"), ("--usd-per-hour", "500"), RATE)
+
+
+@pytest.mark.parametrize("options", EXAMPLES, ids=lambda options: options[0])
+def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str, ...]) -> None:
+    done = plan(*options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\d A4 nodes? \(\d+ B200\) on Spot, behind a plain Service", done.stdout)
+    assert re.search(r"[\d,]+ tok/s total · [\d,]+ tok/s output · at least \$[\d,.]+ an hour", done.stdout)
+    for section in ("What it does", "Money", "Around it", "Until it answers", "How sure", "Good to know"):
+        assert f"\n{section}" in done.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+@pytest.mark.parametrize("options", [*EXAMPLES, (*USERS, "--compare")], ids=lambda options: "".join(options[::2]))
+def test_the_page_keeps_to_its_width(options: tuple[str, ...], columns: int) -> None:
+    done = plan(*options, columns=columns)
+    assert [line for line in done.stdout.splitlines() if len(line) > columns] == []
+
+
+def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
+    text = plan(*BATCH).stdout
+    assert "The batch: hours, dollars, then zero" in text
+    assert re.search(r"hours +\d+ min of 8.0 h", text)
+    assert re.search(r"dollars +at least \$\d+\.\d\d", text)
+    assert re.search(r"then +replicas 0: at least \$0\.10 an hour", text)
+    assert "The server refuses documents that are longer than 32,768 tokens" in text
+
+
+def test_limits_are_ticked_off() -> None:
+    text = plan(*RATE).stdout
+    assert re.search(r"✓ TTFT p99 within 15,000 ms: [\d,]+ expected, [\d,]+ at the", text)
+    assert "✓ TPOT within 60 ms" in text
+
+
+def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
+    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +14.5 % of the maximum on", plan(*USERS).stdout)
+    dear = plan(*USERS, "--capacity", "cud-1y", "--hours-per-week", "10").stdout
+    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +never", dear)
+
+
+def test_a_comparison_has_a_line_for_every_way() -> None:
+    lines = plan(*USERS, "--compare").stdout.splitlines()
+    rows = [line for line in lines if re.match(r"(spot|cud-1y|flex-start|calendar|reservation|ladder) ", line)]
+    assert len(rows) == 12
+    assert re.match(r"spot +Service +10 ", rows[0])
+    assert sum(" ? " in row for row in rows) == 8  # no dated price
+
+
+def test_ascii_is_enough() -> None:
+    done = fleet("plan", *RATE, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "+ TPOT within 60 ms" in done.stdout
+
+
+# Impossible goals and wrong usage -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why", "nearest"),
+    [
+        (("--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
+        (("--usd-per-hour", "10"), "do not pay for the smallest fleet", "nearest: $32."),
+        ((*BATCH[:-1], "10m"), "50,000 documents in 10 min", "nearest: "),
+        ((*BATCH, "--profile", "record"), "3,500 tokens, 940 more than", "nearest: --profile serve-chat"),
+    ],
+)
+def test_an_impossible_goal_exits_with_1_why_and_what_is_nearest(
+    options: tuple[str, ...], why: str, nearest: str
+) -> None:
+    done = plan(*options)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why in done.stderr
+    assert nearest in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_impossible_goal_is_a_document_too() -> None:
+    done = plan("--users", "1000", "--tpot-ms", "2", "--format", "json")
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["plan"] is None
+    assert set(document["impossible"]) == {"why", "nearest"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "give one goal of --tokens-per-second, --users"),
+        (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour are given"),
+        (("--users", "many"), "'many' is not a number"),
+        (("--users", "nan"), "out of range"),
+        (("--users", "10", "--headroom", "2"), "at most 0.95"),
+        (("--users", "10", "--capacity", "on-demand"), "is not one of spot, cud-1y"),
+        (("--users", "10", "--out", "x.html"), "add --format html"),
+        (("--users", "10", "--force"), "--force belongs to --write"),
+        (("--users", "10", "--project", "my-project"), "--project belongs to --write"),
+        (("--users", "10", "--write", "a", "--compare"), "give one of the two"),
+        (("--users", "10", "--profile", "fast"), "--profile fast: there are record"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...], message: str) -> None:
+    done = plan(*options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# JSON and a page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_document_holds_the_whole_plan() -> None:
+    document = json.loads(plan(*USERS, "--format", "json").stdout)
+    found = document["plan"]
+    assert document["question"]["goal"] == {"kind": "users", "count": 16_000}
+    assert (found["nodes"], found["machines"], found["gpus"]) == (10, 10, 80)
+    rate = found["performance"]["totalTokensPerS"]
+    assert rate["low"] < rate["value"] < rate["high"]
+    assert found["performance"]["outputTokensPerS"]["value"] * 3 == pytest.approx(rate["value"])
+    assert found["money"]["usdPerHour"] == pytest.approx(326.2, abs=0.1)
+    assert found["money"]["atLeast"] is True
+    assert found["confidence"]["basis"] == "extrapolated"
+    assert sum(step["likelySeconds"] for step in found["timeToServe"]["steps"] if step["critical"]) == pytest.approx(
+        found["timeToServe"]["likelySeconds"]
+    )
+
+
+def test_every_key_of_the_document_is_in_camel_case() -> None:
+    def keys(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {key for item in value.values() for key in keys(item)}
+        return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
+
+    document = json.loads(plan(*BATCH, "--compare", "--format", "json").stdout)
+    assert [key for key in keys(document) if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
+    assert len(document["alternatives"]) == 12
+
+
+def test_an_unknown_price_is_null_in_the_document() -> None:
+    money = json.loads(plan(*USERS, "--capacity", "flex-start", "--format", "json").stdout)["plan"]["money"]
+    assert money["usdPerHour"] is None
+    assert money["usdPerMillionAtLoad"] is None
+
+
+def test_a_page_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    done = fleet("plan", *USERS, "--format", "html", "--out", str(page))
+    assert (done.returncode, done.stdout) == (0, f"{page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert text.lower().startswith("<!doctype html>")
+    assert "<svg" in text
+    missing = fleet("plan", *USERS, "--format", "json", "--out", str(tmp_path / "no" / "plan.json"))
+    assert missing.returncode == 2
+    assert "No such file or directory" in missing.stderr
+
+
+# A written stack ------------------------------------------------------------------------------------------------------
+
+
+def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p")
+    write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")
+    first = fleet(*write, cwd=folder)
+    assert first.returncode == 0
+    assert first.stdout.rstrip().endswith("fleet preview --stack prod")
+    check = fleet("config", "check", "--stack", "prod", cwd=folder)
+    assert check.returncode == 0, check.stdout
+    again = fleet(*write, cwd=folder)
+    assert again.returncode == 2
+    assert "Pulumi.prod.yaml" in again.stderr
+    assert fleet(*write, "--force", cwd=folder).returncode == 0
+
+
+def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
+    folder = project(tmp_path / "p")
+    done = fleet("plan", *USERS, "--capacity", "cud-1y", "--write", "prod", cwd=folder)
+    assert done.returncode == 2
+    assert "--reservation b200-production" in done.stderr
+    assert not (folder / "Pulumi.prod.yaml").exists()
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("Pulumi.yaml", "__main__.py", "infra", "workloads", "settings", "planner", "policy", "policy-config"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("batch", (*BATCH, "--capacity", "flex-start")),
+        ("users", (*USERS, "--capacity", "cud-1y", "--reservation", "b200-production", "--spares", "1")),
+        ("gateway", ("--tokens-per-second", "3e5", "--gateway", "--capacity", "ladder")),
+        (
+            "long",
+            ("--users", "200", "--isl", "60000", "--osl", "1000", "--capacity", "calendar", "--reservation", "w1"),
+        ),
+    ],
+)
+def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[str, ...]) -> None:
+    assert fleet("plan", *options, "--write", name, cwd=copy).returncode == 0
+    done = fleet("preview", "--stack", name, "--format", "json", cwd=copy)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    document = json.loads(done.stdout)
+    assert [one for one in document["violations"] if one["level"] == "mandatory"] == []
+    on_purpose = {"repeated-on-purpose"}
+    assert {one["policy"] for one in document["violations"]} <= on_purpose
+
+
+# Speed ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_loads_neither_pydantic_nor_pulumi_nor_the_settings() -> None:
+    assert loaded_by("plan", *USERS) == ["planner", "preview", "typer", "yaml"]
+    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "typer", "yaml"]
+    assert loaded_by("plan", "--help") == ["typer"]
+
+
+def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:
+    def seconds() -> float:
+        before = os.times()
+        command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "plan", *USERS]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    begin = time.perf_counter()
+    assert min(seconds() for _ in range(3)) < 0.8
+    assert time.perf_counter() - begin < 30

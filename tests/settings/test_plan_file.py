@@ -1,0 +1,189 @@
+"""A plan as a stack file: it says what the plan says, nothing refuses it, and it appears whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner.asking import Asked, question_of
+from planner.goals import CAPACITIES, PlanImpossibleError
+from planner.plan import Plan
+from planner.planning import plan
+from preview.offline import open_stack
+from settings.figures import figures
+from settings.load import accept
+from settings.plan_file import stack_text, write_stack
+from settings.planning import deployment_of, facts_of_stack
+from settings.problems import SettingsError
+from settings.stack_file import read
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = ("cud-1y", "reservation", "calendar")
+DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500}
+
+
+def answer(**options: Any) -> Plan:
+    return plan(question_of(Asked(**options)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    return tmp_path
+
+
+def written(root: Path, made: Plan, **options: Any) -> Any:
+    if made.question.capacity in NAMED:
+        options.setdefault("reservation", "b200-production")
+    write_stack(root, "planned", made, replace=True, **options)
+    return open_stack(root, "planned").settings
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+@pytest.mark.parametrize("gateway", [False, True])
+def test_the_stack_is_the_plan(root: Path, capacity: Any, gateway: bool) -> None:
+    made = answer(users=8_000, capacity=capacity, gateway=gateway, spares=1)
+    stack = written(root, made)
+    assert stack.replicas == made.machines == made.nodes + 1
+    assert stack.placement.price_key == capacity
+    assert stack.gateway.enabled is gateway
+    assert (stack.weights.size_gib, stack.weights.throughput_mibps) == (
+        made.sizing.volume_gib,
+        made.sizing.volume_mibps,
+    )
+    assert facts_of_stack(stack) == made.question.profile
+    assert deployment_of(stack).engine == made.deployment.engine
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+@pytest.mark.parametrize("gateway", [False, True])
+def test_the_preview_names_the_plans_own_bill_and_figure(root: Path, capacity: Any, gateway: bool) -> None:
+    made = answer(users=3_000, capacity=capacity, gateway=gateway, usd_per_node_hour=40.0, workload="article")
+    shown = figures(written(root, made))
+    assert shown.bill == made.money.bill
+    assert shown.match == made.published
+
+
+def test_a_batch_on_flex_start_has_time_to_end(root: Path) -> None:
+    made = answer(**DOCUMENTS, deadline="8h", capacity="flex-start")
+    assert made.batch is not None
+    stack = written(root, made)
+    assert stack.capacity.run_duration_seconds >= made.batch.total_hours * 3600
+    assert stack.cluster.deletion_protection is False
+
+
+def test_the_file_says_where_its_numbers_come_from() -> None:
+    text = stack_text(answer(users=16_000, spares=1), project="my-project-1")
+    assert "# Written by `fleet plan` for 16,000 users, at 85 % of what the model says the nodes do." in text
+    assert "replicas: 11 # 10 for the goal and 1 spare; 0 pauses the fleet" in text
+    assert "# At least $358.81 an hour while it runs." in text
+    assert "877,374 tok/s total, 292,458 output on 10 nodes" in text
+    assert "gcp:project: my-project-1" in text
+    assert max(len(line) for line in text.splitlines()) <= 140
+
+
+def test_a_project_of_ones_own_passes_the_check_that_refuses_placeholders(root: Path) -> None:
+    write_stack(root, "planned", answer(users=100), project="my-project-1", zone="us-central1-b")
+    stack = accept("planned", read(root, "planned").config)
+    assert (stack.project, stack.region, stack.zones) == ("my-project-1", "us-central1", ("us-central1-b",))
+
+
+def test_a_file_that_is_there_stays_unless_it_may_be_replaced(root: Path) -> None:
+    (root / "Pulumi.planned.yaml").write_text("config: {}\n")
+    with pytest.raises(SettingsError, match="the file is there") as caught:
+        write_stack(root, "planned", answer(users=100))
+    assert "--force" in str(caught.value)
+    assert (root / "Pulumi.planned.yaml").read_text() == "config: {}\n"
+    write_stack(root, "planned", answer(users=100), replace=True)
+    assert "fleet plan" in (root / "Pulumi.planned.yaml").read_text()
+
+
+def test_what_would_be_refused_is_not_written(root: Path) -> None:
+    made = answer(users=100)
+    # Nothing that a goal leads to; a plan that was tampered with has to stop somewhere.
+    wrong = replace(made, sizing=replace(made.sizing, volume_gib=4))
+    with pytest.raises(SettingsError, match="the download fills the volume"):
+        write_stack(root, "planned", wrong)
+    assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
+
+
+def test_a_write_that_fails_leaves_nothing_behind(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_stack(root, "planned", answer(users=100))
+    assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("options", "how", "message"),
+    [
+        ({"capacity": "cud-1y"}, {}, "nodes bought as cud-1y are those of a named reservation"),
+        ({"capacity": "calendar"}, {}, "--reservation b200-production"),
+        ({}, {"reservation": "mine"}, "with cud-1y, reservation, calendar and ladder"),
+        ({"capacity": "reservation"}, {"reservation": "Not_A_Name"}, "lower-case letters"),
+        ({}, {"project": "NO"}, "the id of a Google Cloud project"),
+        ({}, {"project": "my-project\nevil: true"}, "the id of a Google Cloud project"),
+        ({}, {"zone": "europe-west4"}, "a zone such as europe-west4-b"),
+        ({"users": 2_500_000}, {}, "one stack has no more replicas"),
+    ],
+)
+def test_names_that_are_missing_or_wrong_are_asked_for(
+    root: Path, options: dict[str, Any], how: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        write_stack(root, "planned", answer(**{"users": 1_000, **options}), **how)
+    assert not (root / "Pulumi.planned.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "a.b", "1st", "a b"])
+def test_a_stacks_name_is_a_name(root: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match=r"Pulumi\.STACK\.yaml"):
+        write_stack(root, name, answer(users=100))
+
+
+goals = st.one_of(
+    st.builds(lambda n: {"tokens_per_second": n}, st.floats(1_000, 5e6)),
+    st.builds(lambda n: {"users": n}, st.floats(1, 1e5)),
+    st.builds(
+        lambda n, isl, osl: {"requests_per_second": n, "isl": isl, "osl": osl},
+        st.floats(0.1, 500),
+        st.integers(1, 100_000),
+        st.integers(1, 2_000),
+    ),
+    st.builds(lambda n: {"usd_per_hour": n}, st.floats(100, 5_000)),
+    st.builds(
+        lambda n, tokens, out: {"documents": n, "tokens_per_document": tokens, "output_tokens": out},
+        st.integers(1, 10**7),
+        st.integers(1, 30_000),
+        st.integers(1, 2_000),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    goal=goals,
+    capacity=st.sampled_from(CAPACITIES),
+    gateway=st.booleans(),
+    spares=st.integers(0, 3),
+    load_share=st.floats(0.5, 1),
+)
+def test_every_plan_becomes_a_stack_that_nothing_refuses(
+    root: Path, goal: dict[str, Any], capacity: Any, gateway: bool, spares: int, load_share: float
+) -> None:
+    try:
+        made = answer(**goal, capacity=capacity, gateway=gateway, spares=spares, load_share=load_share)
+    except PlanImpossibleError:
+        return
+    stack = written(root, made)  # open_stack raises on anything that is refused
+    assert stack.replicas == made.machines
+    assert figures(stack).bill.usd_per_hour_known == pytest.approx(made.money.usd_per_hour)

@@ -1,0 +1,47 @@
+"""Settings as the planner sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.deployment import record_fleet
+from planner.profiles import profile_facts, profile_names
+from settings.figures import serving_shape
+from settings.planning import PROFILES_FILE, deployment_of, facts_of_profile, facts_of_stack, profiles_yaml
+from settings.profiles import NAMES, profile
+from tests.support.settings import make_settings
+
+
+def test_the_planners_profiles_are_the_settings() -> None:
+    assert PROFILES_FILE.read_text(encoding="utf-8") == profiles_yaml(), "run `python -m settings.planning`"
+    assert profile_names() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_read_from_the_file_is_the_one_that_was_written(name: str) -> None:
+    assert profile_facts(name) == facts_of_profile(profile(name))
+
+
+def test_a_stack_with_a_plain_profile_is_that_profile() -> None:
+    assert facts_of_stack(make_settings()) == profile_facts("record")
+
+
+def test_the_model_is_asked_about_the_same_flags_as_the_published_figures() -> None:
+    settings = make_settings(server={"replicas": 2, "profile": "tuned", "engine": {"maxNumSeqs": 200}})
+    facts, shape = facts_of_stack(settings), serving_shape(settings)
+    assert facts.flags == shape.flags
+    assert facts.env == shape.env
+    assert facts.shape.max_num_seqs == 200
+
+
+def test_an_override_ends_what_a_profile_reproduces() -> None:
+    changed = facts_of_profile(profile("record"), {"maxNumSeqs": 300})
+    assert changed.reproduces is None
+    assert changed.shape.max_num_seqs == 300
+    assert profile_facts("record").reproduces == "phases.mtp1-092"
+
+
+def test_a_stack_becomes_the_fleet_that_the_article_measured() -> None:
+    assert deployment_of(make_settings()) == record_fleet(12)
+    gateway = make_settings(server={"replicas": 8}, gateway={"enabled": True})
+    assert deployment_of(gateway) == record_fleet(8, routing="inference-gateway")
