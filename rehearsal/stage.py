@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,18 +13,25 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from preview.offline import OfflineStack, record_stack
 from preview.recording import Recording
-from rehearsal.api import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, FIELD_MANAGER, ClusterApi, Kind, Manifest
+from rehearsal.api import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    ApiRefusedError,
+    ApiUnreachableError,
+    ClusterApi,
+    Manifest,
+)
 from rehearsal.apply.applier import Applier
 from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
 from rehearsal.apply.waiter import SLACK_SECONDS
 from rehearsal.autopilot.install import install as autopilot
-from rehearsal.autopilot.policies import policies
 from rehearsal.clock import DEFAULT_SPEED, Clock
 from rehearsal.control_plane.borrowed import BorrowedCluster
 from rehearsal.control_plane.cluster import ControlPlane
 from rehearsal.control_plane.running import RunningCluster
 from rehearsal.custom_resources.install import install_definitions
 from rehearsal.drills.drill import DrillBrokenOffError
+from rehearsal.giving_back import forget_scaling, remove_platform, take_down
 from rehearsal.meter import Meter
 from rehearsal.simulation.chart import chart_objects
 from rehearsal.simulation.disks import Disks
@@ -249,7 +256,8 @@ class Stage:
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
         self.stock.spot_nodes = self.stock.flex_start_nodes = None
-        self._forget_scaling()
+        if isinstance(self.settings.server.replicas, int):
+            forget_scaling(self.api, self.server, self.namespace, self.settings.server.replicas)
         report = self.up()
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
@@ -259,20 +267,6 @@ class Stage:
             lambda: self.meter.gpu_nodes.now <= self.settings.replicas,
             2 * self.timings.scale_down_seconds,
         )
-
-    def _forget_scaling(self) -> None:
-        """Undo `kubectl scale` and hand the number back to Pulumi, which would meet it as a conflict.
-
-        Without an owner the field would not do: a later scale would not be noted as anybody's then.
-        """
-        live = self.api.get(DEPLOYMENT, self.server, self.namespace)
-        wanted = self.settings.server.replicas
-        if live is None or not isinstance(wanted, int):
-            return
-        owners = returned_to_pulumi(live["metadata"].get("managedFields") or [])
-        if owners != live["metadata"].get("managedFields") or live["spec"].get("replicas") != wanted:
-            body = {"metadata": {"managedFields": owners}, "spec": {"replicas": wanted}}
-            self.api.patch(DEPLOYMENT, self.server, self.namespace, body)
 
     def __enter__(self) -> Stage:
         try:
@@ -315,6 +309,9 @@ class Stage:
             on_progress=self._tell,
             slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
         )
+        if self.around.kubeconfig is not None:
+            # Before Google's part ends: it plays the disks that go with their claims.
+            self._stack.callback(self._best_effort, self._take_down)
 
     def _cluster(self) -> RunningCluster:
         stages, around = kubelet_stages(self.timings, self.clock), self.around
@@ -335,18 +332,20 @@ class Stage:
         if self.around.kubeconfig is not None:
             there = {one["metadata"]["name"] for one in self.api.list_all(CUSTOM_RESOURCE_DEFINITION)}
             missing = tuple(one for one in missing if one["metadata"]["name"] not in there)
-            self._stack.callback(self._clean, missing)
+            self._stack.callback(self._best_effort, lambda: remove_platform(self.api, missing))
         install_definitions(self.api, missing)
         autopilot(self.api)
 
-    def _clean(self, definitions: Sequence[Manifest]) -> None:
-        if self.state is not None and self.state.objects:
-            self.applier.destroy(self.state)
-        for policy in policies():
-            for one in (*policy.bindings, policy.manifest):
-                self.api.delete(Kind.of(one), one["metadata"]["name"])
-        for one in definitions:
-            self.api.delete(CUSTOM_RESOURCE_DEFINITION, one["metadata"]["name"])
+    def _take_down(self) -> None:
+        self.around.progress("taking the stack down again")
+        take_down(self.api, self.applier)
+
+    def _best_effort(self, clean: Callable[[], None]) -> None:
+        """Clean up, and say so where that fails: why it came to cleaning up must not be hidden by it."""
+        try:
+            clean()
+        except (ApiRefusedError, ApiUnreachableError) as error:
+            self.around.progress(f"something of the rehearsal may be left in the cluster: {error}")
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -359,16 +358,3 @@ class Stage:
         if event.phase in ("done", "failed"):
             self._done, self._total = event.done, event.total
         self.around.progress(f"{event.name}: {event.text or event.phase} ({event.done} of {event.total})")
-
-
-def returned_to_pulumi(owners: Sequence[Manifest]) -> list[Manifest]:
-    """The managed fields of a Deployment as if nobody had ever scaled it: whoever applies it owns the number of replicas."""
-    found = []
-    for owner in owners:
-        if owner["manager"] == FIELD_MANAGER and owner.get("subresource") == "scale":
-            continue
-        fields = owner.get("fieldsV1") or {}
-        if owner.get("operation") == "Apply" and "f:spec" in fields:
-            fields = {**fields, "f:spec": {**fields["f:spec"], "f:replicas": {}}}
-        found.append({**owner, "fieldsV1": fields})
-    return found
