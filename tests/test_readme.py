@@ -20,7 +20,7 @@ def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:
         named = set(re.findall(r"`make ([a-z-]+)", page.read_text(encoding="utf-8"))) | set(
-            re.findall(r"^make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+            re.findall(r"^make ([a-z-]+)(?= *(?:#|$|[A-Z]+=))", page.read_text(encoding="utf-8"), re.MULTILINE)
         )
         assert named <= targets, page
 
@@ -52,13 +52,15 @@ def test_every_fleet_command_that_is_named_exists() -> None:
     for page in PAGES:
         commands |= set(
             re.findall(
-                r"`?fleet (preview|render|config schema|config check|doctor)\b", page.read_text(encoding="utf-8")
+                r"`?fleet (preview|render|config schema|config check|rehearse|doctor)\b",
+                page.read_text(encoding="utf-8"),
             )
         )
         unknown = set(re.findall(r"`fleet ([a-z]+)", page.read_text(encoding="utf-8"))) - {
             "preview",
             "render",
             "config",
+            "rehearse",
             "doctor",
         }
         assert not unknown, f"{page}: {unknown}"

@@ -1,0 +1,63 @@
+"""Writes the table of drills in docs/rehearsal.md from rehearsal/drills/catalogue.py and the stack files.
+
+`python -m scripts.rehearsal_drills` writes it; with `--check` it exits with 1 if the committed one is not current.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from preview.offline import open_stack
+from rehearsal.drills.catalogue import DRILLS
+from rehearsal.drills.drill import Drill
+from settings.settings import Settings
+from settings.stack_file import stack_names
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "rehearsal.md"
+BEGIN, END = "<!-- drills: python -m scripts.rehearsal_drills -->\n", "<!-- end of drills -->"
+
+
+def main() -> int:
+    """Write or check the table."""
+    page = PAGE.read_text(encoding="utf-8")
+    current = with_table(page)
+    if "--check" in sys.argv[1:]:
+        if page != current:
+            sys.stderr.write(f"{PAGE.relative_to(ROOT)} is not current; run: python -m scripts.rehearsal_drills\n")
+        return int(page != current)
+    PAGE.write_text(current, encoding="utf-8")
+    return 0
+
+
+def with_table(page: str) -> str:
+    """The page with the table as the catalogue has it now. Raises ValueError for a page without the markers."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"no place for the table: the page lacks {BEGIN.strip()} or {END}")
+    return f"{before}{BEGIN}{table()}{END}{after}"
+
+
+def table() -> str:
+    """Every drill in the order of the catalogue, with the stacks that skip it and why."""
+    stacks = {name: open_stack(ROOT, name).settings for name in stack_names(ROOT)}
+    rows = [f"| `{drill.name}` | {drill.proves} | {_skipped(drill, stacks)} | {_pace(drill)} |" for drill in DRILLS]
+    return "\n".join(["| drill | proves that | skipped on | |", "| --- | --- | --- | --- |", *rows, ""])
+
+
+def _skipped(drill: Drill, stacks: dict[str, Settings]) -> str:
+    reasons: dict[str, list[str]] = {}
+    for name, settings in stacks.items():
+        if reason := drill.skip(settings):
+            reasons.setdefault(reason, []).append(f"`{name}`")
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def _pace(drill: Drill) -> str:
+    return "" if drill.fast else "slow"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What docs/rehearsal.md and docs/command-line.md say of the rehearsal is what it does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from rehearsal.control_plane.cache import OVERRIDE
+from rehearsal.drills.catalogue import DRILLS
+from rehearsal.report.json_document import as_document
+from scripts import rehearsal_drills
+from tests.rehearsal.report.samples import sample_report
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "rehearsal.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+SECTION = COMMANDS.split("## fleet rehearse\n")[1].split("\n## ")[0]
+
+
+def test_the_table_of_drills_is_the_catalogue() -> None:
+    assert rehearsal_drills.with_table(PAGE) == PAGE, "run: python -m scripts.rehearsal_drills"
+    assert PAGE.count("| `bring-up` |") == 1
+
+
+def test_a_page_without_its_markers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="rehearsal_drills"):
+        rehearsal_drills.with_table("# no table here")
+
+
+def test_a_drill_that_has_no_meaning_on_a_stack_says_why_in_the_table() -> None:
+    row = next(line for line in rehearsal_drills.table().splitlines() if line.startswith("| `preempt-four` |"))
+    assert "`cud`: nodes of this capacity get no Spot notice" in row
+    assert "`dev`, `guest`: the stack runs 1 server, the drill needs 4" in row
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_every_drill_that_a_page_names_exists(page: Path) -> None:
+    named = set(re.findall(r"--drill ([a-z0-9-]+)", page.read_text(encoding="utf-8")))
+    assert named <= {drill.name for drill in DRILLS}
+
+
+def test_every_option_is_described_and_no_other() -> None:
+    help_ = CliRunner().invoke(app, ["rehearse", "--help"], env={"COLUMNS": "200"}).stdout
+    options = set(re.findall(r"(--[a-z]+)", re.sub(r"\x1b\[[0-9;]*m", "", help_))) - {"--help", "--root"}
+    described = set(re.findall(r"^\| `(--[a-z]+)|, `(--[a-z]+) NAME` \|", SECTION, re.MULTILINE))
+    assert {first or second for first, second in described} == options
+
+
+def test_every_key_of_the_json_document_is_described() -> None:
+    described = set(re.findall(r"`([a-zA-Z]+)`", SECTION))
+    document = as_document(sample_report())
+    keys = set(document)
+    for part in ("versions", "drills", "findings", "scales", "retained"):
+        first = document[part][0] if isinstance(document[part], list) else document[part]
+        keys |= set(first)
+    for part in ("checks", "figures", "moments"):
+        keys |= set(document["drills"][0][part][0])
+    assert keys <= described
+
+
+def test_the_folder_of_the_programs_is_called_by_its_name() -> None:
+    assert f"`{OVERRIDE}`" in PAGE
+    assert f"`{OVERRIDE}`" in SECTION
