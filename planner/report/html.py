@@ -224,7 +224,7 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     amounts = [item.usd_per_hour if per == "hour" else item.usd_per_month for item in items]
     known = [amount for amount in amounts if amount is not None]
     unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]
-    parts = [f"{wording.usd(sum(known))} a {per}"] if known else []
+    parts = [f"{wording.usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
     if unknown:
         parts.append(f"what nobody could date a price of ({', '.join(unknown)})")
     return " and ".join(parts) or "nothing"

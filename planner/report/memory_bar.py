@@ -128,13 +128,10 @@ def drawing(found: tuple[Part, ...], budget: MemoryBudget, gpu: str, format_: Fo
     share = x(budget.budget_gib)
     result.line(share, _BAR_TOP - 6, share, _BAR_TOP + _BAR_HEIGHT + 4, "planned-line")
     words = f"vLLM's budget, {budget.budget_gib:.0f} GiB"
-    half = text_width(words) / 2
-    result.text(min(max(share, half), width - half), _BAR_TOP - 11 + CAPITAL_PX / 2, words, "tick", anchor="middle")
+    result.tick(share, _BAR_TOP - 11 + CAPITAL_PX / 2, words)
     base = _BAR_TOP + _BAR_HEIGHT
     for value in round_ticks(0, budget.gpu_gib, 9 if format_ == "wide" else 4):
         result.line(x(value), base, x(value), base + 5, "axis")
-        label = f"{value:g}"
-        at = min(max(x(value), text_width(label) / 2), width - text_width(label) / 2)
-        result.text(at, base + 18, label, "tick", anchor="middle")
-    result.text(width / 2, base + 35, "GiB of one GPU", "tick", anchor="middle")
+        result.tick(x(value), base + 18, f"{value:g}")
+    result.tick(width / 2, base + 35, "GiB of one GPU")
     return result

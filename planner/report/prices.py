@@ -112,10 +112,10 @@ def _axis(drawing: Drawing, x: LogScale, bottom: float) -> None:
         half = text_width(words) / 2
         at = min(max(x(value), half), drawing.width - half)
         if all(at + half + 8 < left or right + 8 < at - half for left, right in taken):
-            drawing.text(at, bottom + 17, words, "tick", anchor="middle")
+            drawing.tick(at, bottom + 17, words)
             taken.append((at - half, at + half))
     middle = (x.start + x.end) / 2
-    drawing.text(middle, bottom + 36, "dollars for a million tokens (logarithmic axis)", "tick", anchor="middle")
+    drawing.tick(middle, bottom + 36, "dollars for a million tokens (logarithmic axis)")
 
 
 def _is_power_of_ten(value: float) -> bool:

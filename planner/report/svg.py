@@ -153,6 +153,11 @@ class Drawing:
             f'<text{_class(style)} x="{_number(x)}" y="{_number(y)}"{placed}>{escape(words, quote=False)}</text>'
         )
 
+    def tick(self, x: float, y: float, words: str) -> None:
+        """Words of an axis, centred on x, or as near to it as the drawing allows."""
+        half = text_width(words) / 2
+        self.text(min(max(x, half), self.width - half), y, words, "tick", anchor="middle")
+
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         """A straight line."""
         ends = f'x1="{_number(x1)}" y1="{_number(y1)}" x2="{_number(x2)}" y2="{_number(y2)}"'

@@ -174,9 +174,9 @@ def _axes(drawing: Drawing, box: _Box, title: str, x: Scale, y: Scale) -> None:
     for value in round_ticks(0, x.high, _MOST_TICKS[drawing.format]):
         if value == round(value) and value > 0:
             drawing.line(x(value), y.start, x(value), y.start + 4, "axis")
-            drawing.text(x(value), y.start + 17, short(value), "tick", anchor="middle")
+            drawing.tick(x(value), y.start + 17, f"{value:,.0f}")
     drawing.line(x.start, y.start, x.end, y.start, "axis")
-    drawing.text((x.start + x.end) / 2, y.start + 35, "A4 nodes, 8 B200 each", "tick", anchor="middle")
+    drawing.tick((x.start + x.end) / 2, y.start + 35, "A4 nodes, 8 B200 each")
 
 
 def _panel(drawing: Drawing, found: Throughput, x: Scale, y: Scale, of: Callable[[int, float], float]) -> None:

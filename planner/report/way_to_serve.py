@@ -107,11 +107,10 @@ def _axis(drawing: Drawing, x: Scale, bottom: float) -> None:
     number = 0
     while number * step <= minutes:
         at = x(number * step * 60)
-        label = f"{number * step:g}"
         drawing.line(at, _TOP, at, bottom, "grid")
-        drawing.text(max(at, text_width(label) / 2), bottom + 16, label, "tick", anchor="middle")
+        drawing.tick(at, bottom + 16, f"{number * step:g}")
         number += 1
-    drawing.text((x.start + x.end) / 2, bottom + 33, "minutes", "tick", anchor="middle")
+    drawing.tick((x.start + x.end) / 2, bottom + 33, "minutes")
 
 
 def _label(step: Step) -> str:

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planner import planning
+from planner.economics import Duty
+from planner.goals import Limits, Users
+from planner.plan import Alternative, Plan
+from planner.report import wording
+from planner.report.html import html_text
+from tests.planner.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question
+
+STYLE = (Path(__file__).parents[3] / "planner" / "report" / "page" / "page.css").read_text()
+PLANS = {"rate": a_plan, "batch": a_batch, "unpriced": an_unpriced_plan}
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(html_text(a_plan()))
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_ids_are_unique_and_what_refers_to_one_finds_it(plan: object) -> None:
+    page = Page(html_text(plan(), planning.compare(plan().question)))  # type: ignore[operator]
+    assert len(page.ids) == len(set(page.ids))
+    for element in page.elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            if name in element.attributes:
+                assert element.attributes[name] in page.ids
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    text = html_text(a_plan(), planning.compare(a_plan().question))
+    page = Page(text)
+    assert not [one for one in page.elements if one.tag in ("script", "link", "img", "iframe", "object", "use", "a")]
+    assert not [
+        (one.tag, name)
+        for one in page.elements
+        for name in one.attributes
+        if name in ("src", "href", "style", "srcset") or name.startswith("on")
+    ]
+    assert "//" not in re.sub(r"/\*.*?\*/", "", text)
+    assert "url(" not in text
+    assert "@import" not in text
+    policy = next(one for one in page.all("meta") if one.attributes.get("http-equiv") == "Content-Security-Policy")
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_every_number_of_the_plan_is_on_the_page(plan: object) -> None:
+    answer: Plan = plan()  # type: ignore[operator]
+    words = Page(html_text(answer)).words
+    now, most, way = answer.performance, answer.maximum, answer.time_to_serve
+    expected = [
+        wording.goal(answer.question),
+        wording.requests(answer.question.workload),
+        f"{answer.machines:,} A4 node",
+        f"({answer.gpus:,} B200)",
+        wording.usd(answer.money.usd_per_hour),
+        wording.usd(answer.money.usd_per_month),
+        f"{answer.kilowatts:,.0f} kW",
+        wording.share(answer.utilisation),
+        answer.basis,
+        answer.published.reason,
+        answer.spares_why,
+        answer.sizing.gateway.in_words,
+        f"{answer.sizing.volume_gib:,} GiB",
+        f"{answer.sizing.volume_mibps:,} MiB/s",
+        f"/{answer.sizing.ranges.pods_prefix}",
+        f"/{answer.sizing.ranges.nodes_prefix}",
+        f"{answer.sizing.nat_ports_per_vm:,}",
+        f"{answer.sizing.benchmark_clients:,}",
+        f"{answer.maximum.memory.kv_tokens:,} KV tokens",
+        wording.duration(way.likely_seconds),
+        wording.duration(way.high_seconds),
+        wording.duration(answer.restart.likely_seconds),
+        *answer.reasons,
+        *answer.remarks,
+        *answer.money.bill.unknown,
+        *answer.money.bill.excluded,
+        *(item.name for item in answer.money.bill.items),
+        *(wording.usd(item.usd_per_hour) for item in answer.money.bill.items if item.usd_per_hour is not None),
+        *(wording.usd(api.usd_per_million) for api in answer.money.apis),
+        *(api.price.name for api in answer.money.apis),
+        *(step.title for step in way.steps),
+        *(lever.title for lever in way.levers),
+    ]
+    for estimate in (now, most):
+        for reading in ("total_tokens_per_s", "output_tokens_per_s", "requests_per_s", "in_flight"):
+            found = getattr(estimate, reading)
+            expected += [wording.number(found.value), *([] if found.low == found.high else [wording.span(found)])]
+        for reading in ("ttft_ms", "ttft_p99_ms", "tpot_ms", "itl_ms", "itl_median_ms", "itl_p99_ms"):
+            found = getattr(estimate, reading)
+            expected += [wording.milliseconds(found.value), wording.span(found, wording.milliseconds)]
+    if answer.batch is not None:
+        expected += [f"{answer.batch.documents:,}", wording.duration(answer.batch.total_hours * 3600)]
+        expected += [wording.usd(answer.batch.usd or 0), wording.usd(answer.batch.usd_per_hour_after)]
+    missing = [one for one in expected if " ".join(one.split()).replace("`", "") not in words]
+    assert not missing
+
+
+def test_an_unknown_price_is_unknown_everywhere_and_never_nothing() -> None:
+    page = Page(html_text(an_unpriced_plan()))
+    tiles = dict(zip((one.words for one in page.all("dt")), _now(page), strict=True))
+    assert tiles["an hour"] == "unknown"
+    assert tiles["a million tokens"] == "unknown"
+    assert "what a node-hour costs is unknown" in page.words
+    assert not re.search(r"\$0(\.00)?(?![.0-9])", page.words)
+    nodes = next(row for row in page.cells("bill-table") if row[0].startswith("A4 node"))
+    assert nodes[2:] == ["unknown", "unknown"]
+    assert all(row[-1].startswith("unknown") for row in page.cells("apis-table")[1:])
+
+
+def test_amounts_that_leave_something_out_say_at_least(page: Page) -> None:
+    assert a_plan().money.at_least
+    names = [one.words for one in page.all("dt")]
+    assert "an hour, at least" in names
+    assert "a million tokens, at least" in names
+    assert page.cells("bill-table")[-1][-1] == f"at least {wording.usd(a_plan().money.usd_per_hour)}"
+
+
+def test_what_stays_names_the_prices_nobody_knows(page: Page) -> None:
+    assert (
+        "Paid on at 0 replicas: $0.10 an hour and what nobody could date a price of (Hyperdisk ML capacity,"
+        in page.words
+    )
+    assert "After the stack is destroyed: what nobody could date a price of (Disk image of the weights)." in page.words
+
+
+def test_limits_stand_on_the_page_with_their_verdict() -> None:
+    plan = planning.plan(question(goal=Users(count=4_000), limits=Limits(ttft_p99_ms=20_000, tpot_ms=60)))
+    held = Page(html_text(plan)).cells("limits-table")
+    assert [row[0] for row in held[1:]] == ["TTFT p99", "TPOT"]
+    assert {row[-1] for row in held[1:]} == {"✓ holds"}
+    missed = replace(plan, verdicts=(replace(plan.verdicts[0], high_ms=30_000.0),))
+    assert Page(html_text(missed)).cells("limits-table")[1][-1] == "✗ may not hold"
+    assert not Page(html_text(a_plan())).cells("limits-table")
+
+
+def test_alternatives_are_a_table_with_the_plan_s_own_row_marked() -> None:
+    plan = a_plan()
+    found = planning.compare(plan.question)
+    lost = Alternative(capacity="ladder", routing="inference-gateway", plan=None, why_not="too few <nodes>")
+    page = Page(html_text(plan, (*found[:-1], lost)))
+    rows = page.cells("alternatives-table")
+    assert len(rows) == len(found) + 1
+    assert rows[-1][2:] == ["none too few <nodes>"]
+    chosen = [one for one in page.all("tr") if one.attributes.get("class") == "chosen"]
+    assert len(chosen) == 1
+    assert chosen[0].words.split()[:3] == ["Spot", "Service", str(plan.machines)]
+    assert "alternatives" not in Page(html_text(plan)).ids
+
+
+def test_the_batch_has_its_own_section_and_others_have_none(page: Page) -> None:
+    assert "batch" in Page(html_text(a_batch())).ids
+    assert "batch" not in page.ids
+
+
+def test_every_published_row_is_there_with_its_error(page: Page) -> None:
+    rows = page.cells("accuracy-table")
+    record = next(row for row in rows if row[0] == "cluster_ip.nodes-12 total tok/s")
+    assert record[1:3] == ["predicted", "1,103,941"]
+    assert re.fullmatch(r"[+\N{MINUS SIGN}]\d\.\d %", record[4])
+    roles = [row[1] for row in rows[1:]]
+    assert {"fitted to it", "predicted", "check only"} == set(roles)
+    assert "On the 12 published throughputs it was not fitted to" in page.words
+
+
+def test_every_assumption_names_its_source(page: Page) -> None:
+    rows = page.cells("assumptions-table")[1:]
+    assert len(rows) > 30
+    assert all(len(row) == 3 and all(row) for row in rows)
+
+
+def test_words_from_outside_are_escaped_and_backticks_are_code() -> None:
+    plan = replace(a_plan(), remarks=("<script>alert(1)</script> and `--option` & more", "an odd ` one"))
+    page = Page(html_text(plan))
+    assert not page.all("script")
+    assert "<script>alert(1)</script> and --option & more" in page.words
+    assert "--option" in [one.words for one in page.all("code")]
+    assert "an odd ` one" in page.words
+
+
+def test_other_requests_than_the_article_s_are_told_apart() -> None:
+    assert "for its own requests and not for this plan's" in Page(html_text(a_batch())).words
+    assert "for its own requests" not in Page(html_text(a_plan())).words
+
+
+def test_hours_worked_change_the_month_and_stand_beside_it() -> None:
+    plan = planning.plan(question(duty=Duty(hours_per_week=45)))
+    assert "A month of 730 hours, 45 hours a week worked" in Page(html_text(plan)).words
+    assert plan.money.usd_per_month < a_plan().money.usd_per_month
+
+
+def test_one_plan_gives_one_page() -> None:
+    plan = a_plan()
+    here = html_text(plan)
+    assert here == html_text(planning.plan(question()))
+    script = (
+        "from tests.planner.report.pages import a_plan; from planner.report.html import html_text; import sys; "
+        "sys.stdout.buffer.write(html_text(a_plan()).encode())"
+    )
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[3],
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": "."},
+        capture_output=True,
+        check=True,
+    )
+    assert elsewhere.stdout.decode() == here
+
+
+def test_making_a_page_is_quick_and_needs_no_template_engine_before() -> None:
+    html_text(a_plan())
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        html_text(a_plan())
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 1
+    imported = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, planner.report.html; print('jinja2' in sys.modules, 'pulumi' in sys.modules)",
+        ],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert imported.stdout.split() == ["False", "False"]
+
+
+# Themes
+
+
+def _colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,8})", block))
+
+
+LIGHT = _colours(STYLE[: STYLE.index("@media")])
+DARK = LIGHT | _colours(STYLE[STYLE.index("@media") : STYLE.index("* { box-sizing")])
+
+
+def test_both_themes_name_every_colour_and_the_page_uses_no_other() -> None:
+    dark = _colours(STYLE[STYLE.index("@media") : STYLE.index("* { box-sizing")])
+    assert set(dark) == set(LIGHT)
+    used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE))
+    assert used <= set(LIGHT) | {"sans", "mono"}
+    rules = STYLE[STYLE.index("* { box-sizing") : STYLE.index("@media print")]
+    assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == ["#fff"]  # words on the dark parts of the bar
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(theme: dict[str, str]) -> None:
+    pairs = [
+        ("ink", "paper"),
+        ("ink", "card"),
+        ("soft", "paper"),
+        ("soft", "card"),
+        ("ink", "warn-bg"),
+        ("soft", "warn-bg"),
+        ("warn", "paper"),
+        ("warn", "warn-bg"),
+        ("lose", "paper"),
+        ("accent", "paper"),
+        ("plan", "paper"),
+        ("ink", "free"),
+        ("ink", "outside"),
+    ]
+    weak = {pair: _contrast(theme[pair[0]], theme[pair[1]]) for pair in pairs}
+    parts = ("weights", "draft", "vision", "activations", "sampler", "graphs", "keys", "state")
+    weak |= {("white", part): _contrast("#ffffff", theme[part]) for part in parts}
+    assert {pair: ratio for pair, ratio in weak.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_lines_and_marks_stand_out_from_the_paper(theme: dict[str, str]) -> None:
+    for name in ("model", "plan", "second", "gateway", "ink"):
+        assert _contrast(theme[name], theme["paper"]) >= 3, name
+
+
+def test_every_class_of_a_drawing_has_a_style(page: Page) -> None:
+    drawn = {name for one in page.elements if one.inside("svg") for name in one.attributes.get("class", "").split()}
+    assert drawn
+    assert {name for name in drawn if not re.search(rf"\.{name}\b", STYLE)} == set()
+
+
+def test_a_phone_gets_the_narrow_drawings_and_paper_the_wide_ones(page: Page) -> None:
+    formats = [one.attributes["class"] for one in page.all("svg")]
+    assert formats == ["wide", "narrow"] * 4
+    phone = STYLE[STYLE.index("@media screen and (max-width") : STYLE.index("@media print")]
+    assert "svg.wide { display: none; }" in phone
+    assert "svg.narrow { display: block; }" in phone
+    assert "svg.narrow { display: none; }" in STYLE[: STYLE.index("@media screen and (max-width")]
+
+
+def _now(page: Page) -> list[str]:
+    return [one.words for one in page.all("dd") if one.attributes.get("class") == "now"]
+
+
+def _contrast(one: str, other: str) -> float:
+    lights = sorted((_luminance(one), _luminance(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    def linear(channel: int) -> float:
+        share = channel / 255
+        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[start : start + 2], 16)) for start in (1, 3, 5))
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
