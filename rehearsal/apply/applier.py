@@ -208,4 +208,4 @@ class Applier:
     def _note_google_cloud(self, recording: Recording) -> None:
         count = sum(1 for one in recording.resources if one.type.startswith("gcp:"))
         if count:
-            self._timeline.note("apply", "Google Cloud", f"{count} resources taken for there: none is made")
+            self._timeline.note("apply", "Google Cloud", f"{count} resources are supposed to be there: none is made")

@@ -154,7 +154,7 @@ def test_google_cloud_counts_as_there() -> None:
     assert names(report.created) == ["after", "cluster", "network"]
     assert cluster.applied == ["ConfigMap/after"]
     told = [moment.text for moment in timeline.moments() if moment.subject == "Google Cloud"]
-    assert told == ["1 resources taken for there: none is made"]
+    assert told == ["1 resources are supposed to be there: none is made"]
 
 
 def test_no_secret_reaches_the_cluster() -> None:

@@ -61,7 +61,7 @@ def _server(number: int, asked: float, ready: float, until: float, generation: s
 def bring_up() -> DrillResult:
     end = 2400.0
     moments = [
-        moment("apply", "Google Cloud", "41 resources taken for there: none is made", 0),
+        moment("apply", "Google Cloud", "41 resources are supposed to be there: none is made", 0),
         *(stretch("apply", name, "created", since, until, "good") for name, since, until in APPLIED),
         moment("capacity", "a4-highgpu-8g spot", "12 asked for", 1321, "waiting"),
         stretch("volume", "weights-writer", "disk made: hyperdisk-ml 64 GiB", 40, 70, "good"),
