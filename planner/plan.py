@@ -10,7 +10,7 @@ from planner.deployment import Deployment, Routing
 from planner.economics import ApiPrice
 from planner.estimates import Basis
 from planner.figures import Match
-from planner.goals import Capacity, PlanQuestion
+from planner.goals import Batch, Capacity, PlanQuestion, Users
 from planner.performance import Performance
 from planner.sizing import Sizing
 from planner.time_to_serve import TimeToServe
@@ -134,7 +134,7 @@ class Plan:
     performance: Performance
     """At the goal's load, on the needed nodes alone; for a batch at their maximum."""
     maximum: Performance
-    """What the model says those nodes do at most."""
+    """What the model says those nodes do at full load: as many requests in flight as a node is planned for."""
     money: Money
     sizing: Sizing
     """For nodes and spares."""
@@ -161,8 +161,14 @@ class Plan:
 
     @property
     def utilisation(self) -> float:
-        """The plan's load as a share of what its needed nodes do at most."""
-        return self.performance.requests_per_s.value / self.maximum.requests_per_s.value
+        """The plan's load as a share of the full load of its needed nodes: users of users, else requests of requests.
+
+        Not requests where users are given: in large fleets contention takes as many as the last users bring.
+        """
+        now, full = self.performance, self.maximum
+        if isinstance(self.question.goal, Users | Batch):
+            return now.in_flight.value / full.in_flight.value
+        return now.requests_per_s.value / full.requests_per_s.value
 
     @property
     def kilowatts(self) -> float:

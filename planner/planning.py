@@ -258,9 +258,10 @@ def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
         raise PlanImpossibleError(
             str(error), "capacity that is not taken back: a reservation, or flex-start for days"
         ) from None
+    rate = f"{loss.notices_per_node_day:g} {'loss' if loss.notices_per_node_day == 1 else 'losses'}"
     return spares, (
-        f"{loss.notices_per_node_day:g} losses a node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} needed "
-        f"nodes are there {100 * question.confidence:g} % of the time"
+        f"{rate} a node and day, {loss.restore_seconds / 60:.0f} min each: all {nodes} needed nodes are there "
+        f"{100 * question.confidence:g} % of the time"
     )
 
 

@@ -65,7 +65,7 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     if first is not None:
         page.line((goal_in_words(first.question), "bold"))
         page.prose(
-            f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of the maximum", indent=0
+            f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of full load", indent=0
         )
     page.blank()
     page.line((f"{'capacity':<12}{'reached by':<11}{'nodes':>6}{'$/h':>10}{'$/M':>7}{'out':>7}{'TPOT':>7}", "dim"))
@@ -154,10 +154,10 @@ def _batch(page: Page, plan: Plan) -> None:
 
 
 def _does(page: Page, plan: Plan) -> None:
-    load = "at the maximum" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of the maximum"
+    load = "at full load" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of full load"
     page.title("What it does", load)
     now, most = plan.performance, plan.maximum
-    page.line((f"  {'':<{_READING}}{'expected':>11}{'low to high':>22}{'maximum':>12}", "dim"))
+    page.line((f"  {'':<{_READING}}{'expected':>11}{'low to high':>22}{'full load':>12}", "dim"))
     rows: tuple[tuple[str, Estimate, Estimate], ...] = (
         ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
         ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
@@ -213,7 +213,7 @@ def _money(page: Page, plan: Plan) -> None:
     for api in money.apis:
         share = api.break_even_utilisation
         assert share is not None
-        verdict = "never" if share > 1 else f"{100 * share:.1f} % of the maximum on"
+        verdict = "never" if share > 1 else f"{100 * share:.1f} % of full load on"
         page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {verdict}")
 
 
@@ -222,7 +222,7 @@ def _around(page: Page, plan: Plan) -> None:
     page.title("Around it")
     gpus = f"{sizing.quota_gpus:,} B200 GPUs"
     _line(page, "quota to request", QUOTA_IN_WORDS[capacity].format(gpus=gpus))
-    _line(page, "spares", f"{plan.spares}, {plan.spares_why}" if plan.spares else plan.spares_why)
+    _line(page, "spares", f"{plan.spares}: {plan.spares_why}" if plan.spares else plan.spares_why)
     copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
     _line(page, "weights volume", f"{sizing.volume_gib:,} GiB, {sizing.volume_mibps:,} MiB/s{copies} (Hyperdisk ML)")
     ranges = sizing.ranges

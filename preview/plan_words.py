@@ -52,14 +52,16 @@ def goal_in_words(question: PlanQuestion) -> str:
 
 
 def reading(value: float) -> str:
-    """A number with as many digits as it deserves: 1,104, 83.1, 0.52."""
+    """A number with as many digits as it deserves: 19.4M, 1,104, 83.1, 0.52."""
+    if abs(value) >= 1e7:
+        return f"{value / 1e6:,.1f}M"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def range_in_words(estimate: Estimate) -> str:
-    """The interval; where the question itself gives the value, that it does."""
+    """The interval; where the plan sets the value, that it does."""
     if estimate.low == estimate.high:
-        return "as asked"
+        return "as planned"
     return f"{reading(estimate.low)} to {reading(estimate.high)}"
