@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from planner.cost import LineItem
+from planner.errors import errors
 from planner.plan import Alternative, Plan
 from planner.report import (
     drawn,
@@ -70,6 +72,7 @@ def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
             numbers=tuple(_numbers(plan)),
             parts=parts,
             alternatives=alternatives,
+            errors=errors(),
             basis=_BASIS[plan.basis],
             other_requests=plan.question.workload.name != "article",
         )
@@ -83,6 +86,7 @@ def _both(wide: Drawing, narrow: Drawing) -> str:
     return f"{wide.markup()}\n{narrow.markup()}"
 
 
+@cache
 def _environment() -> jinja2.Environment:
     import jinja2
 

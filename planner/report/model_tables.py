@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner import ledger
 from planner.calibration import FITTED
-from planner.errors import Error, errors, mean_percent
+from planner.errors import Error, mean_percent
 from planner.gpus import B200
 from planner.plan import Plan
 from planner.report.table import Cell, Table, numbers, texts
@@ -31,7 +31,7 @@ _ROLES: dict[Role, str] = {
 }
 
 
-def accuracy() -> Table:
+def accuracy(found: Sequence[Error]) -> Table:
     """Every published row with the model's answer, and the straight line's beside it."""
     return Table(
         id="accuracy-table",
@@ -46,14 +46,14 @@ def accuracy() -> Table:
                 Cell(_percent(error.percent)),
                 Cell("–" if error.line_percent is None else _percent(error.line_percent)),
             )
-            for error in errors()
+            for error in found
         ),
     )
 
 
-def accuracy_in_words() -> Iterator[str]:
+def accuracy_in_words(found: Sequence[Error]) -> Iterator[str]:
     """One sentence for throughput and one for the time per token."""
-    predicted = errors("predicted")
+    predicted = [error for error in found if error.row.role == "predicted"]
     rates = [error for error in predicted if error.row.metric in ("total_tokens_per_s", "requests_per_s")]
     tpots = [error for error in predicted if error.row.metric == "tpot_ms"]
     lines = [error.line_percent for error in rates if error.line_percent is not None]

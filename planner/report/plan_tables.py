@@ -261,7 +261,7 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
         id="alternatives-table",
         caption="The same goal with other capacity and routing",
         columns=(
-            *texts("capacity", "routing"),
+            *texts("capacity and routing"),
             *numbers("nodes", "an hour", "a million", "a million out", "TPOT", "TTFT p99"),
         ),
         rows=tuple(_alternative(one) for one in found),
@@ -270,16 +270,16 @@ def alternatives(plan: Plan, found: Sequence[Alternative]) -> Table:
 
 
 def _alternative(one: Alternative) -> tuple[Cell, ...]:
-    names = Cell(CAPACITIES[one.capacity]), Cell(_ROUTINGS[one.routing])
+    name = Cell(f"{CAPACITIES[one.capacity]}, {_ROUTINGS[one.routing]}")
     if one.plan is None:
-        return (*names, Cell("none", one.why_not or "", style="wide"))
+        return (name, Cell("none", one.why_not or "", style="wide"))
     plan, price = one.plan, price_of(one.plan)
     unknown = Cell("unknown", style="unknown")
     least = "≥ " if plan.money.at_least else ""
     known = plan.money.usd_per_node_hour is not None
     spare = f"{plural(plan.spares, 'spare')} among them" if plan.spares else ""
     return (
-        *names,
+        name,
         Cell(f"{plan.machines:,}", spare),
         Cell(f"{least}{usd(plan.money.usd_per_hour)}") if known else unknown,
         Cell(f"{least}{usd(price.total_usd)}") if price else unknown,

@@ -80,6 +80,11 @@ class Throughput:
         """The last one of the curve."""
         return self.curve[-1][0]
 
+    @property
+    def is_below_full_load(self) -> bool:
+        """Whether the planned load is another point than full load."""
+        return self.planned < 0.995 * self.at_full_load.value
+
 
 def drawing(found: Throughput, format_: Format) -> Drawing:
     """Two panels: the whole fleet, and one node of it; side by side, or one above the other on a phone."""
@@ -193,13 +198,14 @@ def _panel(drawing: Drawing, found: Throughput, x: Scale, y: Scale, of: Callable
             series.style,
             title=f"{plural(one.nodes, 'node')}: {number(one.total_tokens_per_s)} tok/s, {series.title}, {one.label}",
         )
-    drawing.mark(
-        x(found.nodes),
-        y(of(found.nodes, found.planned)),
-        "dot",
-        "planned",
-        title=_plan(found, "at its planned load", found.planned),
-    )
+    if found.is_below_full_load:
+        drawing.mark(
+            x(found.nodes),
+            y(of(found.nodes, found.planned)),
+            "dot",
+            "planned",
+            title=_plan(found, "at its planned load", found.planned),
+        )
     drawing.mark(
         x(found.nodes),
         y(of(found.nodes, found.at_full_load.value)),
@@ -219,7 +225,8 @@ def _axis_nodes(found: Throughput) -> float:
 
 def _legend(found: Throughput) -> Iterator[LegendEntry]:
     yield LegendEntry(words="this plan at full load", style="plan", mark="star")
-    yield LegendEntry(words="this plan at its load", style="planned", mark="dot")
+    if found.is_below_full_load:
+        yield LegendEntry(words="this plan at its load", style="planned", mark="dot")
     yield LegendEntry(words="model at full load", style="model", mark="line")
     yield LegendEntry(words="how far it may be off", style="band", mark="band")
     drawn = {one.series for one in found.readings}

@@ -151,10 +151,10 @@ def test_alternatives_are_a_table_with_the_plan_s_own_row_marked() -> None:
     page = Page(html_text(plan, (*found[:-1], lost)))
     rows = page.cells("alternatives-table")
     assert len(rows) == len(found) + 1
-    assert rows[-1][2:] == ["none too few <nodes>"]
+    assert rows[-1] == ["reservation, then flex-start, then Spot, gateway", "none too few <nodes>"]
     chosen = [one for one in page.all("tr") if one.attributes.get("class") == "chosen"]
     assert len(chosen) == 1
-    assert chosen[0].words.split()[:3] == ["Spot", "Service", str(plan.machines)]
+    assert chosen[0].words.split()[:3] == ["Spot,", "Service", str(plan.machines)]
     assert "alternatives" not in Page(html_text(plan)).ids
 
 

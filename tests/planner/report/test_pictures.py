@@ -249,3 +249,9 @@ def test_a_load_that_is_next_to_nothing_leaves_out_the_label_it_has_no_room_for(
         drawing = throughput.drawing(drawn.throughput(plan), format_)
         check(drawing)
         assert "planned load" not in [one.words[:12] for one in Page(drawing.markup()).all("text")]
+
+
+def test_a_batch_that_runs_at_full_load_has_one_point() -> None:
+    for plan, points in ((a_plan(), 3), (a_batch(), 0)):
+        page = Page(throughput.drawing(drawn.throughput(plan), "wide").markup())
+        assert sum(one.attributes["class"] == "planned" for one in page.all("circle")) == points
