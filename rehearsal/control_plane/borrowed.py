@@ -151,7 +151,10 @@ class BorrowedCluster(RunningCluster):
         return bool(self.api.create(review)["status"]["allowed"])
 
     def _require_no_cloud(self, nodes: list[Manifest]) -> None:
+        simulated = set(_simulated(nodes))  # those say what Google's would say; what they are is told further on
         for node in nodes:
+            if node["metadata"]["name"] in simulated:
+                continue
             scheme = str(node["spec"].get("providerID") or "").partition("://")[0]
             if scheme in _CLOUDS:
                 raise RehearsalError(

@@ -173,7 +173,7 @@ def test_leftovers_of_a_killed_rehearsal_are_refused_with_the_commands_that_remo
 ) -> None:
     fake.objects = {
         CONFIG_MAP: [{**named(MARKER), "data": {"by": "process 7 on host"}}],
-        NODE: [node("a4-1", simulated=True)],
+        NODE: [node("a4-1", "gce://project/zone/a4-1", simulated=True)],  # as it says it is
     }
     said = refusal(kubeconfig)
     assert "a rehearsal by process 7 on host is at work on kind-kind, or was killed" in said

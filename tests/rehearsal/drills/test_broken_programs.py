@@ -1,0 +1,63 @@
+"""Breaks of a real stack that show before anything is applied: the findings a bring-up begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preview.offline import open_stack, record_stack
+from preview.recording import Recording
+from rehearsal.apply.findings_static import static_findings
+from rehearsal.results import Finding
+from rehearsal.simulation.chart import chart_objects
+from tests.rehearsal.drills.mutation import Inputs, Mutation, changed
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Recording:
+    return record_stack(open_stack(ROOT, "gateway"), "known")
+
+
+@pytest.fixture(scope="module")
+def dev() -> Recording:
+    return record_stack(open_stack(ROOT, "dev"), "known")
+
+
+def found(recording: Recording, mutation: Mutation | None = None) -> tuple[Finding, ...]:
+    return static_findings(recording if mutation is None else mutation(recording), chart_objects)
+
+
+def two_pickers(inputs: Inputs) -> None:
+    inputs["values"]["inferenceExtension"]["replicas"] = 2
+
+
+def test_the_stacks_themselves_have_no_finding(gateway: Recording, dev: Recording) -> None:
+    assert found(gateway) == ()
+    assert found(dev) == ()
+
+
+def test_a_second_endpoint_picker_that_the_release_waits_for_is_an_error(gateway: Recording) -> None:
+    (finding,) = found(gateway, changed("Release", two_pickers))
+    assert finding.severity == "error"
+    assert finding.subject.endswith("::gateway-pool")
+    assert "2 replicas that elect a leader; the others are standbys" in finding.message
+
+
+def test_the_same_second_picker_is_none_where_nobody_waits(gateway: Recording) -> None:
+    def unawaited(inputs: Inputs) -> None:
+        two_pickers(inputs)
+        inputs["skipAwait"] = True
+
+    assert found(gateway, changed("Release", unawaited)) == ()
+
+
+def test_a_quota_below_the_replicas_is_an_error_before_a_machine_is_paid_for(dev: Recording) -> None:
+    def four(inputs: Inputs) -> None:
+        inputs["spec"]["hard"]["requests.nvidia.com/gpu"] = "4"
+
+    (finding,) = found(dev, changed("ResourceQuota", four))
+    assert finding.severity == "error"
+    assert "raise requests.nvidia.com/gpu to 8" in finding.fix
