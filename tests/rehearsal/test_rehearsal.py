@@ -1,0 +1,150 @@
+"""One stack's rehearsal put together, with every heavy part stood in for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import rehearsal.rehearsal as module
+from preview.offline import open_stack, record_stack
+from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK
+from rehearsal.drills.catalogue import chosen
+from rehearsal.report.model import RehearsalReport
+from rehearsal.report.progress import Shown
+from rehearsal.results import DrillResult, Finding, RehearsalError
+from settings.problems import SettingsError
+
+ROOT = Path(__file__).parents[2]
+DRILLS = chosen(["bring-up", "second-up"])
+
+
+@dataclass
+class Parts:
+    """What the stand-ins were asked for, and what they answer."""
+
+    programs: list[Any] = field(default_factory=list)
+    around: Any = None
+    played: tuple[str, ...] = ()
+    steps: list[str] = field(default_factory=list)
+    kubernetes_version: str = "v1.99.0"
+    said: str = "held"
+    no_go: str = ""
+
+
+class Steps(Shown):
+    """Keeps what is shown."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self._parts = parts
+
+    def _on_start(self, name: str) -> None:
+        self._parts.steps.append(name)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
+    parts = Parts()
+
+    class FakeRunner:
+        retained: tuple[Any, ...] = ()
+        scales: tuple[Any, ...] = ()
+
+        def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_clock: Any, on_result: Any) -> None:
+            parts.around = around
+            self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
+            self.kubernetes_version = parts.kubernetes_version
+
+        def play(self, drills: Any) -> tuple[DrillResult, ...]:
+            parts.played = tuple(one.name for one in drills)
+            results = []
+            for one in drills:
+                self._on_start(one)
+                finding = Finding(severity="warning", subject="x", message=parts.said, fix="none")
+                result = DrillResult(name=one.name, title=one.title, proves=one.proves, checks=(), findings=(finding,))
+                self._on_result(result)
+                results.append(result)
+            return tuple(results)
+
+    def programs(_progress: Any, *, only: Any) -> Any:
+        if parts.no_go:
+            raise RehearsalError(parts.no_go)
+        parts.programs.append(only)
+        return SimpleNamespace()
+
+    monkeypatch.setattr(module, "Runner", FakeRunner)
+    monkeypatch.setattr(module, "binaries", programs)
+    monkeypatch.setattr(module, "module_folders", lambda _: {})
+    monkeypatch.setattr(module, "definitions", lambda _: [])
+    return parts
+
+
+def rehearsed(parts: Parts, stack: str = "dev", **options: Any) -> RehearsalReport:
+    return module.rehearse(ROOT, stack, DRILLS, **{"speed": 60.0, "shown": Steps(parts), **options})
+
+
+def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
+    report = rehearsed(parts, speed=240.0)
+    assert [one.name for one in report.drills] == ["bring-up", "second-up"]
+    assert (report.project, report.stack, report.speed) == ("vllm-fleet", "dev", 240.0)
+    assert (report.versions.kubernetes, report.versions.kwok) == ("v1.99.0", KWOK.version)
+    assert (report.versions.etcd, report.versions.borrowed) == (ETCD.version, False)
+    assert parts.programs == [EVERYTHING]
+    assert (parts.around.speed, parts.around.kubeconfig) == (240.0, None)
+
+
+def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -> None:
+    parts.kubernetes_version = ""
+    assert rehearsed(parts).versions.kubernetes == KUBERNETES.version
+
+
+def test_on_somebody_elses_cluster_only_kwok_is_built(parts: Parts) -> None:
+    report = rehearsed(parts, kubeconfig=Path("kind"), context="kind-kind")
+    assert parts.programs == [frozenset({"kwok"})]
+    assert (report.versions.etcd, report.versions.borrowed) == ("", True)
+    assert (parts.around.kubeconfig, parts.around.context) == (Path("kind"), "kind-kind")
+
+
+def test_the_google_cloud_half_is_checked_and_counted(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Finding(severity="error", subject="cluster", message="the API would refuse it", fix="write it so")
+    monkeypatch.setattr(module, "check", lambda _: (refused,))
+    report = rehearsed(parts)
+    assert report.findings == (refused,)
+    assert not report.passed
+    expected = record_stack(open_stack(ROOT, "dev"), "known").resources
+    assert report.checked_resources == sum(one.type.startswith("gcp:") for one in expected)
+
+
+def test_progress_goes_from_the_program_to_the_last_drill(parts: Parts) -> None:
+    rehearsed(parts)
+    assert parts.steps == [
+        "the program and its Google Cloud half",
+        "the control plane's programs",
+        "bring-up",
+        "second-up",
+    ]
+
+
+def test_a_stack_that_is_refused_builds_nothing(parts: Parts) -> None:
+    with pytest.raises(SettingsError, match=r"Pulumi\.sopt\.yaml"):
+        rehearsed(parts, "sopt")
+    assert parts.programs == []
+
+
+def test_a_machine_that_cannot_build_says_so(parts: Parts) -> None:
+    parts.no_go = "there is no Go"
+    with pytest.raises(RehearsalError, match="there is no Go"):
+        rehearsed(parts)
+
+
+def test_no_secret_of_the_stack_is_in_the_report(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = replace(record_stack(open_stack(ROOT, "dev"), "known"), secrets=frozenset({"hf_verysecret"}))
+    monkeypatch.setattr(module, "record_stack", lambda *_: recording)
+    parts.said = "refused: token hf_verysecret is wrong"
+    report = rehearsed(parts)
+    assert "hf_verysecret" not in str(report)
+    assert "is wrong" in str(report)
