@@ -30,6 +30,8 @@ SCHEDULER_SECONDS: Final = 15.0
 """How long the scheduler may take to use room that is there before it counts as its refusal; wall time, as it runs on that."""
 LOOK_WALL_SECONDS: Final = 0.15
 """It looks no more often than this, wall time, however fast the clock: with a thousand nodes one look takes 20 ms."""
+WANTED_WALL_SECONDS: Final = 2.0
+"""Until an empty machine that a waiting pod could use is looked at again, wall time: the scheduler runs on that."""
 ROUNDING_SECONDS: Final = 0.01
 """What is due within this is due; simulated."""
 DEFAULT_CLUSTER: Final = "vllm-inference-cluster"
@@ -279,7 +281,8 @@ class Provisioner:
         if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
             return  # in use again; when it empties next, that is planned anew
         if self._view.is_wanted(name):
-            self._agenda.after(self._timings.autoscaler_scan_seconds, self._consider_removal, name)
+            patience = max(self._timings.autoscaler_scan_seconds, WANTED_WALL_SECONDS * self._world.clock.speed)
+            self._agenda.after(patience, self._consider_removal, name)
             return
         api = self._world.api
         taints = [one for one in node["spec"].get("taints") or () if one["key"] != TO_BE_DELETED]
