@@ -209,12 +209,21 @@ def _money(page: Page, plan: Plan) -> None:
         for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
             _line(page, label, f"{least}{usd(amount.total_usd)} total, {usd(amount.output_usd)} output")
     _line(page, "a node-hour", usd(money.usd_per_node_hour or 0.0))
-    page.line((f"  {'APIs, this mix':<{_API}}{'$/M':>8}   cheaper than it from", "dim"))
-    for api in money.apis:
+    _apis(page, plan)
+
+
+def _apis(page: Page, plan: Plan) -> None:
+    batch = plan.batch
+    what = "the same tokens cost" if batch is not None else "cheaper than it from"
+    page.line((f"  {'APIs, this mix':<{_API}}{'$/M':>8}   {what}", "dim"))
+    for api in plan.money.apis:
         share = api.break_even_utilisation
         assert share is not None
-        verdict = "never" if share > 1 else f"{100 * share:.1f} % of full load on"
-        page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {verdict}")
+        if batch is not None:
+            text = usd(api.usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)
+        else:
+            text = "never" if share > 1 else f"{100 * share:.1f} % of full load on"
+        page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {text}")
 
 
 def _around(page: Page, plan: Plan) -> None:

@@ -52,13 +52,14 @@ def test_every_fleet_command_that_is_named_exists() -> None:
     for page in PAGES:
         commands |= set(
             re.findall(
-                r"`?fleet (preview|render|config schema|config check|rehearse|doctor)\b",
+                r"`?fleet (preview|render|plan|config schema|config check|rehearse|doctor)\b",
                 page.read_text(encoding="utf-8"),
             )
         )
         unknown = set(re.findall(r"`fleet ([a-z]+)", page.read_text(encoding="utf-8"))) - {
             "preview",
             "render",
+            "plan",
             "config",
             "rehearse",
             "doctor",

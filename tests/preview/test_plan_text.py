@@ -81,6 +81,11 @@ def test_an_unknown_price_is_said_and_never_shown_as_a_sum() -> None:
     assert "--usd-per-node-hour" in text
 
 
+def test_a_batch_is_held_against_what_the_apis_ask_for_the_same_tokens() -> None:
+    # 150M tokens in at 0.25 and 25M out at 1.50.
+    assert "Gemini 3.1 Flash-Lite     0.43   $75.00" in printed(made("documents"))
+
+
 def test_a_month_names_the_hours_it_is_for() -> None:
     assert "(50 of 168 hours a week)" in printed(made("budget"))
     assert "(730 hours)" in printed(made("users"))
