@@ -10,9 +10,11 @@ from preview.several_stacks import Outcome, refusals_of, reports_of
 
 if TYPE_CHECKING:
     from planner.cost import LineItem
+    from planner.estimates import Estimate
     from planner.figures import Match
     from preview.changes import Changes, PropertyChange, ResourceChange
     from preview.report_model import Report
+    from settings.modelled import Modelled
     from settings.problems import Problem
 
 
@@ -191,7 +193,27 @@ def _figures(report: Report, match: Match) -> dict[str, Any]:
             {"field": one.field, "published": one.published, "here": one.ours, "argument": one.argument}
             for one in match.differences
         ],
+        "modelled": _modelled(report.modelled),
     }
+
+
+def _modelled(modelled: Modelled | None) -> dict[str, Any] | None:
+    if modelled is None:
+        return None
+    return {
+        "workload": modelled.workload,
+        "requestsInFlight": modelled.in_flight,
+        "totalTokensPerSecond": _estimate(modelled.total_tokens_per_s),
+        "outputTokensPerSecond": _estimate(modelled.output_tokens_per_s),
+        "tpotMs": _estimate(modelled.performance.tpot_ms),
+        "ttftMs": _estimate(modelled.performance.ttft_ms),
+        "basis": modelled.total_tokens_per_s.basis,
+        "reasons": list(modelled.total_tokens_per_s.reasons),
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, float]:
+    return {"value": round(estimate.value, 1), "low": round(estimate.low, 1), "high": round(estimate.high, 1)}
 
 
 def _bill(report: Report) -> dict[str, Any]:

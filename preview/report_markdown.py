@@ -134,6 +134,7 @@ def _throughput(report: Report) -> Iterator[str]:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
         yield f"**Throughput**: {match.reason}; there is one for {published_nodes_in_words(report)}."
+        yield from _estimate(report)
         return
     figure = match.figure
     if figures.proven:
@@ -142,6 +143,7 @@ def _throughput(report: Report) -> Iterator[str]:
         yield f"**Throughput**: no published figure for this shape. {prose(match.reason)}."
         yield ""
         yield f"Nearest: {prose(figure.title)}, {figure_in_words(figure)} ({figure.label})."
+        yield from _estimate(report)
     if match.differences:
         rows = (
             (code(one.field), code(one.published), code(one.ours), one.argument or "**not argued**")
@@ -151,6 +153,12 @@ def _throughput(report: Report) -> Iterator[str]:
             plural(len(match.differences), "difference") + " from the published run",
             table(("setting", "published", "here", "why it does not matter"), rows),
         )
+
+
+def _estimate(report: Report) -> Iterator[str]:
+    if report.modelled is not None:
+        yield ""
+        yield f"{prose(report.modelled.in_words())}."
 
 
 def _cost(report: Report) -> Iterator[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from preview.changes import Changes
     from preview.policy import Violation
     from settings.figures import Figures
+    from settings.modelled import Modelled
     from settings.settings import Settings
 
 GROUP_FROM = 4
@@ -127,6 +128,8 @@ class Report:
     diagnostics: tuple[Diagnostic, ...]
     """Warnings and errors of the program, apart from the findings it repeats."""
     policies: Policies
+    modelled: Modelled | None = None
+    """The planner's estimate, where no published figure holds for the stack; None also where the model has no answer."""
     comparison: Changes | None = None
     """What differs from another state of the stack; None where nothing was compared."""
     out: str | None = None
@@ -168,6 +171,7 @@ def build_report(
         tree=_tree(recording, redactor),
         changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
+        modelled=_modelled(settings, figures),
         dangers=tuple(_dangers(settings)),
         findings=tuple(Finding(problem=one, on_purpose=one.on_purpose) for one in problems if one.level == "finding"),
         notices=tuple(one for one in problems if one.level == "notice"),
@@ -184,6 +188,14 @@ def build_report(
         comparison=comparison,
         out=out,
     )
+
+
+def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
+    if figures.proven:
+        return None
+    from settings.modelled import modelled
+
+    return modelled(settings)
 
 
 def _about_references(recording: Recording) -> Iterator[Diagnostic]:

@@ -184,6 +184,7 @@ def _published(page: Page, report: Report) -> None:
     if match.figure is None:
         page.title("Throughput")
         page.prose(f"{match.reason}; there is one for {published_nodes_in_words(report)}.")
+        _estimate(page, report)
         return
     if figures.proven:
         page.title("Throughput", match.figure.label)
@@ -193,10 +194,16 @@ def _published(page: Page, report: Report) -> None:
         page.title("Throughput", "no published figure for this shape")
         page.prose(f"nearest: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label})")
         page.prose(match.reason, style="yellow")
+        _estimate(page, report)
     for also in match.figure.also_published:
         page.prose(f"also published: {also}", indent=4, style="dim")
     for difference in match.differences if figures.proven else ():
         page.prose(str(difference), indent=4, style="dim")
+
+
+def _estimate(page: Page, report: Report) -> None:
+    if report.modelled is not None:
+        page.prose(report.modelled.in_words())
 
 
 def _cost(page: Page, report: Report) -> None:

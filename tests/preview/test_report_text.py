@@ -44,10 +44,15 @@ def test_rates_are_total_and_output_with_their_label() -> None:
     assert "engine_version (0.18.0 published, 0.18.1 here)" in text
 
 
-def test_a_node_count_that_was_never_measured_has_no_figure() -> None:
-    text = shown(sample_report(server={"replicas": 10}))
+def test_a_node_count_that_was_never_measured_has_no_figure_but_the_models_estimate_under_its_own_name() -> None:
+    text = " ".join(shown(sample_report(server={"replicas": 10})).split())
     assert "no published figure for 10 nodes; there is one for 1, 2, 4, 8 and 12 nodes" in text
-    assert "tok/s total" not in text
+    assert text.count("tok/s total") == 1
+    assert "model's estimate (predicted): " in text
+
+
+def test_a_paused_stack_has_neither_figure_nor_estimate() -> None:
+    assert "tok/s total" not in shown(sample_report(server={"replicas": 0}))
 
 
 def test_another_profile_is_unproven_and_the_nearest_row_keeps_its_label() -> None:

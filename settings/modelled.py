@@ -1,0 +1,68 @@
+"""What the planner's model says of a stack for which nothing was published: an estimate with its interval, never a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.estimates import Estimate
+    from planner.performance import Performance
+    from settings.settings import Settings
+
+STAND_IN_WORKLOAD = "article"
+"""Counted with where the profile's own traffic has no stated lengths: a chat may have any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modelled:
+    """The model's answer for one stack at the concurrency that it declares."""
+
+    performance: Performance
+    workload: str
+    """Name of the workload in planner/data/workloads.yaml that was counted with."""
+    in_flight: int
+    """Requests in flight, all replicas together."""
+
+    @property
+    def total_tokens_per_s(self) -> Estimate:
+        """Input and output tokens a second."""
+        return self.performance.total_tokens_per_s
+
+    @property
+    def output_tokens_per_s(self) -> Estimate:
+        """Output tokens a second."""
+        return self.performance.output_tokens_per_s
+
+    def in_words(self) -> str:
+        """One sentence for a report, with interval, basis and load."""
+        total, output = self.total_tokens_per_s, self.output_tokens_per_s
+        tpot = self.performance.tpot_ms
+        return (
+            f"model's estimate ({total.basis}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
+            f"{output.value:,.0f} tok/s output ({output.low:,.0f} to {output.high:,.0f}) · TPOT mean {tpot.value:.0f} ms "
+            f"({tpot.low:.0f} to {tpot.high:.0f}), for workload {self.workload} at {self.in_flight:,} requests in flight"
+        )
+
+
+def modelled(settings: Settings) -> Modelled | None:
+    """The model's answer, or None where it has none: a paused stack, a model whose architecture it does not know, an engine
+    that does not fit its GPU or takes no request of that length.
+    """
+    from planner import ledger
+    from planner.deployment import OfferedLoad, named_workload
+    from planner.gpu_memory import DoesNotFitError
+    from planner.performance import ContextTooShortError, estimate
+    from settings.planning import deployment_of
+
+    if settings.replicas == 0:
+        return None
+    serving = settings.serving
+    known = serving.workload in ledger.section("workloads", "workloads")
+    workload = serving.workload if known else STAND_IN_WORKLOAD
+    in_flight = serving.concurrency_per_replica * settings.replicas
+    try:
+        performance = estimate(deployment_of(settings), named_workload(workload), OfferedLoad(in_flight=in_flight))
+    except (LookupError, DoesNotFitError, ContextTooShortError):
+        return None
+    return Modelled(performance=performance, workload=workload, in_flight=in_flight)

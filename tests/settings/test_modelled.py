@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from settings.modelled import modelled
+from tests.support.settings import make_settings
+
+
+def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_basis() -> None:
+    found = modelled(make_settings(server={"replicas": 6}))
+    assert found is not None
+    assert found.workload == "article"
+    assert found.in_flight == 12_000
+    # Six nodes lie between the published four and eight: nearly six times one node's rate.
+    assert 5.7 * 95_317 < found.total_tokens_per_s.value < 6.1 * 95_317
+    assert found.output_tokens_per_s.value == pytest.approx(found.total_tokens_per_s.value / 3)
+    assert found.total_tokens_per_s.basis == "predicted"
+    words = found.in_words()
+    assert "model's estimate (predicted)" in words
+    assert "tok/s output" in words
+    assert "12,000 requests in flight" in words
+
+
+def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> None:
+    found = modelled(make_settings(server={"replicas": 2, "profile": "serve-chat"}))
+    assert found is not None
+    total = found.total_tokens_per_s
+    assert total.basis == "extrapolated"
+    assert total.low < total.value < total.high
+    assert any("max-model-len" in reason for reason in total.reasons)
+
+
+def test_a_paused_stack_has_no_estimate() -> None:
+    assert modelled(make_settings(server={"replicas": 0})) is None
+
+
+def test_a_model_whose_architecture_nobody_described_has_no_estimate() -> None:
+    own = {"id": "someone/else", "revision": "0" * 40, "sizeGb": 20}
+    assert modelled(make_settings(model=own, server={"replicas": 1, "profile": "tuned"})) is None
