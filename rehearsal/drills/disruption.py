@@ -111,8 +111,9 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     before = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     minutes = stage.settings.server.startup_minutes + 1
+    changed = stage.record({"server": {"startupMinutes": minutes}})
     with requests_during(stage, proof):
-        report = stage.up(stage.record({"server": {"startupMinutes": minutes}}))
+        report = stage.up(changed)
         done = stage.until_ready(servers)
     after = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")

@@ -48,8 +48,9 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     before = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
     served = stage.settings.serving.model
     model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
+    changed = stage.record({"model": model})
     with requests_during(stage, proof) as requests:
-        report = stage.up(stage.record({"model": model}))
+        report = stage.up(changed)
         done = stage.until_ready(servers)
     proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
     lowest = stage.meter.ready_servers.lowest(began)

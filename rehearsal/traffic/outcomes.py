@@ -23,6 +23,9 @@ CAUSES: Final[tuple[Cause, ...]] = (
     "timed out",
 )
 WINDOW_SECONDS: Final = 30.0
+DISTORTED_FROM: Final = 0.2
+"""Share of an undisturbed answer by which a request may be late. Assumed: beyond it whole stretches without requests, and
+bursts after them, are in flight when a server ends."""
 RETRY_ADVICE: Final = (
     "Repeat a request once, on another connection, when it was refused or its answer broke off. An answer is not a write: "
     "asking again harms nothing, and the client pays the time it had waited."
@@ -137,6 +140,11 @@ class TrafficReport:
         return sum(shares) / self.in_flight_at_ends
 
     @property
+    def distorted(self) -> bool:
+        """Whether the machine was so busy that shares of the sample say more about it than about the fleet."""
+        return self.late_seconds > DISTORTED_FROM * self.request_seconds
+
+    @property
     def cut_per_server_at_published_load(self) -> int | None:
         """Streams that the end of a server cuts with the published load in flight, by arithmetic: a sample is too small to be
         scaled a hundredfold. None where nothing was in flight.
@@ -221,11 +229,10 @@ class TrafficReport:
             note=f"by arithmetic, {self.share_cut_expected:.0%} of {self.published_in_flight:,} in flight; what clients send before "
             "the Service has noticed comes on top",
         )
-        yield Figure(
-            name="streams cut in the sample",
-            value=f"{share:.0%}",
-            note=f"of {self.in_flight_at_ends} in flight on servers that ended",
-        )
+        note = f"of {self.in_flight_at_ends} in flight on servers that ended"
+        if self.distorted:
+            note += f"; no fair sample: a busy machine sent requests up to {self.late_seconds:.0f} s late. Try a lower --speed"
+        yield Figure(name="streams cut in the sample", value=f"{share:.0%}", note=note)
 
     def moments(self) -> tuple[Moment, ...]:
         """Stretches in which requests were lost, for the picture of the drill."""

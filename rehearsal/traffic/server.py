@@ -123,6 +123,9 @@ class ModelServer:
             return
         listening, self._listening = self._listening, None
         loop = asyncio.get_running_loop()
+        # What the kernel has taken by now is taken here too: a busy machine shall not refuse what a server would answer.
+        for _ in range(2):
+            await asyncio.sleep(0)
         for one in listening.sockets:
             loop.remove_reader(one.fileno())
         # A connection that the loop has taken and not yet handed over when its server closes is never closed (asyncio of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import threading
 import time
@@ -248,3 +249,19 @@ def test_a_report_needs_requests() -> None:
 def test_waiting_for_servers_of_pods_that_never_come_says_so() -> None:
     with cluster("a") as here, pytest.raises(RehearsalError, match="1 of 2 server pods have a simulated server"):
         here.traffic.wait_for_endpoints(2, wall_seconds=0.1)
+
+
+def test_a_sample_that_a_busy_machine_bent_is_called_so() -> None:
+    with cluster("a", "b", timing=RECORD) as here:
+        here.traffic.start(rate_per_second=4.0)
+        here.traffic.settle()
+        here.pods.put(changed(here.pods.all()[0], notice=True))
+        here.until(lambda: len(here.traffic.fleet.endings) == 1)
+        report = here.traffic.finish()
+
+    def note(late_seconds: float) -> str:
+        figures = dataclasses.replace(report, late_seconds=late_seconds).figures()
+        return next(one.note for one in figures if one.name == "streams cut in the sample")
+
+    assert "no fair sample" not in note(1.0)
+    assert "sent requests up to 24 s late. Try a lower --speed" in note(24.4)
