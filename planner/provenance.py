@@ -33,6 +33,8 @@ def page() -> str:
         _memory_and_money(),
         _prices(),
         _equivalences(),
+        _reproduced(),
+        _dated(),
         _disputes(),
     )
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
@@ -263,6 +265,28 @@ def _disputes() -> Iterator[str]:
             yield ""
             yield f"Figures: {', '.join(affected[id_])}."
         yield ""
+
+
+def _reproduced() -> Iterator[str]:
+    yield from _heading("What this project sets out to reproduce")
+    yield "Each profile below has the options of one published run. None has been run on the article's machines by this project; the"
+    yield "benchmark of a stack says how close it comes. [planner-model.md](planner-model.md) has the model's error on each row."
+    yield ""
+    rows = [
+        (f"`{fact['reproduces']}`", f"`{name}`", str(fact["title"]))
+        for name, fact in ledger.section("profiles", "profiles").items()
+        if fact.get("reproduces")
+    ]
+    yield from _table(("row", "profile", "what"), sorted(rows))
+
+
+def _dated() -> Iterator[str]:
+    yield from _heading("What has aged, and what the workload cannot say")
+    rows = [
+        (point["title"], point["then"], " ".join(point["now"].split()), point["so"])
+        for point in ledger.section("dated", "points").values()
+    ]
+    yield from _table(("about", "in the article", "what to know today", "so"), rows)
 
 
 def _heading(text: str) -> Iterator[str]:
