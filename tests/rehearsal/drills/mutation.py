@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from preview.recording import RecordedResource, Recording
+from rehearsal.apply.state import AppliedState
 
 Mutation = Callable[[Recording], Recording]
 Inputs = dict[str, Any]
@@ -46,15 +47,15 @@ def without(kind: str, name: str = "") -> Mutation:
     return mutate
 
 
-def retained(kind: str) -> Mutation:
-    """The stack with `retain_on_delete` on the resources of this kind."""
-
-    def mutate(recording: Recording) -> Recording:
-        assert any(_is(one, kind, "") for one in recording.resources)
-        found = (replace(one, retain_on_delete=True) if _is(one, kind, "") else one for one in recording.resources)
-        return replace(recording, resources=tuple(found))
-
-    return mutate
+def retaining(state: AppliedState, kind: str) -> AppliedState:
+    """What is applied, as if the program had said `retain_on_delete` of the resources of this kind."""
+    resources = dict(state.resources)
+    hits = [urn for urn, one in resources.items() if _is(one.resource, kind, "")]
+    assert hits, f"the stack has no {kind}"
+    for urn in hits:
+        one = resources[urn]
+        resources[urn] = replace(one, resource=replace(one.resource, retain_on_delete=True))
+    return replace(state, resources=resources)
 
 
 def both(*mutations: Mutation) -> Mutation:

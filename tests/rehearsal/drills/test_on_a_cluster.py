@@ -1,0 +1,209 @@
+"""Drills on a real control plane: each holds for the stack as it is, and fails for a stack that is broken where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from preview.offline import open_stack
+from rehearsal import runner
+from rehearsal import stage as stage_module
+from rehearsal.api import POD, Manifest
+from rehearsal.drills import disruption
+from rehearsal.drills.catalogue import chosen
+from rehearsal.simulation.world import World
+from rehearsal.stage import Surroundings
+from rehearsal.variants import varied
+from tests.rehearsal.drills.mutation import Inputs, both, changed, retaining, without
+from tests.rehearsal.drills.played import BreakableStage, failures, played
+
+if TYPE_CHECKING:
+    from rehearsal.control_plane.build import Binaries
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+SERVERS = 2
+"""The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
+SPEED = 240.0
+LAG_SECONDS = 8.0
+"""A drill that fails waits so long for Kubernetes' own controllers here; a rehearsal waits longer."""
+
+
+@pytest.fixture(scope="module")
+def around(binaries: Binaries) -> Surroundings:
+    """Programs, definitions and speed of every stage here."""
+    from rehearsal.control_plane.modules import module_folders
+    from rehearsal.custom_resources.definitions import definitions
+
+    return Surroundings(binaries=binaries, definitions=tuple(definitions(module_folders(print))), speed=SPEED)
+
+
+@pytest.fixture(scope="module")
+def running(around: Surroundings) -> Iterator[BreakableStage]:
+    """One stage for the module, brought up."""
+    opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
+    with pytest.MonkeyPatch.context() as patch, BreakableStage(opened, around) as stage:
+        patch.setattr(stage_module, "LAG_SECONDS", LAG_SECONDS)
+        stage.bring_up()
+        yield stage
+
+
+@pytest.fixture
+def stage(running: BreakableStage) -> BreakableStage:
+    """The stage, set right as a runner does between two drills."""
+    running.restore()
+    return running
+
+
+def holds(stage: BreakableStage, name: str) -> None:
+    result = played(stage, name)
+    assert result.passed, (result.gave_up, failures(result), result.findings)
+    assert result.checks
+
+
+def edited(change: str) -> Any:
+    """The server's Deployment with one thing changed in its spec."""
+
+    def surge(inputs: Inputs) -> None:
+        inputs["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": 1, "maxUnavailable": 0}
+
+    def grace(inputs: Inputs) -> None:
+        inputs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
+
+    def privileged(inputs: Inputs) -> None:
+        inputs["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+
+    return changed("Deployment", {"surge": surge, "grace": grace, "privileged": privileged}[change])
+
+
+# The stack as it is
+
+
+@pytest.mark.parametrize("name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause"])
+def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
+    holds(stage, name)
+
+
+# Broken stacks
+
+
+def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: BreakableStage) -> None:
+    def stamped(inputs: Inputs) -> None:
+        inputs["data"] = {**inputs["data"], "at": str(stage.clock.now_seconds())}
+
+    with stage.broken(changed("ConfigMap", stamped)):
+        result = played(stage, "second-up")
+    assert failures(result) == {"a second pulumi up changes nothing": "ConfigMap/weights-download"}
+
+
+def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: BreakableStage) -> None:
+    with stage.broken(edited("privileged")):
+        result = played(stage, "rolling-update")
+    seen = failures(result)
+    assert seen["pulumi up ends well"].startswith(
+        "Deployment vllm/qwen35-server: GKE Autopilot refuses it: privileged containers are refused: vllm"
+    )
+    assert seen["every server is a new one"] == "0 new"
+    (finding,) = stage.last_report.findings
+    assert "securityContext.privileged" in finding.fix
+
+
+def test_without_a_quota_a_server_too_many_is_caught(stage: BreakableStage) -> None:
+    with stage.broken(without("ResourceQuota")):
+        stage.up()
+        result = played(stage, "over-quota")
+    assert not result.passed
+    assert "the refusal" in result.gave_up
+    stage.restore()
+    holds(stage, "over-quota")
+
+
+def test_a_budget_of_two_fails_the_drain(stage: BreakableStage) -> None:
+    def two(inputs: Inputs) -> None:
+        inputs["spec"]["maxUnavailable"] = 2
+
+    with stage.broken(changed("PodDisruptionBudget", two)):
+        stage.up()
+        result = played(stage, "drain")
+    seen = failures(result)
+    assert seen["the disruption budget lets one server go"] == "disruptionsAllowed was 2"
+    assert seen["a second drain waits while a server is missing"] == "it was evicted as well"
+    assert seen["never more than one server missing"] == f"at worst 0 of {SERVERS} Ready"
+
+
+def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
+    stage: BreakableStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted(world: World, pod: Manifest, **_: object) -> None:
+        world.api.delete(POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+    monkeypatch.setattr(disruption, "kill_containers", deleted)
+    assert "the whole server restarts, on the machine it has" in failures(played(stage, "dead-rank"))
+
+
+def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: BreakableStage) -> None:
+    def pinned(inputs: Inputs) -> None:
+        hard = inputs["spec"]["hard"]
+        hard["requests.nvidia.com/gpu"] = "16"
+        hard["count/pods"] = "1000"
+
+    with stage.broken(changed("ResourceQuota", pinned)):
+        result = played(stage, "stock-out")
+    assert "a pending server" in result.gave_up
+
+
+def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_of(stage: BreakableStage) -> None:
+    with stage.broken(without("ResourceQuota")):
+        stage.up()  # apart: Pulumi deletes at the end, and until then the quota would refuse the surge
+    with stage.broken(both(without("ResourceQuota"), edited("surge"), edited("grace"))):
+        result = played(stage, "rolling-update")
+    assert failures(result)[f"never more than {8 * SERVERS} GPUs at once"] == f"at most {8 * SERVERS + 8}"
+    (warned,) = stage.last_report.findings
+    assert warned.severity == "warning"
+    assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: the notice leaves a pod about 15 s")
+
+
+def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) -> None:
+    assert running.state is not None
+    running.state = retaining(running.state, "Deployment")
+    # How long the drill waits for machines that never go; nobody uses this stage afterwards.
+    running.timings = replace(running.timings, scale_down_seconds=60.0)
+    result = played(running, "destroy")
+    assert "no server is left" in failures(result)
+    assert "every GPU machine to go" in result.gave_up
+
+
+def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_says_so(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def for_one(inputs: Inputs) -> None:
+        inputs["spec"]["accessModes"] = ["ReadWriteOnce"]
+
+    def to_write(inputs: Inputs) -> None:
+        spec = inputs["spec"]["template"]["spec"]
+        volume = next(one for one in spec["volumes"] if "persistentVolumeClaim" in one)
+        del volume["persistentVolumeClaim"]["readOnly"]
+
+    class Broken(BreakableStage):
+        mutation = staticmethod(
+            both(changed("PersistentVolumeClaim", for_one, "weights-reader"), changed("Deployment", to_write))
+        )
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
+    first, second = runner.Runner(opened, around).play(chosen(["bring-up", "dead-rank"]))
+    assert first.gave_up == second.gave_up
+    assert first.gave_up.startswith("the stack did not come up: ")
+    assert "1 of 2 pods: AttachVolume.Attach failed" in first.gave_up
+    assert "is already being used by" in first.gave_up
+    (finding,) = first.findings
+    assert finding.severity == "error"
+    assert finding.subject.endswith("::server-deployment")
+    assert first.moments
+    assert second.findings == ()
+    assert not first.passed
+    assert not second.passed
