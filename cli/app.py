@@ -47,7 +47,9 @@ def fleet(
 
 app.command(cls=QuickCommand, short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
 app.command(cls=QuickCommand, short_help="Write every manifest of a stack to a folder.")(render)
-app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
+app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(
+    plan
+)
 app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
     rehearse
 )

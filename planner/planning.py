@@ -40,6 +40,9 @@ from planner.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serv
 from planner.within_budget import machines_within, size_of_machines
 
 MACHINE_TYPE = "a4-highgpu-8g"
+# A budget's nodes are asked for less than this share of what they could do only if no limit can be kept on them.
+_LEAST_SHARE = 0.01
+_HALVINGS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,11 +166,7 @@ def _within_limits(question: PlanQuestion, deployment: Deployment, offered: Offe
     low = high = deployment.nodes
     while misses := missed(high):
         if high >= MOST_MACHINES:
-            miss = misses[0]
-            raise PlanImpossibleError(
-                f"{miss.name} of {miss.limit_ms:,.0f} ms: on {high:,} nodes it may still take {miss.high_ms:,.0f} ms",
-                _nearest(question, _one(question)),
-            )
+            raise _misses(question, misses[0], high)
         low, high = high + 1, min(MOST_MACHINES, 2 * high)
     while low < high:
         middle = (low + high) // 2
@@ -187,14 +186,40 @@ def _within_budget(question: PlanQuestion, budget: Budget) -> _Fleet:
 
     nodes = machines_within(question, budget.usd_per_hour, fewest=one.nodes, machines_for=machines_for)
     deployment = one.with_nodes(nodes)
-    maximum = estimate(deployment, question.workload, OfferedLoad(in_flight=per_node * nodes))
     spares, why = _spares(question, nodes)
     return _Fleet(
         deployment=deployment,
-        offered=OfferedLoad(requests_per_s=maximum.requests_per_s.value * question.load_share),
+        offered=_most_within_limits(question, deployment, per_node),
         in_flight_per_node=per_node,
         spares=spares,
         spares_why=why,
+    )
+
+
+def _most_within_limits(question: PlanQuestion, deployment: Deployment, per_node: float) -> OfferedLoad:
+    """The question's share of full load, or as much of it as keeps the limits on that many nodes."""
+    full = OfferedLoad(in_flight=per_node * deployment.nodes)
+    most = estimate(deployment, question.workload, full).requests_per_s.value * question.load_share
+
+    def missed(share: float) -> list[Verdict]:
+        performance = estimate(deployment, question.workload, OfferedLoad(requests_per_s=share * most))
+        return [verdict for verdict in _verdicts(question, performance) if not verdict.holds]
+
+    if not missed(1.0):
+        return OfferedLoad(requests_per_s=most)
+    if misses := missed(_LEAST_SHARE):
+        raise _misses(question, misses[0], deployment.nodes)
+    low, high = _LEAST_SHARE, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if missed(middle) else (middle, high)
+    return OfferedLoad(requests_per_s=low * most)
+
+
+def _misses(question: PlanQuestion, miss: Verdict, nodes: int) -> PlanImpossibleError:
+    return PlanImpossibleError(
+        f"{miss.name} of {miss.limit_ms:,.0f} ms: on {nodes:,} nodes it may still take {miss.high_ms:,.0f} ms",
+        _nearest(question, _one(question)),
     )
 
 
@@ -202,7 +227,11 @@ def _for_batch(question: PlanQuestion, batch: Batch) -> _Fleet:
     one = _one(question)
     per_node = _in_flight_per_node(question, one)
     nodes = batch_nodes(
-        question, batch, one, per_node, lambda nodes: way_to_serve(_way_from(question, nodes)).likely_seconds
+        question,
+        batch,
+        one,
+        per_node,
+        lambda nodes: way_to_serve(_way_from(question, nodes + _spares(question, nodes)[0])).likely_seconds,
     )
     spares, why = _spares(question, nodes)
     return _Fleet(

@@ -92,6 +92,13 @@ def test_a_budget_buys_as_many_nodes_as_it_pays_for() -> None:
     assert found.utilisation == pytest.approx(0.85)
 
 
+def test_a_budget_with_limits_buys_the_same_nodes_and_asks_less_of_them() -> None:
+    plain, limited = answer(usd_per_hour=500), answer(usd_per_hour=500, tpot_ms=35)
+    assert limited.nodes == plain.nodes
+    assert limited.verdicts[0].holds
+    assert limited.performance.requests_per_s.value < plain.performance.requests_per_s.value
+
+
 def test_a_budget_pays_for_spares_too() -> None:
     found = answer(usd_per_hour=500, loss_per_node_day=2, confidence=0.99)
     assert found.spares >= 1
@@ -111,6 +118,12 @@ def test_a_batch_takes_one_node_if_there_is_time_and_more_if_there_is_less() -> 
     assert hard.nodes > 1
     assert hard.batch is not None
     assert hard.batch.total_hours <= 0.75
+
+
+def test_spares_of_a_batch_are_started_too_and_its_deadline_holds() -> None:
+    batch = answer(**DOCUMENTS, deadline="45m", spares=40).batch
+    assert batch is not None
+    assert batch.total_hours <= 0.75
 
 
 def test_a_batch_costs_nothing_of_the_nodes_when_it_is_done() -> None:
