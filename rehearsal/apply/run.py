@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from preview.recording import RecordedResource, Recording
+from preview.synthesis_kubernetes import RELEASE_TYPE
 from preview.values import Value, transform
 from rehearsal.api import Manifest
 from rehearsal.apply.deletion import Deletion
@@ -272,7 +273,12 @@ class Run:
             self.findings.append(finding)
 
     def _warned(self, resource: RecordedResource, warnings: list[str]) -> None:
-        found = warning_findings(resource.urn, kind_and_name(resource), map(self._manifests.text, warnings))
+        found = warning_findings(
+            resource.urn,
+            kind_and_name(resource),
+            map(self._manifests.text, warnings),
+            of_chart=resource.type == RELEASE_TYPE,
+        )
         with self._lock:
             self.findings.extend(found)
 

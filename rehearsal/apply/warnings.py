@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
 
 from rehearsal.autopilot.verdicts import verdict
 from rehearsal.results import Finding
 
 
-def warning_findings(urn: str, name: str, warnings: Iterable[str]) -> tuple[Finding, ...]:
+OF_A_CHART: Final = "set it in the chart's values if they have a place for it; if not, nothing is to be done: the object is accepted as it is"
+
+
+def warning_findings(urn: str, name: str, warnings: Iterable[str], *, of_chart: bool = False) -> tuple[Finding, ...]:
     """One finding for each different warning about the resource `urn`, which is `Kind/name` in the cluster.
 
-    A rule that GKE enforces only when pods are made is an error although the object itself was accepted.
+    A rule that GKE enforces only when pods are made is an error although the object itself was accepted. `of_chart`: the
+    objects are a chart's, of which a stack file says only what the chart's values offer.
     """
-    return tuple(_finding(urn, name, text) for text in dict.fromkeys(warnings))
+    found = tuple(_finding(urn, name, text) for text in dict.fromkeys(warnings))
+    return tuple(replace(one, fix=OF_A_CHART) if of_chart and one.severity == "warning" else one for one in found)
 
 
 def _finding(urn: str, name: str, text: str) -> Finding:

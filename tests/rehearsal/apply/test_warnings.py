@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rehearsal.api import Manifest
-from rehearsal.apply.warnings import warning_findings
+from rehearsal.apply.warnings import OF_A_CHART, warning_findings
 from tests.rehearsal.apply.fake_cluster import FakeCluster, refuse
 from tests.rehearsal.apply.test_up import applier, chart, config_maps, names, release
 from tests.rehearsal.autopilot.test_verdicts import REFUSED, WARNED
@@ -82,3 +82,11 @@ def test_what_autopilot_refuses_is_said_in_its_own_words_with_the_fix() -> None:
     assert "ValidatingAdmissionPolicy" not in text
     (finding,) = report.findings
     assert (finding.severity, finding.fix) == ("error", "Leave securityContext.privileged out")
+
+
+def test_what_is_warned_of_in_a_charts_objects_is_not_for_the_stack_to_write() -> None:
+    (finding,) = warning_findings("urn:release", "Release/pool", [DEPRECATED], of_chart=True)
+    assert finding.fix == OF_A_CHART
+    (broken,) = warning_findings("urn:release", "Release/pool", [NO_NODE], of_chart=True)
+    assert broken.severity == "error"
+    assert broken.fix != OF_A_CHART
