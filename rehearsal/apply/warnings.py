@@ -9,8 +9,10 @@ from typing import Final
 from rehearsal.autopilot.verdicts import verdict
 from rehearsal.results import Finding
 
-
-OF_A_CHART: Final = "set it in the chart's values if they have a place for it; if not, nothing is to be done: the object is accepted as it is"
+OF_A_CHART: Final = (
+    "set it in the chart's values if they have a place for it; "
+    "if not, nothing is to be done: the object is accepted as it is"
+)
 
 
 def warning_findings(urn: str, name: str, warnings: Iterable[str], *, of_chart: bool = False) -> tuple[Finding, ...]:
