@@ -37,6 +37,9 @@ CLIENT_SECONDS_PER_CHUNK = 35e-6
 CLIENT_CORE_SHARE = 0.5
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
+# Source: the article, sixteen clients on one C4 of 16 vCPU; workloads/benchmark.py runs them so.
+CLIENTS_PER_NODE = 16
+BENCHMARK_MACHINE = "c4-standard-16"
 # Assumed: Git LFS opens eight transfers at once and a handful of connections to the server that names the files.
 DOWNLOAD_CONNECTIONS = 16
 
@@ -65,6 +68,9 @@ class Sizing:
     """B200 GPUs to ask for, spares included."""
     benchmark_clients: int
     benchmark_connections: int
+    benchmark_nodes: int
+    """Machines of `benchmark_machine` that run those clients, one pod on each."""
+    benchmark_machine: str
     gateway: GatewayAdvice
 
 
@@ -88,6 +94,7 @@ def size(
         raise ValueError(f"nodes must be 1 or more, got {nodes}")
     volume_gib = volume_size_gib(weights_gb, nodes)
     copies = ceil(nodes / max_readers(volume_gib))
+    clients = benchmark_clients(output_tokens_per_s, tokens_per_chunk, in_flight)
     return Sizing(
         ranges=smallest_ranges(a4_nodes=nodes, gateway=gateway),
         volume_gib=volume_gib,
@@ -95,8 +102,10 @@ def size(
         volume_copies=copies,
         nat_ports_per_vm=nat_ports_per_vm(concurrent_connections=DOWNLOAD_CONNECTIONS),
         quota_gpus=nodes * GPUS_PER_NODE,
-        benchmark_clients=benchmark_clients(output_tokens_per_s, tokens_per_chunk, in_flight),
+        benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
+        benchmark_nodes=ceil(clients / CLIENTS_PER_NODE),
+        benchmark_machine=BENCHMARK_MACHINE,
         gateway=gateway_advice(nodes, requests_per_s, loss_per_token_with_gateway),
     )
 

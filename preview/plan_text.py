@@ -245,7 +245,8 @@ def _around(page: Page, plan: Plan) -> None:
     _line(
         page,
         "benchmark",
-        f"{plural(sizing.benchmark_clients, 'client')}, {sizing.benchmark_connections:,} connections in all",
+        f"{plural(sizing.benchmark_clients, 'client')} with {sizing.benchmark_connections:,} connections on "
+        f"{plural(sizing.benchmark_nodes, sizing.benchmark_machine)}",
     )
     _line(page, "gateway", sizing.gateway.in_words)
 

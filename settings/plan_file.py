@@ -219,12 +219,17 @@ def _weights(plan: Plan) -> Iterator[str]:
 def _benchmark(plan: Plan) -> Iterator[str]:
     sizing = plan.sizing
     yield (
-        f"  # To prove it: {sizing.benchmark_connections:,} connections over {sizing.benchmark_clients:,} or more client processes. "
-        "It takes capacity from users."
+        f"  # To prove it: {sizing.benchmark_clients:,} or more clients on {sizing.benchmark_nodes:,} x "
+        f"{sizing.benchmark_machine}. It takes capacity from users."
     )
     yield "  vllm-fleet:benchmark:"
     yield "    enabled: false"
-    yield f"    connectionsPerClient: {CONNECTIONS_PER_CLIENT}"
+    # Fewer than the article's thousand where answers come so fast that a client's core would be the limit.
+    each = min(CONNECTIONS_PER_CLIENT, max(1, sizing.benchmark_connections // sizing.benchmark_clients))
+    if sizing.benchmark_connections <= CONNECTIONS_PER_CLIENT * (sizing.benchmark_clients - 1):
+        yield f"    connectionsPerClient: {each} # more would keep a client's core above a half"
+    else:
+        yield f"    connectionsPerClient: {CONNECTIONS_PER_CLIENT} # one client process saturates one core"
 
 
 def _budget(plan: Plan) -> Iterator[str]:

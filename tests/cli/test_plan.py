@@ -45,6 +45,13 @@ def test_the_page_is_as_wide_as_the_terminal() -> None:
         assert columns - 12 < max(map(len, lines)) <= columns
 
 
+def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
+    assert fleet("plan", *USERS, cwd=tmp_path).stdout == plan(*USERS).stdout
+    done = fleet("plan", *USERS, "--write", "prod", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Pulumi.yaml" in done.stderr
+
+
 def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
     text = plan(*BATCH).stdout
     assert "The batch: hours, dollars, then zero" in text

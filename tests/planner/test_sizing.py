@@ -36,6 +36,7 @@ def sized(**changes: Any) -> Sizing:
 def test_the_record_takes_the_articles_24_clients_and_96_gpus() -> None:
     found = sized()
     assert (found.benchmark_clients, found.benchmark_connections) == (24, 24_000)
+    assert (found.benchmark_nodes, found.benchmark_machine) == (2, "c4-standard-16")
     assert found.quota_gpus == 96
     assert found.volume_copies == 1
     assert found.ranges.proxy_only_prefix is None
@@ -72,6 +73,14 @@ def test_fast_answers_take_more_clients_than_their_connections_do() -> None:
 def test_tokens_come_in_chunks_of_one_or_more() -> None:
     with pytest.raises(ValueError, match="tokens_per_chunk must be 1 or more"):
         benchmark_clients(1, 0.5, 1)
+
+
+def test_clients_are_spread_over_machines_as_the_benchmark_job_spreads_them() -> None:
+    from planner.sizing import BENCHMARK_MACHINE, CLIENTS_PER_NODE
+    from workloads.benchmark import CLIENTS_PER_POD, MACHINES
+
+    assert CLIENTS_PER_NODE == CLIENTS_PER_POD
+    assert BENCHMARK_MACHINE in MACHINES
 
 
 def test_no_node_is_no_fleet() -> None:

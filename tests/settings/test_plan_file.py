@@ -88,6 +88,16 @@ def test_the_file_says_where_its_numbers_come_from() -> None:
     assert max(len(line) for line in text.splitlines()) <= 140
 
 
+def test_a_client_gets_fewer_connections_where_its_core_would_be_the_limit(root: Path) -> None:
+    slow, fast = answer(users=16_000), answer(requests_per_second=640, isl=64, osl=512, tpot_ms=32)
+    assert written(root, slow).benchmark.connections_per_client == 1_000
+    assert fast.sizing.benchmark_clients > fast.sizing.benchmark_connections / 1_000 + 1
+    stack = written(root, fast)
+    per_client = stack.benchmark.connections_per_client
+    assert per_client * fast.sizing.benchmark_clients <= fast.sizing.benchmark_connections
+    assert per_client >= 1
+
+
 def test_a_project_of_ones_own_passes_the_check_that_refuses_placeholders(root: Path) -> None:
     write_stack(root, "planned", answer(users=100), project="my-project-1", zone="us-central1-b")
     stack = accept("planned", read(root, "planned").config)
