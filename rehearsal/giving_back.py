@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,15 +14,19 @@ from rehearsal.api import (
     FIELD_MANAGER,
     PERSISTENT_VOLUME,
     VOLUME_SNAPSHOT_CONTENT,
+    ApiRefusedError,
     ClusterApi,
     Kind,
     Manifest,
 )
 from rehearsal.apply.applier import Applier
-from rehearsal.apply.state import AppliedState
+from rehearsal.apply.state import AppliedState, ObjectRef
 from rehearsal.autopilot.policies import policies
 from rehearsal.simulation.provisioning import DRIVER
 
+GONE_SECONDS: Final = 60.0
+"""Wall time that objects get to go after they were deleted. Assumed: four times what a busy machine was seen to need."""
+LOOK_SECONDS: Final = 0.5
 _DISKS: Final = {PERSISTENT_VOLUME: "csi", VOLUME_SNAPSHOT_CONTENT: ""}
 """Kinds that stand for disks and images -> the part of their spec that names the driver."""
 
@@ -31,12 +37,33 @@ def take_down(api: ClusterApi, applier: Applier) -> None:
     Call it while Google's part is still played: volumes go only with somebody who deletes their disks.
     """
     for state in applier.states:
-        applier.destroy(unprotected(state))
+        whole = unprotected(state)
+        applier.destroy(whole)
+        # Whatever did not go in Pulumi's time, which a busy machine may well miss.
+        _remove(api, whole.objects)
     for kind, part in _DISKS.items():
         for one in api.list_all(kind):
             said = one["spec"].get(part) or {} if part else one["spec"]
             if said.get("driver") == DRIVER:
                 api.delete(kind, one["metadata"]["name"])
+
+
+def _remove(api: ClusterApi, refs: Sequence[ObjectRef]) -> None:
+    deadline = time.monotonic() + GONE_SECONDS
+    left = [ref for ref in reversed(refs) if _there(api, ref)]
+    while left and time.monotonic() < deadline:
+        for ref in left:
+            with contextlib.suppress(ApiRefusedError):  # a namespace that is going already is a conflict
+                api.delete(ref.kind, ref.name, ref.namespace)
+        time.sleep(LOOK_SECONDS)
+        left = [ref for ref in left if _there(api, ref)]
+
+
+def _there(api: ClusterApi, ref: ObjectRef) -> bool:
+    try:
+        return api.get(ref.kind, ref.name, ref.namespace) is not None
+    except ApiRefusedError:  # its kind is gone
+        return False
 
 
 def unprotected(state: AppliedState) -> AppliedState:
