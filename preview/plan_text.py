@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planner.batch import in_words
+from planner.words import CAPACITY_IN_WORDS, quota_in_words
 from preview.figures_in_words import figure_in_words, plural, usd
 from preview.page import Page, Paper
 from preview.plan_words import (
-    CAPACITY_IN_WORDS,
-    QUOTA_IN_WORDS,
     ROUTING_IN_WORDS,
     goal_in_words,
     range_in_words,
@@ -229,8 +228,7 @@ def _apis(page: Page, plan: Plan) -> None:
 def _around(page: Page, plan: Plan) -> None:
     sizing, capacity = plan.sizing, plan.question.capacity
     page.title("Around it")
-    gpus = f"{sizing.quota_gpus:,} B200 GPUs"
-    _line(page, "quota to request", QUOTA_IN_WORDS[capacity].format(gpus=gpus))
+    _line(page, "quota to request", quota_in_words(capacity, sizing.quota_gpus))
     _line(page, "spares", f"{plan.spares}: {plan.spares_why}" if plan.spares else plan.spares_why)
     copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
     _line(page, "weights volume", f"{sizing.volume_gib:,} GiB, {sizing.volume_mibps:,} MiB/s{copies} (Hyperdisk ML)")

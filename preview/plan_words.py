@@ -11,23 +11,6 @@ if TYPE_CHECKING:
     from planner.estimates import Estimate
     from planner.goals import PlanQuestion
 
-CAPACITY_IN_WORDS: Final[Mapping[str, str]] = {
-    "spot": "Spot",
-    "cud-1y": "a reservation priced by a 1-year commitment",
-    "flex-start": "flex-start",
-    "calendar": "a calendar reservation",
-    "reservation": "a reservation",
-    "ladder": "the ladder (reservation, flex-start, Spot)",
-}
-# Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
-QUOTA_IN_WORDS: Final[Mapping[str, str]] = {
-    "spot": "{gpus}, preemptible",
-    "cud-1y": "{gpus}, held by the reservation",
-    "flex-start": "{gpus}, preemptible",
-    "calendar": "none: a calendar reservation of {gpus} uses no quota",
-    "reservation": "{gpus}, held by the reservation",
-    "ladder": "{gpus}, preemptible, for all that the reservation does not hold",
-}
 ROUTING_IN_WORDS: Final[Mapping[str, str]] = {
     "cluster-ip": "behind a plain Service",
     "inference-gateway": "behind the Inference Gateway",

@@ -11,8 +11,9 @@ from planner.plan import Alternative, Plan
 from planner.report.drawn import price_of
 from planner.report.memory_bar import Part
 from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import CAPACITIES, NBSP, duration, milliseconds, number, plural, quota, span, usd
+from planner.report.wording import CAPACITIES, NBSP, duration, milliseconds, number, plural, span, usd
 from planner.time_to_serve import TimeToServe
+from planner.words import quota_in_words
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
@@ -208,7 +209,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     found, ranges = plan.sizing, plan.sizing.ranges
     per_node = plan.deployment.gpus_per_node
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
-    yield "Quota to request", quota(plan.question.capacity, found.quota_gpus), nodes
+    yield "Quota to request", quota_in_words(plan.question.capacity, found.quota_gpus), nodes
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
     yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
     reading = "servers read the weights in about 75 s, as far as a volume of that size allows"

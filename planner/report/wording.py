@@ -83,16 +83,6 @@ CAPACITIES: Mapping[str, str] = {
 }
 """How a capacity is called in a sentence, by its key."""
 
-# Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
-_QUOTAS: Mapping[str, str] = {
-    "spot": "{gpus}, preemptible",
-    "cud-1y": "{gpus}, held by the reservation",
-    "flex-start": "{gpus}, preemptible",
-    "calendar": "none, calendar mode uses no quota",
-    "reservation": "{gpus}, held by the reservation",
-    "ladder": "{gpus}, preemptible, beyond the reservation's",
-}
-
 ROUTINGS: Mapping[str, str] = {"cluster-ip": "a plain Service", "inference-gateway": "the Inference Gateway"}
 
 
@@ -110,11 +100,6 @@ def goal(question: PlanQuestion) -> str:
         case Batch(documents=documents, deadline_hours=hours):
             within = "" if hours is None else f" within {duration(hours * _SECONDS_PER_HOUR)}"
             return f"a batch of {documents:,} documents{within}"
-
-
-def quota(capacity: str, gpus: int) -> str:
-    """The quota to request for so many GPUs bought that way."""
-    return _QUOTAS[capacity].format(gpus=plural(gpus, "B200 GPU"))
 
 
 def requests(workload: Workload) -> str:

@@ -8,6 +8,7 @@ from planner.deployment import Lengths, Workload
 from planner.estimates import Estimate
 from planner.goals import CAPACITIES, Batch, Budget, Limits, PlanGoal, RequestsPerSecond, TokensPerSecond, Users
 from planner.report import wording
+from planner.words import quota_in_words
 from tests.planner.report.pages import question
 
 
@@ -98,6 +99,6 @@ def test_limits_and_requests_are_said() -> None:
 
 def test_every_way_to_buy_has_a_name_and_a_quota() -> None:
     assert set(wording.CAPACITIES) == set(CAPACITIES)
-    assert wording.quota("spot", 104) == "104 B200 GPUs, preemptible"
-    assert "no quota" in wording.quota("calendar", 8)
-    assert all(wording.quota(one, 8) for one in CAPACITIES)
+    assert quota_in_words("spot", 104) == "104 B200 GPUs, preemptible"
+    assert "no quota" in quota_in_words("calendar", 8)
+    assert all(quota_in_words(one, 8) for one in CAPACITIES)
