@@ -11,6 +11,8 @@ from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, f
 
 _OWN = frozenset({"cli", "infra", "planner", "preview", "rehearsal", "settings", "workloads"})
 """This project's packages: one of them missing is a defect, not a missing installation."""
+_FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
+"""Modules of requirements-rehearsal.txt."""
 
 
 def main() -> int:
@@ -64,7 +66,8 @@ def _in_words(error: Exception) -> str:
     if kind in ("RenderError", "PolicyError", "BaselineError", "RehearsalError"):
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
-        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-rehearsal.txt"
+        needs = "rehearsal" if error.name.partition(".")[0] in _FOR_REHEARSALS else "dev"
+        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-{needs}.txt"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
     return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."

@@ -102,6 +102,8 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
     message = _in_words(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
     assert "pulumi is not installed" in message
     assert "pip install -r requirements-dev.txt" in message
+    message = _in_words(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
+    assert "pip install -r requirements-rehearsal.txt" in message
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
