@@ -107,7 +107,9 @@ def test_the_snapshot_counts_as_made_only_when_it_can_be_used(plain: Recording) 
     assert snapshot.inputs["spec"]["source"] == {"persistentVolumeClaimName": f"{VOLUME}-writer"}
 
 
-def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_after_five_minutes(plain: Recording) -> None:
+def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_after_five_minutes(
+    plain: Recording,
+) -> None:
     reader = objects(plain)[f"PersistentVolumeClaim/{READER}"]
     assert reader.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
     assert not reader.custom_timeouts
