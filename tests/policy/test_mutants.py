@@ -22,6 +22,8 @@ from tests.policy.mutation import (
     unchanged,
 )
 
+pytestmark = pytest.mark.slow
+
 HARMLESS = of_resource(MUTANTS[0].rule, "another label", put(DEPLOYMENT, "metadata.labels.team", value="inference"))
 
 

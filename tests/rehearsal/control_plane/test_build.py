@@ -18,6 +18,8 @@ from rehearsal.control_plane.toolchain import GO_FOLDER
 from rehearsal.results import RehearsalError
 from tests.rehearsal.control_plane.conftest import FakeGo
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

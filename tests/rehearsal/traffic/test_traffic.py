@@ -20,6 +20,8 @@ from rehearsal.traffic.timing import Request, ServerTiming
 from rehearsal.traffic.traffic import Load, Traffic
 from tests.rehearsal.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
 
+pytestmark = pytest.mark.slow
+
 SPEED = 40.0
 REQUEST = Request(input_tokens=768, output_tokens=384)
 RECORD = ServerTiming(ttft_seconds=5.6, tpot_seconds=(24.0 - 5.6) / 383)
