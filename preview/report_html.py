@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
-from markupsafe import Markup
 
+from planner.report.code_text import with_code
 from preview import changes_in_words, figures_in_words
 from preview.change_tree import change_tree
 from preview.report_markdown_policies import policies_of
@@ -57,7 +57,7 @@ def _environment() -> jinja2.Environment:
     )
     for module in (changes_in_words, figures_in_words):
         environment.globals |= {name: one for name, one in vars(module).items() if callable(one) and name[0] != "_"}
-    environment.filters["with_code"] = _with_code
+    environment.filters["with_code"] = with_code
     environment.globals |= {
         "marks": changes_in_words.MARKS,
         "change_tree": change_tree,
@@ -71,16 +71,6 @@ def _environment() -> jinja2.Environment:
         "standing_numbers": _numbers,
     }
     return environment
-
-
-def _with_code(text: str) -> Markup:
-    """Escaped text, in which what stands between backticks is code, as this project's own sentences have it."""
-    pieces = text.split("`")
-    if len(pieces) % 2 == 0:
-        return Markup("{}").format(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
-    )
 
 
 def _size(report: Report) -> str:

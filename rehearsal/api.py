@@ -53,16 +53,13 @@ POD = Kind("v1", "Pod")
 EVENT = Kind("v1", "Event")
 SERVICE = Kind("v1", "Service")
 CONFIG_MAP = Kind("v1", "ConfigMap")
-RESOURCE_QUOTA = Kind("v1", "ResourceQuota")
 PERSISTENT_VOLUME = Kind("v1", "PersistentVolume")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
 REPLICA_SET = Kind("apps/v1", "ReplicaSet")
 JOB = Kind("batch/v1", "Job")
-LEASE = Kind("coordination.k8s.io/v1", "Lease")
 POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget")
 STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass")
-VOLUME_ATTACHMENT = Kind("storage.k8s.io/v1", "VolumeAttachment")
 CUSTOM_RESOURCE_DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 VOLUME_SNAPSHOT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshot")
 VOLUME_SNAPSHOT_CONTENT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent")
@@ -98,9 +95,6 @@ class ClusterApi:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._endpoints: dict[Kind, _Endpoint] = {}
-        self._lock = threading.Lock()
-        self.refused_counts: dict[int, int] = {}
-        """How often each HTTP status of refusal came back; for tests and figures."""
 
     @classmethod
     def from_kubeconfig(cls, path: Path, context: str | None = None) -> ClusterApi:
@@ -182,10 +176,9 @@ class ClusterApi:
             "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
         )
 
-    def create(self, manifest: Mapping[str, Any], *, subresource_of: str = "") -> Manifest:
-        """Create an object, with strict field validation. `subresource_of` is for evictions and the like: `NAME/eviction`."""
+    def create(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Create an object, with strict field validation."""
         path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
-        path += f"/{subresource_of}" if subresource_of else ""
         return self.raw("POST", path + _query(fieldValidation="Strict"), body=manifest)
 
     def evict(self, namespace: str, name: str) -> None:
@@ -317,8 +310,6 @@ class ClusterApi:
         return response
 
     def _refusal(self, status: int, text: bytes) -> ApiRefusedError:
-        with self._lock:
-            self.refused_counts[status] = self.refused_counts.get(status, 0) + 1
         try:
             answer = json.loads(text)
         except ValueError:

@@ -255,7 +255,7 @@ class Stage:
 
     def restore(self) -> None:
         """Bring the stack back to what its file says, whatever a drill did to it. Raises DrillBrokenOffError."""
-        self.stock.spot_nodes = self.stock.flex_start_nodes = None
+        self.stock.restore(Stock.for_settings(self.settings))
         if isinstance(self.settings.server.replicas, int):
             forget_scaling(self.api, self.server, self.namespace, self.settings.server.replicas)
         report = self.up()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import exp, log
 
 from planner import figures, ledger, memory
-from planner.calibration import Calibration, MemoryParameters, Parameters, calibration
+from planner.calibration import FITTED, Calibration, MemoryParameters, Parameters, calibration
 from planner.deployment import record_fleet
 from planner.fleet_rate import FleetLoad, fleet_load
 from planner.gpu_memory import budget
@@ -32,14 +32,8 @@ RATE_SIGMA = 0.01
 TPOT_SIGMA = 0.03
 # Rows that fix scaling; their ratios are solved, not fitted.
 _RATIO_ROWS = ("cluster_ip.nodes-2", "gateway.nodes-2")
-_LEAST_SQUARES = (
-    "host_ms_per_step",
-    "ms_per_token",
-    "ms_per_sequence",
-    "context_ms_per_1000_tokens",
-    "tensor_parallel_ms_per_step",
-    "wait_s",
-)
+_SOLVED = ("contention_per_node", "gateway_share")
+_LEAST_SQUARES = tuple(name for name in FITTED if name not in _SOLVED)
 # A variant holds host time at another value and fits what a token costs to the record's own rows, without phases 1 to 3.
 _VARIANT_FREE = ("ms_per_token", "ms_per_sequence")
 _VARIANT_ROWS = ("phases.mtp1-092", "phases.mtp2-095", "phases.no-mtp-095", "cluster_ip.nodes-1")

@@ -28,7 +28,6 @@ from planner.report.svg import Drawing, Format
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
 
 _FOLDER = Path(__file__).parent / "page"
 _BASIS = {
@@ -90,6 +89,8 @@ def _both(wide: Drawing, narrow: Drawing) -> str:
 def _environment() -> jinja2.Environment:
     import jinja2
 
+    from planner.report.code_text import with_code
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -106,7 +107,7 @@ def _environment() -> jinja2.Environment:
         "tables": plan_tables,
         "model_tables": model_tables,
     }
-    environment.filters["with_code"] = _with_code
+    environment.filters["with_code"] = with_code
     return environment
 
 
@@ -232,15 +233,3 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     if unknown:
         parts.append(f"what nobody could date a price of ({', '.join(unknown)})")
     return " and ".join(parts) or "nothing"
-
-
-def _with_code(text: str) -> Markup:
-    """Escaped text, in which what stands between backticks is code, as this project's own sentences have it."""
-    from markupsafe import Markup
-
-    pieces = text.split("`")
-    if len(pieces) % 2 == 0:
-        return Markup("{}").format(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
-    )

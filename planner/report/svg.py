@@ -6,7 +6,7 @@ would be too small to read. Words know how wide they may become, so that a layou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
@@ -249,11 +249,6 @@ def _sign(drawing: Drawing, entry: LegendEntry, x: float, y: float) -> None:
         drawing.rectangle(x - 9, y - 5, 18, 10, entry.style)
     else:
         drawing.mark(x, y, entry.mark, entry.style)
-
-
-def both_formats(draw: Callable[[Format], Drawing]) -> str:
-    """The drawing in both formats; the page's style shows the one that suits the screen."""
-    return f"{draw('wide').markup()}\n{draw('narrow').markup()}"
 
 
 def _points(points: Iterable[Point]) -> str:

@@ -11,7 +11,6 @@ from rehearsal.drills.requests import requests_during
 if TYPE_CHECKING:
     from rehearsal.stage import Stage
 
-WRITER = "weights-writer"
 JOB_SPEED = 60.0
 """The Job controller waits ten seconds of wall time before it tries again: on a faster clock Pulumi's patience ends before that."""
 FAILS_AFTER = 0.6

@@ -16,7 +16,6 @@ from rehearsal.report.text import subject_in_words
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
 
     from rehearsal.report.model import RehearsalReport
     from rehearsal.results import DrillResult
@@ -40,6 +39,8 @@ def html_text(report: RehearsalReport) -> str:
 
 def _environment() -> jinja2.Environment:
     import jinja2
+
+    from planner.report.code_text import with_code
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_FOLDER, _PREVIEWS_FOLDER]),
@@ -67,7 +68,7 @@ def _environment() -> jinja2.Environment:
         "summary": _summary,
         "short_label": short_label,
     }
-    environment.filters["with_code"] = _with_code
+    environment.filters["with_code"] = with_code
     environment.tests["advice"] = model.is_advice
     return environment
 
@@ -101,15 +102,3 @@ def _closing(report: RehearsalReport) -> Iterator[str]:
         resources = count(report.checked_resources, "Google Cloud resource")
         yield f"The inputs of {resources} were held against Google's own API descriptions."
     yield from report.limits
-
-
-def _with_code(text: str) -> Markup:
-    """Escaped text, in which what stands between backticks is code, as this project's own sentences have it."""
-    from markupsafe import Markup
-
-    pieces = text.split("`")
-    if len(pieces) % 2 == 0:
-        return Markup("{}").format(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
-    )

@@ -9,7 +9,6 @@ from rehearsal.api import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
-    VOLUME_ATTACHMENT,
     VOLUME_SNAPSHOT,
     ClusterApi,
     Manifest,
@@ -34,13 +33,12 @@ class World:
         self.pods = Mirror(api, POD)
         self.claims = Mirror(api, PERSISTENT_VOLUME_CLAIM)
         self.volumes = Mirror(api, PERSISTENT_VOLUME)
-        self.attachments = Mirror(api, VOLUME_ATTACHMENT)
         self.snapshots = Mirror(api, VOLUME_SNAPSHOT)
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> World:
         # Volumes before pods and nodes: whoever hears of a pod may look up its claim.
-        for mirror in (self.volumes, self.claims, self.snapshots, self.attachments, self.nodes, self.pods):
+        for mirror in (self.volumes, self.claims, self.snapshots, self.nodes, self.pods):
             self._stack.enter_context(mirror)
         return self
 
