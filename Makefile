@@ -9,11 +9,12 @@ SPEED  ?= 60
 DRILLS ?= --fast
 STAMP  := $(VENV)/.installed
 READY  := $(VENV)/.installed-rehearsal
+BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal preview render doctor rehearse model-page test test-slow lint types benchmark schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-benchmark preview render doctor rehearse model-page test test-slow lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -36,6 +37,13 @@ $(READY): $(STAMP) requirements-rehearsal.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-rehearsal.txt
 	@touch $@
 
+setup-benchmark: $(BENCH) ## The packages that merge, draw and start a benchmark
+
+$(BENCH): $(STAMP) requirements-benchmark.txt
+	@echo "Installing what the benchmark needs into $(VENV) (half a minute, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-benchmark.txt
+	@touch $@
+
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
 	@$(BIN)/fleet preview --stack $(STACK) --out $(OUT)
 
@@ -48,10 +56,10 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
-test: setup-rehearsal ## The fast suite
+test: setup-rehearsal setup-benchmark ## The fast suite
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
-test-slow: setup-rehearsal ## What takes too long for every commit: the pull-request job in a fresh clone
+test-slow: setup-rehearsal setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: setup ## ruff, yamllint
@@ -59,12 +67,12 @@ lint: setup ## ruff, yamllint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 
-types: setup-rehearsal ## mypy, strict; the policy pack apart, from its own folder, as it runs
+types: setup-rehearsal setup-benchmark ## mypy, strict; the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
 	@cd policy && ../$(BIN)/mypy --strict --config-file= .
 
-benchmark: setup ## How fast a preview is, against a bare import of the SDK it needs
-	@$(BIN)/python benchmarks/preview_speed.py
+preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
+	@$(BIN)/python scripts/preview_speed.py
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json

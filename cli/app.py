@@ -8,6 +8,7 @@ import typer
 from typer._click.exceptions import ClickException as ClickError
 
 from cli import VERSION
+from cli.bench import bench
 from cli.config import config
 from cli.doctor import doctor
 from cli.plan import plan
@@ -53,5 +54,6 @@ app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, 
 app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
     rehearse
 )
+app.add_typer(bench, name="bench")
 app.add_typer(config, name="config")
 app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse and up.")(doctor)

@@ -9,9 +9,25 @@ import sys
 from cli import VERSION
 from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
 
-_OWN = frozenset({"cli", "infra", "planner", "preview", "rehearsal", "settings", "workloads"})
+_OWN = frozenset(
+    {
+        "benchmark",
+        "cli",
+        "infra",
+        "live",
+        "model_server",
+        "planner",
+        "preview",
+        "rehearsal",
+        "settings",
+        "verify",
+        "workloads",
+    }
+)
 """This project's packages: one of them missing is a defect, not a missing installation."""
-_FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
+_FOR_BENCHMARKS = frozenset({"aiohttp", "numpy", "orjson", "resvg_py"})
+"""Modules of requirements-benchmark.txt."""
+_FOR_REHEARSALS = frozenset({"cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
 """Modules of requirements-rehearsal.txt."""
 
 
@@ -63,10 +79,19 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if kind == "ProgramError":
         return f"fleet: the program could not be recorded: {error}"
-    if kind in ("RenderError", "PolicyError", "BaselineError", "RehearsalError"):
+    if kind in (
+        "RenderError",
+        "PolicyError",
+        "BaselineError",
+        "RehearsalError",
+        "BenchmarkError",
+        "LiveError",
+        "LedgerError",
+    ):
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
-        needs = "rehearsal" if error.name.partition(".")[0] in _FOR_REHEARSALS else "dev"
+        missing = error.name.partition(".")[0]
+        needs = "benchmark" if missing in _FOR_BENCHMARKS else "rehearsal" if missing in _FOR_REHEARSALS else "dev"
         return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-{needs}.txt"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"

@@ -90,7 +90,7 @@ def grown_project() -> Iterator[Path]:
         text = (ROOT / f"Pulumi.{STACK}.yaml").read_text()
         for old, new in GROWTH.items():
             if old not in text:
-                raise SystemExit(f"Pulumi.{STACK}.yaml no longer says `{old}`; teach benchmarks/preview_speed.py")
+                raise SystemExit(f"Pulumi.{STACK}.yaml no longer says `{old}`; teach scripts/preview_speed.py")
             text = text.replace(old, new)
         (root / f"Pulumi.{STACK}.yaml").write_text(text)
         yield root

@@ -1,0 +1,246 @@
+"""The folder of one measurement, as the pods write it to the bucket and as everything here reads it.
+
+    DIR/run.json                         what was asked: `Asked`
+    DIR/point-00-repeat-0/               one run: all clients once, started together
+        client-000.json                  the client's own result (`vllm bench serve --save-detailed`)
+        client-000.witness.json          what was seen inside the client process: `Witness`
+        client-000.log
+        pod-0.json                       one pod's course: `PodCourse`
+        server-metrics.jsonl.gz          samples of every server's /metrics: one `MetricsSample` a line
+    DIR/gpu/dmon-POD.txt                 `nvidia-smi dmon -d 1 -o DT` of a server's pod
+    DIR/dcgm.json                        managed Prometheus' DCGM series: `DcgmSeries`
+
+A folder without run.json that holds clients' results is one run about which nothing else is known. All moments are seconds
+since 1970 by the wall clock unless a name says otherwise. Pods write these files with the standard library alone; the
+models are what they must be read back with.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA: Final = 1
+"""Version of the files that are ours; a reader refuses any other."""
+RUN_FILE: Final = "run.json"
+METRICS_FILE: Final = "server-metrics.jsonl.gz"
+DCGM_FILE: Final = "dcgm.json"
+GPU_FOLDER: Final = "gpu"
+MERGED_FILE: Final = "merged.json"
+RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
+CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Kind = Literal["random", "shared-prefix", "sharegpt", "trace"]
+
+
+class AskedPoint(_File):
+    """One load of a sweep."""
+
+    connections: Annotated[int, Field(ge=1)]
+    """Requests in flight, all clients together."""
+    clients: Annotated[int, Field(ge=1)]
+
+
+class AskedWorkload(_File):
+    """What the clients draw their requests from."""
+
+    name: str
+    """A name of planner/data/workloads.yaml."""
+    kind: Kind
+    arguments: dict[str, str]
+    """Options of `vllm bench serve`, without dashes in front."""
+    ignore_eos: bool
+    """Whether every answer must be as long as asked; `vllm bench serve` forces it for random prompts."""
+
+
+class AskedSlo(_File):
+    """Limits of a good request, milliseconds; None: no limit."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+
+
+class AskedShape(_File):
+    """What the figures hold for: the fields of planner.figures.ServingShape."""
+
+    model: str
+    engine_version: str
+    machine_type: str
+    replicas: int
+    gpus_per_replica: int
+    flags: dict[str, str | int | float | bool]
+    env: dict[str, str]
+    routing: Literal["cluster-ip", "inference-gateway"]
+    workload: str
+
+
+class AskedCost(_File):
+    """What the stack costs while it is measured."""
+
+    usd_per_hour: float
+    at_least: bool
+    """Whether prices are missing from it."""
+    capacity: str
+    """Key of the price: spot, cud-1y, ..."""
+
+
+class Asked(_File):
+    """run.json: what a measurement was asked to do, written by the program and completed by pod 0."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: str = ""
+    """Name of the measurement, also of its folder in the bucket; set when it starts."""
+    created: str = ""
+    """ISO 8601, UTC; set when it starts."""
+    stack: str
+    profile: str
+    served_model: str
+    model_revision: str
+    image: str
+    """Tag of the server's image, with its digest."""
+    engines_per_replica: int
+    """Data-parallel ranks of a server."""
+    speculative_tokens: int
+    """Draft tokens a step; 0 without speculation."""
+    workload: AskedWorkload
+    points: Annotated[tuple[AskedPoint, ...], Field(min_length=1)]
+    repeats: Annotated[int, Field(ge=1)]
+    prompts_per_client: Annotated[int, Field(ge=1)]
+    pods: Annotated[int, Field(ge=1)]
+    """Benchmark pods; every point's clients are spread over the first of them."""
+    slo: AskedSlo | None = None
+    shape: AskedShape
+    cost: AskedCost | None = None
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Clock(_File):
+    """Both clocks read at one moment, so that monotonic times can be laid on the wall clock."""
+
+    wall: float
+    perf_counter: float
+
+
+class Barrier(_File):
+    """How a client came to start."""
+
+    ready_at: float
+    """Its prompts were made and its warm-up done."""
+    go_at: float
+    """The common start, as decided for all."""
+    released_at: float
+    """When it did go on."""
+
+
+class ClientSamples(_File):
+    """Second by second from the common start to the last answer; all lists are equally long."""
+
+    at: tuple[float, ...]
+    """End of each second."""
+    cpu_share: tuple[float, ...]
+    """CPU time of the process in that second, in cores."""
+    loop_lag_ms: tuple[float, ...]
+    """Longest delay of a 20 ms tick of its event loop in that second."""
+    open_files: tuple[int, ...]
+
+
+class Witness(_File):
+    """client-NNN.witness.json: one client process, seen from inside."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    client: int
+    pod: int
+    node: str
+    """Host name: clients of one node share a monotonic clock."""
+    program: str
+    """For example `vllm bench serve 0.18.1`."""
+    seed: int
+    clock: Clock
+    clock_at_end: Clock
+    barrier: Barrier
+    ended_at: float
+    loop_lag_p99_ms: float
+    """Over all ticks from the common start to the last answer."""
+    open_files_limit: int
+    samples: ClientSamples
+    prompt_hashes: tuple[str, ...]
+    """16 hexadecimal digits of each prompt's BLAKE2b, in the order of the result's lists."""
+    asked_input_tokens: tuple[int, ...]
+    asked_output_tokens: tuple[int, ...]
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class PodStep(_File):
+    """One step of a pod."""
+
+    at: float
+    what: str
+
+
+class PodCourse(_File):
+    """pod-N.json: one benchmark pod in one run."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    pod: int
+    node: str
+    cores: float
+    """CPU that this pod may use."""
+    clients: tuple[int, ...]
+    exit_codes: dict[str, int]
+    """By client number."""
+    steps: tuple[PodStep, ...]
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class MetricsSample(_File):
+    """One scrape of one server."""
+
+    at: float
+    server: str
+    """Address of the pod."""
+    values: dict[str, dict[str, float]] = {}
+    """Metric -> engine (data-parallel rank as text) -> value. Series with further labels are named `metric{label=value}`."""
+    info: dict[str, str] | None = None
+    """Labels of vllm:cache_config_info, on a server's first sample."""
+    error: str | None = None
+    """Why there is no reading."""
+
+
+class DcgmOne(_File):
+    """One series of DCGM."""
+
+    metric: str
+    labels: dict[str, str]
+    samples: tuple[tuple[float, float], ...]
+
+
+class DcgmSeries(_File):
+    """dcgm.json: what managed Prometheus had of the run's time."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    series: tuple[DcgmOne, ...]
+    problem: str | None = None
+    """Why there is none or not all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def run_folder_name(point: int, repeat: int) -> str:
+    """Folder of one run."""
+    return f"point-{point:02d}-repeat-{repeat}"
+
+
+def as_json(file: BaseModel) -> dict[str, Any]:
+    """What is written of one of these files."""
+    return file.model_dump(mode="json", by_alias=True)

@@ -1,0 +1,1 @@
+"""`fleet verify`: whether a live stack serves what its settings declare."""
