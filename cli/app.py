@@ -56,4 +56,4 @@ app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of
 )
 app.add_typer(bench, name="bench")
 app.add_typer(config, name="config")
-app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse and up.")(doctor)
+app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)

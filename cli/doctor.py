@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def doctor(
     step: Annotated[
-        Literal["preview", "rehearse", "up"], typer.Option("--for", help="The step that decides the exit code.")
+        Literal["preview", "rehearse", "up", "bench"],
+        typer.Option("--for", help="The step that decides the exit code."),
     ] = "preview",
     stack: Stack = None,
     format_: Annotated[
@@ -24,7 +25,7 @@ def doctor(
     ] = "text",
     root: Root = None,
 ) -> int:
-    """Say what this machine lacks to preview, rehearse and bring up a fleet.
+    """Say what this machine lacks to preview, rehearse, bring up and measure a fleet.
 
     Exits with 0 when the step can be taken, with 1 when something is missing. Reads no credential: it only looks
     whether there is one.

@@ -17,13 +17,15 @@ from typing import Literal
 
 from cli.project import stack_names
 
-Step = Literal["preview", "rehearse", "up"]
-STEPS: tuple[Step, ...] = ("preview", "rehearse", "up")
+Step = Literal["preview", "rehearse", "up", "bench"]
+STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
 
 MIN_PYTHON = (3, 11)
 """Source: pyproject.toml, requires-python."""
 _PREVIEW_TOOLS = ("typer", "rich", "grpcio")
 """What `fleet` needs on top of requirements.txt, at the versions of requirements-dev.txt."""
+_LIVE: tuple[Step, ...] = ("up", "bench")
+"""Steps that reach a stack in the cloud."""
 _VERSION_SECONDS = 10
 """Assumed: a tool that takes longer to tell its version is as good as missing."""
 
@@ -50,6 +52,7 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
         _python,
         lambda: _packages(root),
         lambda: _rehearsal_packages(root),
+        lambda: _benchmark_packages(root),
         _system,
         _go,
         lambda: _pulumi(root),
@@ -106,6 +109,18 @@ def _rehearsal_packages(root: Path) -> Check:
         found="; ".join(wrong) or "all at their pinned versions",
         why="clients of Kubernetes, certificates and Google's API descriptions, at the versions of requirements-rehearsal.txt",
         mend=f"{Path(sys.executable).name} -m pip install -r requirements-rehearsal.txt",
+    )
+
+
+def _benchmark_packages(root: Path) -> Check:
+    wrong = _wrong(_pinned(root, "requirements-benchmark.txt"))
+    return Check(
+        name="benchmark packages",
+        steps=("bench",),
+        ok=not wrong,
+        found="; ".join(wrong) or "all at their pinned versions",
+        why="percentiles, pictures and HTTP of `fleet bench` and `fleet verify`, at the versions of requirements-benchmark.txt",
+        mend=f"{Path(sys.executable).name} -m pip install -r requirements-benchmark.txt",
     )
 
 
@@ -184,7 +199,7 @@ def _pulumi(root: Path) -> Check:
     low, high = _numbers(needed), (_numbers(needed)[0] + 1,)
     return Check(
         name="pulumi",
-        steps=("up",),
+        steps=_LIVE,
         ok=found is not None and low <= _numbers(found) < high,
         found=found or "not on PATH",
         why=f"the engine; {needed} (the SDK's version) or newer, of the same major version",
@@ -199,7 +214,7 @@ def _pulumi_login() -> Check:
         where = str(home / "credentials.json")
     return Check(
         name="pulumi login",
-        steps=("up",),
+        steps=_LIVE,
         ok=where is not None,
         found=f"{where} is there (not read)" if where else "no login, token or backend",
         why="where the state of the stacks is kept",
@@ -222,7 +237,7 @@ def _google_credentials() -> Check:
         found = "application default credentials are there (not read)" if ok else "no credentials found"
     return Check(
         name="google credentials",
-        steps=("up",),
+        steps=_LIVE,
         ok=ok,
         found=found,
         why="what the Google Cloud provider and gke-gcloud-auth-plugin act as",
@@ -237,7 +252,7 @@ def _project_id(root: Path, stack: str | None) -> Check:
     found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
     return Check(
         name="project id",
-        steps=("up",),
+        steps=_LIVE,
         # One stack that is ready is enough to bring it up, unless a certain one was asked for.
         ok=len(lacking) < len(wanted),
         found=found or ("set" if wanted else "the project has no stack file"),
@@ -272,7 +287,7 @@ def _inverted(lacking: dict[str, str]) -> dict[str, list[str]]:
 
 def _tool(name: str, why: str, mend: str) -> Check:
     path = shutil.which(name)
-    return Check(name=name, steps=("up",), ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
+    return Check(name=name, steps=_LIVE, ok=path is not None, found=path or "not on PATH", why=why, mend=mend)
 
 
 def _version(tool: str, *arguments: str) -> str | None:

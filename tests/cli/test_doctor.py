@@ -46,14 +46,14 @@ def examined(tmp_path: Path, *arguments: str, home: Path | None = None, **enviro
 
 def test_a_bare_machine_can_preview_and_rehearse_and_nothing_else(tmp_path: Path) -> None:
     found = examined(tmp_path, path=str(tmp_path))
-    assert found["ready"] == {"preview": True, "rehearse": True, "up": False}
+    assert found["ready"] == {"preview": True, "rehearse": True, "up": False, "bench": False}
     assert found["exit"] == 0
     for name in ("pulumi", "gcloud", "gke-gcloud-auth-plugin", "kubectl"):
         assert found["by_name"][name]["ok"] is False
         assert found["by_name"][name]["found"] == "not on PATH"
 
 
-@pytest.mark.parametrize(("step", "code"), [("preview", 0), ("rehearse", 0), ("up", 1)])
+@pytest.mark.parametrize(("step", "code"), [("preview", 0), ("rehearse", 0), ("up", 1), ("bench", 1)])
 def test_the_step_asked_for_decides_the_exit_code(tmp_path: Path, step: str, code: int) -> None:
     assert examined(tmp_path, "--for", step, path=str(tmp_path))["exit"] == code
 
@@ -124,6 +124,17 @@ def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pyt
     assert check.mend.endswith("-m pip install -r requirements-rehearsal.txt")
 
 
+def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = machine._installed
+    monkeypatch.setattr(machine, "_installed", lambda name: None if name == "numpy" else installed(name))
+    checks = inspect_machine(ROOT)
+    assert "benchmark packages" in [check.name for check in lacks(checks, "bench")]
+    assert lacks(checks, "preview") == ()
+    check = _named("benchmark packages")
+    assert check.found.startswith("numpy missing, pinned ")
+    assert check.mend.endswith("-m pip install -r requirements-benchmark.txt")
+
+
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     check = machine._system()
@@ -139,7 +150,7 @@ def test_a_machine_with_everything_is_ready_for_up(tmp_path: Path) -> None:
     (home / ".config" / "gcloud" / "application_default_credentials.json").write_text("never read")
     folder = project(tmp_path / "project", blue=SMALL_STACK)
     found = examined(tmp_path, "--for", "up", "--root", str(folder), home=home)
-    assert found["ready"] == {"preview": True, "rehearse": True, "up": True}, found
+    assert found["ready"] == {"preview": True, "rehearse": True, "up": True, "bench": True}, found
     assert found["exit"] == 0
 
 
@@ -169,10 +180,10 @@ def test_a_credentials_file_that_is_not_there_is_a_lack(tmp_path: Path) -> None:
     assert "names a file that is not there" in check["found"]
 
 
-def test_the_placeholder_project_is_a_lack_of_up_alone(tmp_path: Path) -> None:
+def test_the_placeholder_project_is_a_lack_of_what_reaches_a_cloud(tmp_path: Path) -> None:
     found = examined(tmp_path, "--stack", "spot")
     check = found["by_name"]["project id"]
-    assert check["steps"] == ["up"]
+    assert check["steps"] == ["up", "bench"]
     assert check["found"] == "still the placeholder in spot"
     assert check["mend"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
 
