@@ -8,16 +8,16 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from model_server.server import Ending, ModelServer
 from rehearsal.api import Manifest
 from rehearsal.simulation.world import is_ready
 from rehearsal.traffic.pod_end import PodEnd, grace_left, pod_end
-from rehearsal.traffic.server import Ending, ModelServer
 
 if TYPE_CHECKING:
+    from model_server.timing import ServerTiming
     from rehearsal.clock import Clock
     from rehearsal.mirror import Change, Listener
     from rehearsal.timeline import Timeline
-    from rehearsal.traffic.timing import ServerTiming
 
 LOG = logging.getLogger(__name__)
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rehearsal.results import RehearsalError
-from rehearsal.traffic.driver import Driver, Retry, sample_rate
-from rehearsal.traffic.fleet import Fleet, Objects, PodEnding
-from rehearsal.traffic.outcomes import TrafficReport
-from rehearsal.traffic.steady_loop import SteadyLoop
-from rehearsal.traffic.timing import (
+from model_server.timing import (
     Request,
     ServerTiming,
     published_in_flight_per_node,
     published_request,
     published_timing,
 )
+from rehearsal.results import RehearsalError
+from rehearsal.traffic.driver import Driver, Retry, sample_rate
+from rehearsal.traffic.fleet import Fleet, Objects, PodEnding
+from rehearsal.traffic.outcomes import TrafficReport
+from rehearsal.traffic.steady_loop import SteadyLoop
 
 if TYPE_CHECKING:
     from rehearsal.clock import Clock

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from model_server.timing import Request, ServerTiming
 from rehearsal.clock import Clock
 from rehearsal.results import RehearsalError
 from rehearsal.timeline import Timeline
 from rehearsal.traffic.driver import Retry, sample_rate
 from rehearsal.traffic.expected import share_cut
-from rehearsal.traffic.timing import Request, ServerTiming
 from rehearsal.traffic.traffic import Load, Traffic
 from tests.rehearsal.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
 

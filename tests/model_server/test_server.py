@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rehearsal.clock import Clock
-from rehearsal.traffic.server import ModelServer
-from rehearsal.traffic.timing import Request, ServerTiming, published_request, published_timing
+from model_server.clock import WallClock
+from model_server.server import ModelServer
+from model_server.timing import Request, ServerTiming, published_request, published_timing
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
 QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
@@ -22,7 +22,7 @@ Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIterator[ModelServer]:
-    server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed), **options)
+    server = ModelServer(model=MODEL, timing=timing, clock=WallClock(speed), **options)
     await server.start()
     server.ready = True
     try:

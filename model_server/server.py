@@ -13,14 +13,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rehearsal.traffic import answers
-from rehearsal.traffic.answers import Api, Asked, BadRequestError, ChunkWriter
+from model_server import answers
+from model_server.answers import Api, Asked, BadRequestError, ChunkWriter
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from rehearsal.clock import Clock
-    from rehearsal.traffic.timing import ServerTiming
+    from model_server.clock import Clock
+    from model_server.timing import ServerTiming
 
 LOOPBACK: Final = "127.0.0.1"
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
