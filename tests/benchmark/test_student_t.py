@@ -1,0 +1,75 @@
+"""The quantiles of Student's t distribution, against published tables and the distributions that have a closed form."""
+
+from __future__ import annotations
+
+from math import inf, pi, sqrt, tan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.student_t import distribution, quantile, two_sided
+
+# Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, critical values of the t distribution.
+TABLE = {
+    (1, 0.975): 12.706,
+    (2, 0.975): 4.303,
+    (3, 0.975): 3.182,
+    (4, 0.975): 2.776,
+    (9, 0.975): 2.262,
+    (30, 0.975): 2.042,
+    (100, 0.975): 1.984,
+    (2, 0.90): 1.886,
+    (5, 0.99): 3.365,
+    (1, 0.99): 31.821,
+    (10, 0.99): 2.764,
+}
+
+
+@pytest.mark.parametrize(("degrees", "probability"), TABLE)
+def test_quantiles_are_those_of_the_table(degrees: int, probability: float) -> None:
+    assert quantile(probability, degrees) == pytest.approx(TABLE[degrees, probability], abs=5.1e-4)
+
+
+def test_three_repeats_widen_an_interval_by_4_303() -> None:
+    assert two_sided(2) == pytest.approx(4.30265272974946, rel=1e-12)
+    assert two_sided(2, confidence=0.9) == pytest.approx(2.91998558035373, rel=1e-12)
+
+
+def test_many_degrees_of_freedom_approach_the_normal_distribution() -> None:
+    assert two_sided(1e7) == pytest.approx(1.959963984540, rel=1e-6)
+
+
+@given(st.floats(0.5001, 0.9999))
+def test_one_and_two_degrees_have_a_closed_form(probability: float) -> None:
+    assert quantile(probability, 1) == pytest.approx(tan(pi * (probability - 0.5)), rel=1e-9)
+    share = 4 * probability * (1 - probability)
+    assert quantile(probability, 2) == pytest.approx(2 * (probability - 0.5) * sqrt(2 / share), rel=1e-9)
+
+
+@given(st.floats(0.001, 0.999), st.floats(0.3, 1e6))
+def test_the_quantile_undoes_the_distribution(probability: float, degrees: float) -> None:
+    assert distribution(quantile(probability, degrees), degrees) == pytest.approx(probability, abs=1e-9)
+
+
+@given(st.floats(-1e200, 1e200), st.floats(0.5, 1e4))
+def test_both_tails_are_equal(t: float, degrees: float) -> None:
+    assert 0 <= distribution(t, degrees) <= 1
+    assert distribution(t, degrees) + distribution(-t, degrees) == pytest.approx(1)
+
+
+def test_the_ends() -> None:
+    assert (distribution(inf, 3), distribution(-inf, 3), distribution(0, 3)) == (1, 0, 0.5)
+    assert (distribution(1e300, 3), distribution(-1e300, 3)) == (1, 0)
+
+
+@pytest.mark.parametrize("probability", [0, 1, -0.5, float("nan")])
+def test_a_probability_has_bounds(probability: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        quantile(probability, 3)
+
+
+@pytest.mark.parametrize("degrees", [0, -1, float("nan")])
+def test_without_degrees_of_freedom_there_is_no_interval(degrees: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        two_sided(degrees)
