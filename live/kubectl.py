@@ -1,0 +1,307 @@
+"""A cluster through the kubectl program: what a user has, with their own authentication, and would debug with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from live import kubectl_errors
+from live.errors import LiveError
+
+Manifest = dict[str, Any]
+ANSWER_SECONDS: Final = 30.0
+"""For one request. Assumed: an API server that needs longer is as good as gone."""
+START_SECONDS: Final = 20.0
+"""Until a port forward says its port. Assumed, credentials of the exec plugin included."""
+STOP_SECONDS: Final = 5.0
+"""Between asking a process to end and ending it."""
+_FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+
+
+class Kubectl:
+    """One namespace of one cluster. All methods raise LiveError, whose `reason` tells the causes apart."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        program: str = "kubectl",
+    ) -> None:
+        """Without `kubeconfig` the user's own (KUBECONFIG or ~/.kube/config), without `context` its current one."""
+        self.namespace = namespace
+        self._base = [program]
+        if kubeconfig is not None:
+            self._base.append(f"--kubeconfig={kubeconfig}")
+        if context is not None:
+            self._base.append(f"--context={context}")
+        self._base.append(f"--namespace={namespace}")
+
+    # Objects
+
+    def get(self, kind: str, name: str) -> Manifest:
+        """One object. `kind` as kubectl takes it, e.g. `job` or `gateways.gateway.networking.k8s.io`."""
+        found: Manifest = json.loads(self.run("get", kind, name, "--output=json", what=f"reading {kind} {name}"))
+        return found
+
+    def find(self, kind: str, name: str) -> Manifest | None:
+        """One object, or None where there is none."""
+        try:
+            return self.get(kind, name)
+        except LiveError as error:
+            if error.reason == "not found":
+                return None
+            raise
+
+    def list_all(self, kind: str, *, selector: str = "", fields: str = "") -> list[Manifest]:
+        """Every object of the namespace with these labels and fields, both as kubectl takes them (`app=server`)."""
+        arguments = ["get", kind, "--output=json"]
+        arguments += [f"--selector={selector}"] if selector else []
+        arguments += [f"--field-selector={fields}"] if fields else []
+        items: list[Manifest] = json.loads(self.run(*arguments, what=f"listing {kind}"))["items"]
+        return items
+
+    def create(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Make an object; it comes back as the server keeps it, with its uid."""
+        what = f"creating {manifest['kind']} {manifest['metadata'].get('name', '')}".rstrip()
+        made: Manifest = json.loads(
+            self.run("create", "--filename=-", "--output=json", what=what, stdin=json.dumps(manifest))
+        )
+        return made
+
+    def delete(self, kind: str, name: str, *, wait: bool = False) -> None:
+        """Remove an object; one that is gone already is no error. `wait`: return when it is gone."""
+        self.run(
+            "delete", kind, name, "--ignore-not-found", f"--wait={str(wait).lower()}", what=f"deleting {kind} {name}"
+        )
+
+    def patch(self, kind: str, name: str, merge: Mapping[str, Any]) -> Manifest:
+        """Lay `merge` over an object (JSON merge patch)."""
+        arguments = ("patch", kind, name, "--type=merge", f"--patch={json.dumps(merge)}", "--output=json")
+        patched: Manifest = json.loads(self.run(*arguments, what=f"changing {kind} {name}"))
+        return patched
+
+    def logs(self, pod: str, container: str, *, lines: int = 20) -> str:
+        """The last lines that a container wrote."""
+        return self.run("logs", pod, f"--container={container}", f"--tail={lines}", what=f"reading the log of {pod}")
+
+    def until(
+        self,
+        kind: str,
+        name: str,
+        accept: Callable[[Manifest], bool],
+        *,
+        seconds: float,
+        poll_seconds: float = 2.0,
+    ) -> Manifest:
+        """The object once `accept` holds for it. A cluster that does not answer for a moment is asked again.
+
+        Raises LiveError with reason `timeout`, `not found` where the object is gone, or whatever kept the last answer away.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            trouble: LiveError | None = None
+            try:
+                found = self.get(kind, name)
+                if accept(found):
+                    return found
+            except LiveError as error:
+                if error.reason not in ("unreachable", "timeout"):
+                    raise
+                trouble = error
+            if time.monotonic() + poll_seconds > end:
+                raise trouble or LiveError(
+                    f"waiting for {kind} {name}: not there after {seconds:.0f} s", reason="timeout"
+                )
+            time.sleep(poll_seconds)
+
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether the user may do this in the namespace. `resource` may name a subresource: `pods/exec`."""
+        name, _, subresource = resource.partition("/")
+        arguments = ["auth", "can-i", verb, name, *([f"--subresource={subresource}"] if subresource else [])]
+        done = self._call(arguments, None, ANSWER_SECONDS, f"asking whether the user may {verb} {resource}")
+        answer = done.stdout.strip().splitlines()[-1:] or [""]
+        if answer[0] in ("yes", "no"):
+            return answer[0] == "yes"
+        raise kubectl_errors.in_words(f"asking whether the user may {verb} {resource}", done.stderr)
+
+    # Processes and ports
+
+    def exec(self, pod: str, container: str, command: Sequence[str], *, seconds: float = 60.0) -> str:
+        """What a command in a container printed."""
+        what = f"running {command[0]} in {pod}"
+        return self.run("exec", pod, f"--container={container}", "--", *command, what=what, seconds=seconds)
+
+    @contextlib.contextmanager
+    def exec_streaming(self, pod: str, container: str, command: Sequence[str], to: IO[bytes]) -> Iterator[Streaming]:
+        """A command that runs in a container while the block does, its output going to a file.
+
+        The command's stdin is open as long as the block lasts: a command that must end with it watches for its end.
+        """
+        base = [*self._base, "exec", "--stdin", pod, f"--container={container}", "--", *command]
+        process = self._start(base, stdin=subprocess.PIPE, stdout=to, what=f"running {command[0]} in {pod}")
+        streaming = Streaming(process, f"running {command[0]} in {pod}")
+        try:
+            yield streaming
+        finally:
+            streaming.close()
+
+    @contextlib.contextmanager
+    def port_forward(self, target: str, port: int) -> Iterator[int]:
+        """A port of this machine's loopback that leads to `port` of a pod or `service/NAME`, while the block lasts.
+
+        The tunnel belongs to one pod; when that pod goes, connections fail and a new tunnel is needed.
+        """
+        what = f"forwarding a port to {target}"
+        arguments = [*self._base, "port-forward", "--address=127.0.0.1", target, f":{port}"]
+        process = self._start(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, what=what)
+        streaming = Streaming(process, what)
+        try:
+            yield _announced_port(process, streaming, what)
+        finally:
+            streaming.close()
+
+    # The program
+
+    def version(self) -> str:
+        """Version of the cluster, e.g. v1.33.5-gke.1080000."""
+        answer = json.loads(self.run("version", "--output=json", what="asking for the cluster's version"))
+        return str(answer["serverVersion"]["gitVersion"])
+
+    def run(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> str:
+        """What kubectl printed. `what` is what this is, in words, for the error."""
+        done = self._call(arguments, stdin, seconds, what)
+        if done.returncode != 0:
+            raise kubectl_errors.in_words(what, done.stderr)
+        return done.stdout
+
+    def _call(
+        self, arguments: Sequence[str], stdin: str | None, seconds: float, what: str
+    ) -> subprocess.CompletedProcess[str]:
+        arguments = [*self._base, f"--request-timeout={seconds:.0f}s", *arguments]
+        piped = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+        with self._start(arguments, stdin=piped, stdout=subprocess.PIPE, what=what) as process:
+            # The request has its own timeout; credentials and name resolution have none.
+            try:
+                out, said = process.communicate(None if stdin is None else stdin.encode(), timeout=seconds + 15)
+            except subprocess.TimeoutExpired:
+                raise LiveError(f"{what}: kubectl had no answer after {seconds + 15:.0f} s", reason="timeout") from None
+            finally:
+                _end(process)
+        return subprocess.CompletedProcess(
+            process.args, process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
+        )
+
+    def _start(
+        self, arguments: Sequence[str], *, stdin: int, stdout: int | IO[bytes], what: str
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                arguments,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                # Not in the terminal's foreground group: Ctrl-C is for us to answer, and we end what we started.
+                process_group=0,
+            )
+        except FileNotFoundError:
+            raise LiveError(
+                f"{what}: kubectl is not on the PATH; install it: gcloud components install kubectl",
+                reason="missing program",
+            ) from None
+        except OSError as error:
+            raise LiveError(f"{what}: kubectl cannot be started: {error.strerror}", reason="missing program") from None
+
+
+class Streaming:
+    """A kubectl that runs beside us."""
+
+    def __init__(self, process: subprocess.Popen[bytes], what: str) -> None:
+        self._process, self._what = process, what
+        self._said: list[bytes] = []
+        self._drain = threading.Thread(target=self._read_stderr, daemon=True)
+        self._drain.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by itself within this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.running
+
+    def problem(self) -> LiveError | None:
+        """Why it ended, if it ended badly."""
+        if self._process.poll() in (None, 0):
+            return None
+        self._drain.join(STOP_SECONDS)
+        return kubectl_errors.in_words(self._what, b"".join(self._said).decode(errors="replace"))
+
+    def close(self) -> None:
+        """End it: its stdin first, then the process, with force where it does not go."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+            self.wait(STOP_SECONDS)
+        _end(self._process)
+        self._drain.join(STOP_SECONDS)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        with contextlib.suppress(ValueError, OSError):
+            for line in self._process.stderr:
+                self._said = [*self._said[-20:], line]
+
+
+def _announced_port(process: subprocess.Popen[bytes], streaming: Streaming, what: str) -> int:
+    assert process.stdout is not None
+    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+
+    def read(pipe: IO[bytes]) -> None:
+        # To its end: kubectl writes a line for every connection, and would stop at a full pipe.
+        with contextlib.suppress(ValueError, OSError):
+            for line in pipe:
+                lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, args=(process.stdout,), daemon=True).start()
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            line = lines.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            raise LiveError(f"{what}: no port after {START_SECONDS:.0f} s", reason="timeout") from None
+        if line is None:
+            streaming.wait(STOP_SECONDS)
+            raise streaming.problem() or LiveError(f"{what}: kubectl ended before it named its port")
+        if match := _FORWARDING.search(line.decode(errors="replace")):
+            return int(match[1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and whatever it started: kubectl may be a script, and its authentication plugin is a child."""
+    if process.poll() is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+            return

@@ -1,0 +1,107 @@
+"""kubectl's last words as an error that says what to do.
+
+Source of the words: kubectl 1.32, staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go, apimachinery's status reasons, client-go's
+exec plugin (plugin/pkg/client/auth/exec) and tools/clientcmd.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from live.errors import LiveError, Reason
+
+_LOG_LINE: Final = re.compile(r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ ")
+"""klog's own lines: the same trouble again, once for every attempt."""
+_FORBIDDEN: Final = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)"(?: in API group "(?P<group>[^"]*)")?'
+    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
+)
+_PLUGIN: Final = re.compile(r"exec: (?:executable )?\"?(?P<plugin>[^\s\":]+)\"?(?:: executable file)? not found")
+_UNREACHABLE: Final = (
+    "unable to connect to the server",
+    "was refused - did you specify",
+    "no such host",
+    "i/o timeout",
+    "connection refused",
+    "tls handshake timeout",
+    "no route to host",
+    "network is unreachable",
+    "client.timeout exceeded",
+    "connection reset by peer",
+    "context deadline exceeded",
+    "service unavailable",
+)
+
+
+def in_words(what: str, said: str) -> LiveError:
+    """`what` is what was tried, `said` what kubectl wrote on stderr."""
+    words = last_words(said)
+    low = words.lower()
+    plugin = _PLUGIN.search(words)
+    if plugin is not None and "getting credentials" in low:
+        return _plugin_missing(what, plugin["plugin"])
+    if "getting credentials" in low or "unauthorized" in low or "must be logged in" in low:
+        return _error(what, words, "log in again: `gcloud auth login`", "credentials")
+    if match := re.search(r'context "([^"]+)" does not exist', words):
+        return _error(
+            what,
+            words,
+            f"`kubectl config get-contexts` names the contexts there are; {match[1]!r} is not one",
+            "refused",
+        )
+    if "(forbidden)" in low or "is forbidden:" in low:
+        return _forbidden(what, words)
+    if "executable file not found" in low or "exit code 127" in low:
+        return LiveError(f"{what}: the container has no such program: {words}", reason="missing program")
+    if "(notfound)" in low or re.search(r"\bnot found\b", low):
+        return LiveError(f"{what}: {words}", reason="not found")
+    if "(alreadyexists)" in low:
+        return LiveError(f"{what}: {words}", reason="already exists")
+    if any(sign in low for sign in _UNREACHABLE):
+        return _error(
+            what,
+            words,
+            "the cluster's control plane does not answer this machine: check the network and the VPN, whether the stack still "
+            "is up, and that the kubeconfig is its own: `kubectl version`",
+            "unreachable",
+        )
+    return LiveError(f"{what}: {words}", reason="refused")
+
+
+def last_words(said: str) -> str:
+    """What kubectl wrote, without its log lines, on one line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    plain = [line for line in lines if not _LOG_LINE.match(line)] or lines[-1:]
+    kept = " ".join(dict.fromkeys(plain))
+    kept = re.sub(r"^(?:error: )?(?:Error from server )?", "", kept)
+    return kept[:600].rstrip(" .?") or "kubectl failed and said nothing"
+
+
+def _forbidden(what: str, words: str) -> LiveError:
+    found = _FORBIDDEN.search(words)
+    if found is None:
+        return LiveError(f"{what}: {words}", reason="forbidden")
+    resource = found["resource"] + (f".{found['group']}" if found["group"] else "")
+    place = f" in namespace {found['namespace']}" if found["namespace"] else ""
+    return LiveError(
+        f"{what}: user {found['user']} may not {found['verb']} {resource}{place}. roles/container.developer on the project "
+        "allows it, or a Role of the cluster with that verb and resource",
+        reason="forbidden",
+    )
+
+
+def _plugin_missing(what: str, plugin: str) -> LiveError:
+    mend = (
+        "gcloud components install gke-gcloud-auth-plugin"
+        if plugin == "gke-gcloud-auth-plugin"
+        else f"put {plugin} on the PATH"
+    )
+    return LiveError(
+        f"{what}: the kubeconfig asks {plugin} for the user's credentials, and it is not on the PATH: {mend}",
+        reason="missing program",
+    )
+
+
+def _error(what: str, words: str, mend: str, reason: Reason) -> LiveError:
+    return LiveError(f"{what}: {words}. What to do: {mend}", reason=reason)
