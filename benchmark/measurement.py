@@ -358,6 +358,8 @@ class Check(_Part):
     """Why it matters, and what to do."""
     blames: Literal["client", "server", "run", "data"]
     """Where the fault lies when it fails."""
+    required: bool = True
+    """Whether a certificate needs it: `not measured` of a required check is not certified. A failed check never is."""
 
 
 class Certificate(_Part):
