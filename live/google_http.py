@@ -1,0 +1,117 @@
+"""Requests to Google's JSON APIs with the user's own token: repeated while it is worth it, refused in words."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from live.errors import LiveError
+from live.google_token import GoogleToken
+
+ATTEMPTS: Final = 5
+PAUSE_SECONDS: Final = 1.0
+"""Before the second attempt; doubles after every further one: 15 s in all. Assumed."""
+ANSWER_SECONDS: Final = 60.0
+_BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses that Google asks to repeat. Source: Cloud Storage docs, retry strategy."""
+
+
+class GoogleHttp:
+    """Requests of one user. Safe to use from many threads."""
+
+    def __init__(self, token: GoogleToken, *, pause_seconds: float = PAUSE_SECONDS) -> None:
+        self._token = token
+        self.pause_seconds = pause_seconds
+
+    def json(self, what: str, url: str, *, may: str, form: Mapping[str, str] | None = None) -> Any:
+        """What was answered. `what` says what this is for the error, `may` which role allows it; `form` makes it a POST."""
+        with self.open(what, url, may=may, form=form) as response:
+            text = response.read()
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise LiveError(f"{what}: the answer is not JSON: {text[:100]!r}") from None
+
+    @contextlib.contextmanager
+    def open(
+        self,
+        what: str,
+        url: str,
+        *,
+        may: str,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """An answer to read from. Raises LiveError with reason forbidden, credentials, not found or unreachable.
+
+        What goes wrong while the answer is read is the caller's: OSError or http.client.HTTPException.
+        """
+        data = urllib.parse.urlencode(form).encode() if form is not None else None
+        response = self._answer(what, url, may, dict(headers or {}), data)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    def _answer(
+        self, what: str, url: str, may: str, headers: dict[str, str], data: bytes | None
+    ) -> http.client.HTTPResponse:
+        pause, renewed = self.pause_seconds, False
+        for attempt in range(1, ATTEMPTS + 1):
+            token = self._token.get()
+            request = urllib.request.Request(  # noqa: S310 - https, or whatever endpoint the user set for gcloud
+                url, data=data, headers={**headers, "Authorization": f"Bearer {token}"}
+            )
+            try:
+                answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=ANSWER_SECONDS)  # noqa: S310
+                return answer
+            except urllib.error.HTTPError as error:
+                with error:
+                    said = _message(error)
+                if error.code == 401 and not renewed and self._token.refused(token):
+                    renewed = True
+                    continue
+                if error.code not in _BUSY:
+                    raise _refusal(what, error.code, said, may) from None
+                problem = f"HTTP {error.code}: {said}"
+            except (OSError, http.client.HTTPException) as error:
+                problem = str(getattr(error, "reason", error)) or type(error).__name__
+            if attempt == ATTEMPTS:
+                break
+            time.sleep(pause)
+            pause *= 2
+        host = urllib.parse.urlsplit(url).netloc
+        raise LiveError(f"{what}: {host} gave no answer in {ATTEMPTS} attempts: {problem}", reason="unreachable")
+
+
+def _refusal(what: str, status: int, said: str, may: str) -> LiveError:
+    if status == 401:
+        return LiveError(
+            f"{what}: Google does not accept the access token: {said}. Run `gcloud auth login`, or set GOOGLE_OAUTH_ACCESS_TOKEN anew",
+            reason="credentials",
+        )
+    if status == 403:
+        return LiveError(f"{what}: this user may not: {said}. {may} allows it", reason="forbidden")
+    if status == 404:
+        return LiveError(f"{what}: not there: {said}", reason="not found")
+    return LiveError(f"{what}: HTTP {status}: {said}", reason="refused")
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """The sentence of Google's error document, else its beginning."""
+    try:
+        text = error.read(20_000).decode(errors="replace")
+    except (OSError, http.client.HTTPException):
+        return error.reason or "no reason given"
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        found = json.loads(text)
+        inner = found["error"]
+        return str(inner["message"] if isinstance(inner, dict) else inner)[:300]
+    return " ".join(text.split())[:300] or error.reason or "no reason given"

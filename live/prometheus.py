@@ -1,0 +1,159 @@
+"""What managed Prometheus has of the servers' GPUs: DCGM's series over the time of a measurement.
+
+GKE's DCGM package samples every GPU node and stores in Cloud Monitoring, which answers PromQL. Which pod a GPU belonged to
+is a label whose name depends on who collects (`pod`, `exported_pod`), so series are taken by their labels' values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from live.errors import LiveError
+from live.google_http import GoogleHttp
+
+MONITORING_URL: Final = "https://monitoring.googleapis.com"
+ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
+"""gcloud's own variable for another endpoint. Source: gcloud docs, api_endpoint_overrides."""
+GAUGES: Final = (
+    "DCGM_FI_DEV_POWER_USAGE",
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+    "DCGM_FI_PROF_SM_ACTIVE",
+    "DCGM_FI_PROF_DRAM_ACTIVE",
+    "DCGM_FI_PROF_NVLINK_TX_BYTES",
+    "DCGM_FI_PROF_NVLINK_RX_BYTES",
+)
+"""Watts, percent, and shares of 1; NVLink in bytes a second, which dcgm-exporter gives as a gauge under a counter's name.
+Source: GKE docs, "Collect and view DCGM metrics"; dcgm-exporter, etc/dcp-metrics-included.csv; DCGM field identifiers."""
+STEP_SECONDS: Final = 15
+"""Source: GKE's managed DCGM package samples every 15 s or slower; a finer step would only repeat."""
+LAG_SECONDS: Final = 120.0
+"""How long to wait for the last samples. Source: GKE docs give one to three minutes from sample to query. Assumed: two are worth it."""
+SWITCH_ON: Final = (
+    "gcloud container clusters update {cluster} --location {region} --project {project} "
+    "--monitoring=SYSTEM,API_SERVER,SCHEDULER,CONTROLLER_MANAGER,STORAGE,POD,DEPLOYMENT,STATEFULSET,DAEMONSET,HPA,CADVISOR,KUBELET,DCGM"
+)
+"""Source: GKE docs, same page. The list is the whole truth: naming DCGM alone would switch every other package off."""
+_POLL_SECONDS: Final = 15.0
+_MAY: Final = "roles/monitoring.viewer on the project"
+_LABEL_VALUE: Final = re.compile(r'["\\\n]')
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeries:
+    """One series of one GPU."""
+
+    metric: str
+    labels: Mapping[str, str]
+    samples: tuple[tuple[float, float], ...]
+    """Seconds since 1970, value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """Whose GPUs are wanted: pods, and the nodes that they ran on, by name."""
+
+    pods: frozenset[str]
+    nodes: frozenset[str]
+
+    def own(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series is of one of them: by a pod's name, else, where no pod is named, by a node's."""
+        values = set(labels.values())
+        if values & self.pods:
+            return True
+        named = labels.get("exported_pod") or (labels.get("pod") if "dcgm" not in labels.get("pod", "") else None)
+        return not named and any(value.partition(":")[0] in self.nodes for value in values)
+
+
+class ManagedPrometheus:
+    """Managed Prometheus of one project, asked with the user's own token."""
+
+    def __init__(self, project: str, http_: GoogleHttp, *, url: str | None = None) -> None:
+        """`url`: where Cloud Monitoring is; default: what gcloud's endpoint override says, else Google's own."""
+        base = (url or os.environ.get(ENDPOINT_VARIABLE) or MONITORING_URL).rstrip("/")
+        self._url = f"{base}/v1/projects/{project}/location/global/prometheus/api/v1"
+        self._project, self._http = project, http_
+
+    def range(self, query: str, began: float, ended: float, step_seconds: int = STEP_SECONDS) -> tuple[GpuSeries, ...]:
+        """A query over a time. Raises LiveError."""
+        form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step_seconds}s"}
+        what = f"asking managed Prometheus of {self._project} for {query.partition('{')[0]}"
+        answer = self._http.json(what, f"{self._url}/query_range", may=_MAY, form=form)
+        if answer.get("status") != "success":
+            raise LiveError(f"{what}: {answer.get('error') or 'it answered without a status'}", reason="refused")
+        return tuple(
+            GpuSeries(
+                metric=str(one["metric"].get("__name__", "")),
+                labels={key: str(value) for key, value in one["metric"].items() if key != "__name__"},
+                samples=tuple((float(at), float(value)) for at, value in one["values"]),
+            )
+            for one in answer["data"]["result"]
+        )
+
+    def gpus(
+        self,
+        cluster: str,
+        region: str,
+        servers: Servers,
+        began: float,
+        ended: float,
+        *,
+        lag_seconds: float = LAG_SECONDS,
+        metrics: Sequence[str] = GAUGES,
+    ) -> tuple[tuple[GpuSeries, ...], str | None]:
+        """The servers' series from `began` to `ended`, and why there is none or not all. Never raises LiveError.
+
+        Waits up to `lag_seconds` after `ended` for the last samples, if there are samples at all.
+        """
+        kept: list[GpuSeries] = []
+        problems: list[str] = []
+        seen = 0
+        try:
+            power = self._of_cluster(metrics[0], cluster, region, began, ended)
+            while power and _newest(power) < ended - 2 * STEP_SECONDS and time.time() < ended + lag_seconds:
+                time.sleep(min(_POLL_SECONDS, max(0.1, ended + lag_seconds - time.time())))
+                power = self._of_cluster(metrics[0], cluster, region, began, ended)
+            for metric in metrics:
+                series = power if metric == metrics[0] else self._of_cluster(metric, cluster, region, began, ended)
+                own = [one for one in series if servers.own(one.labels)]
+                seen += len(series)
+                kept += own
+                if not own:
+                    problems.append(metric)
+        except LiveError as error:
+            return tuple(kept), str(error)
+        if not kept:
+            return (), self._why_none(cluster, region, seen)
+        if problems:
+            return tuple(kept), f"no samples of {', '.join(problems)}: GKE's package or this GPU does not give them"
+        return tuple(kept), None
+
+    def _of_cluster(self, metric: str, cluster: str, region: str, began: float, ended: float) -> tuple[GpuSeries, ...]:
+        # The name goes on: it is not in every answer, e.g. not in those of other servers of this API.
+        found = self.range(f'{metric}{{cluster="{_quoted(cluster)}",location="{_quoted(region)}"}}', began, ended)
+        return tuple(GpuSeries(one.metric or metric, one.labels, one.samples) for one in found)
+
+    def _why_none(self, cluster: str, region: str, seen: int) -> str:
+        if seen:
+            return (
+                f"managed Prometheus has {seen} DCGM series of cluster {cluster}, and none names this stack's server pods or "
+                "their nodes: other GPUs of the cluster"
+            )
+        command = SWITCH_ON.format(cluster=cluster, region=region, project=self._project)
+        return (
+            f"managed Prometheus has no DCGM series of cluster {cluster} in that time. This program's own clusters collect them "
+            f"(infra/cluster.py); to switch it on elsewhere: {command}"
+        )
+
+
+def _newest(series: Iterable[GpuSeries]) -> float:
+    return max((one.samples[-1][0] for one in series if one.samples), default=0.0)
+
+
+def _quoted(value: str) -> str:
+    return _LABEL_VALUE.sub(lambda found: "\\n" if found[0] == "\n" else f"\\{found[0]}", value)

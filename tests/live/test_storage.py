@@ -1,0 +1,140 @@
+"""The results bucket over real HTTP: mirrored whole and right, or refused in words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from live import storage
+from live.errors import LiveError
+from live.google_http import GoogleHttp
+from live.storage import Bucket
+from tests.live.fake_google import FakeGoogle
+
+BIG = os.urandom(3_000_000)
+
+
+@pytest.fixture
+def bucket(google: FakeGoogle, http: GoogleHttp) -> Bucket:
+    google.put("runs/a/run.json", b"{}")
+    google.put("runs/a/point-00-repeat-0/client-000.json", BIG)
+    google.put("runs/a/point-00-repeat-0/empty.log", b"")
+    google.put("runs/a/.progress/0.json", b"{}")
+    google.put("runs/a/.barrier/point-00-repeat-0/0", b"ready")
+    google.put("runs/a/gpu/", b"")
+    google.put("runs/ab/run.json", b"{}")
+    return Bucket("results", http, url=google.url)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+WHOLE = {"run.json": b"{}", "point-00-repeat-0/client-000.json": BIG, "point-00-repeat-0/empty.log": b""}
+
+
+def test_a_folder_is_mirrored_without_its_dot_folders(bucket: Bucket, google: FakeGoogle, tmp_path: Path) -> None:
+    google.page = 2  # listed page by page
+    told: list[tuple[int, int]] = []
+    bucket.mirror("runs/a/", tmp_path, progress=lambda done, of: told.append((done, of)))
+    assert files(tmp_path) == WHOLE
+    assert told[-1] == (len(BIG) + 2, len(BIG) + 2)
+
+
+def test_what_is_there_and_right_is_not_fetched_again(bucket: Bucket, google: FakeGoogle, tmp_path: Path) -> None:
+    bucket.mirror("runs/a/", tmp_path)
+    (tmp_path / "run.json").write_text("[]")  # as long, and another
+    google.asked.clear()
+    bucket.mirror("runs/a/", tmp_path)
+    assert [line for line in google.asked if "alt=media" in line and "client-000" in line] == []
+    assert files(tmp_path) == WHOLE
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_was(bucket: Bucket, google: FakeGoogle, tmp_path: Path) -> None:
+    google.break_after = [1_500_000, 1_000_000]
+    bucket.mirror("runs/a/", tmp_path, parallel=1)
+    assert files(tmp_path) == WHOLE
+    ranges = [line.rpartition("bytes=")[2] for line in google.asked if "bytes=" in line]
+    assert ranges == ["1500000-", "2500000-"]
+
+
+def test_a_server_without_ranges_is_asked_for_the_whole_again(
+    bucket: Bucket, google: FakeGoogle, tmp_path: Path
+) -> None:
+    google.break_after, google.no_ranges = [1_500_000], True
+    bucket.mirror("runs/a/", tmp_path, parallel=1)
+    assert files(tmp_path) == WHOLE
+
+
+def test_a_download_that_was_given_up_is_continued_by_the_next(
+    bucket: Bucket, google: FakeGoogle, tmp_path: Path
+) -> None:
+    google.break_after = [100_000] * storage.ATTEMPTS
+    with pytest.raises(LiveError, match="client-000") as caught:
+        bucket.mirror("runs/a/", tmp_path, parallel=1)
+    assert "fetch again" in str(caught.value)
+    assert "point-00-repeat-0/client-000.json" not in files(tmp_path)
+    google.asked.clear()
+    bucket.mirror("runs/a/", tmp_path)
+    assert files(tmp_path) == WHOLE
+    assert any(line.endswith(f"bytes={100_000 * storage.ATTEMPTS}-") for line in google.asked)
+
+
+def test_a_wrong_byte_is_noticed_and_fetched_again(bucket: Bucket, google: FakeGoogle, tmp_path: Path) -> None:
+    google.spoil = [True, False]
+    bucket.mirror("runs/a/", tmp_path, parallel=1)
+    assert files(tmp_path) == WHOLE
+    google.spoil = [True] * storage.ATTEMPTS
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(LiveError, match="MD5"):
+        bucket.mirror("runs/a/", tmp_path, parallel=1)
+    assert "run.json" not in files(tmp_path)
+
+
+def test_a_busy_bucket_is_asked_again_and_a_refusal_is_not(bucket: Bucket, google: FakeGoogle) -> None:
+    google.statuses = [503, 429]
+    assert bucket.read("runs/a/run.json") == b"{}"
+    assert bucket.read("runs/a/none.json") is None
+    google.asked.clear()
+    google.statuses = [403]
+    with pytest.raises(LiveError, match=r"roles/storage\.objectViewer") as caught:
+        bucket.list_all("runs/a/")
+    assert (caught.value.reason, len(google.asked)) == ("forbidden", 1)
+
+
+def test_nobody_there_is_told_after_some_attempts(http: GoogleHttp) -> None:
+    with pytest.raises(LiveError, match="gave no answer in 5 attempts") as caught:
+        Bucket("results", http, url="http://127.0.0.1:9").list_all("runs/")
+    assert caught.value.reason == "unreachable"
+
+
+def test_a_refused_token_is_told(bucket: Bucket, google: FakeGoogle) -> None:
+    google.tokens = {"another"}
+    with pytest.raises(LiveError, match="gcloud auth login") as caught:
+        bucket.folders("runs/")
+    assert caught.value.reason == "credentials"
+    assert "the-users-token" not in str(caught.value)
+
+
+def test_runs_are_listed_by_folder(bucket: Bucket) -> None:
+    assert bucket.folders("runs/") == ("a", "ab")
+
+
+@pytest.mark.parametrize("name", ["runs/a/../../evil", "runs/a//x", "runs/a/./x", "runs/a/..\\evil"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(
+    bucket: Bucket, google: FakeGoogle, tmp_path: Path, name: str
+) -> None:
+    google.put(name, b"x")
+    with pytest.raises(LiveError, match="no path below a folder"):
+        bucket.mirror("runs/a/", tmp_path / "in")
+    assert files(tmp_path) == {}
+
+
+def test_gclouds_endpoint_override_is_followed(
+    google: FakeGoogle, http: GoogleHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(storage.ENDPOINT_VARIABLE, f"{google.url}/storage/v1/")
+    google.put("runs/x/run.json", b"{}")
+    assert Bucket("results", http).folders("runs/") == ("x",)
