@@ -1,15 +1,20 @@
-"""The bodies that an OpenAI-compatible server sends and takes, reduced to what clients and load generators read."""
+"""The bodies that an OpenAI-compatible server sends and takes, reduced to what clients and load generators read.
+
+Source: vLLM 0.18.1, entrypoints/openai/completion/protocol.py and chat_completion/protocol.py: names, order and nulls.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Api = Literal["completions", "chat"]
+Part = Literal["content", "reasoning"]
+Finish = Literal["length", "stop"]
 DEFAULT_OUTPUT_TOKENS: Final = 16
-"""Source: the completions API's default for `max_tokens`. Chat has none there; this server uses the same."""
+"""Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
 CHARACTERS_PER_TOKEN: Final = 4
 """Assumed: a usual ratio for English. This server has no tokenizer; a prompt of token numbers is counted exactly."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
@@ -30,6 +35,21 @@ class BadRequestError(Exception):
         return {"error": {"message": self.message, "type": self.kind, "param": None, "code": self.status}}
 
 
+def bad_request(message: str) -> BadRequestError:
+    """HTTP 400."""
+    return BadRequestError(400, "BadRequestError", message)
+
+
+def by_characters(text: str) -> int:
+    """Tokens of a text that nobody tokenized."""
+    return max(1, len(text) // CHARACTERS_PER_TOKEN)
+
+
+def by_words(text: str) -> int:
+    """Tokens of a text whose words are tokens, as in prompts that were made for a load."""
+    return max(1, len(text.split()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a request asks for."""
@@ -38,41 +58,75 @@ class Asked:
     model: str
     input_tokens: int
     output_tokens: int
+    """At most so many."""
     stream: bool
     include_usage: bool
     """Whether the stream ends with a chunk that carries the usage."""
+    least_tokens: int = 0
+    ignore_eos: bool = False
+    """Whether the answer goes on to its limit whatever the model would have said."""
+    thinks: bool = False
+    """Whether the answer begins with reasoning: a chat that did not switch it off."""
+    shows_reasoning: bool = True
+    prompt: str | tuple[int, ...] = ""
+    """As it came; the prefix cache compares it."""
 
 
-def read_request(api: Api, body: bytes, served_model: str) -> Asked:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a server reads a request against."""
+
+    model: str
+    max_model_len: int | None = None
+    """Tokens of prompt and answer together; None: no limit."""
+    count_tokens: Callable[[str], int] = by_characters
+    thinks: bool = False
+    """Whether the model reasons before it answers in a chat."""
+
+
+def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
     """The request in a body. Raises BadRequestError."""
     try:
         fields = json.loads(body)
     except ValueError:
-        raise BadRequestError(400, "BadRequestError", "the body is not JSON") from None
+        raise bad_request("the body is not JSON") from None
     if not isinstance(fields, dict):
-        raise BadRequestError(400, "BadRequestError", "the body is not a JSON object")
-    model = fields.get("model") or served_model
-    if model != served_model:
+        raise bad_request("the body is not a JSON object")
+    model = fields.get("model") or limits.model
+    if model != limits.model:
         raise BadRequestError(404, "NotFoundError", f"The model `{model}` does not exist.")
+    prompt = _prompt(api, fields)
+    input_tokens = limits.count_tokens(prompt) if isinstance(prompt, str) else len(prompt)
+    output_tokens = _output_tokens(api, fields, limits, input_tokens)
     return Asked(
         api=api,
-        model=served_model,
-        input_tokens=_input_tokens(api, fields),
-        output_tokens=_output_tokens(fields),
+        model=limits.model,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         stream=bool(fields.get("stream")),
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
+        least_tokens=_least_tokens(fields, output_tokens),
+        ignore_eos=bool(fields.get("ignore_eos")),
+        thinks=limits.thinks and api == "chat" and _thinks(fields),
+        shows_reasoning=fields.get("include_reasoning") is not False and fields.get("reasoning_effort") != "none",
+        prompt=prompt,
     )
 
 
-def _input_tokens(api: Api, fields: Mapping[str, Any]) -> int:
+def _prompt(api: Api, fields: Mapping[str, Any]) -> str | tuple[int, ...]:
     if api == "completions":
         if "prompt" not in fields:
-            raise BadRequestError(400, "BadRequestError", "prompt: a text or a list of token numbers is required")
-        return _prompt_tokens(fields["prompt"])
+            raise bad_request("prompt: a text or a list of token numbers is required")
+        prompt = fields["prompt"]
+        if isinstance(prompt, str):
+            return prompt
+        if isinstance(prompt, list) and prompt and all(isinstance(one, int) for one in prompt):
+            return tuple(prompt)
+        raise bad_request("prompt: one text or one list of token numbers; batches are not answered here")
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise BadRequestError(400, "BadRequestError", "messages: a list with at least one message is required")
-    return sum(_prompt_tokens(_text(one)) for one in messages)
+        raise bad_request("messages: a list with at least one message is required")
+    return "".join(_text(one) for one in messages)
 
 
 def _text(message: Any) -> str:
@@ -80,52 +134,85 @@ def _text(message: Any) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str):
-        raise BadRequestError(400, "BadRequestError", "messages: each needs a content, a text or a list of parts")
+        raise bad_request("messages: each needs a content, a text or a list of parts")
     return content
 
 
-def _prompt_tokens(prompt: Any) -> int:
-    if isinstance(prompt, str):
-        return max(1, len(prompt) // CHARACTERS_PER_TOKEN)
-    if isinstance(prompt, list) and prompt and all(isinstance(one, int) for one in prompt):
-        return len(prompt)
-    raise BadRequestError(
-        400, "BadRequestError", "prompt: one text or one list of token numbers; batches are not answered here"
-    )
-
-
-def _output_tokens(fields: Mapping[str, Any]) -> int:
+def _output_tokens(api: Api, fields: Mapping[str, Any], limits: Limits, input_tokens: int) -> int:
     given = fields.get("max_completion_tokens", fields.get("max_tokens"))
+    room = None if limits.max_model_len is None else limits.max_model_len - input_tokens
     if given is None:
-        return DEFAULT_OUTPUT_TOKENS
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= LARGEST_OUTPUT_TOKENS:
-        raise BadRequestError(
-            400, "BadRequestError", f"max_tokens: a whole number from 1 to {LARGEST_OUTPUT_TOKENS}, got {given!r}"
+        given = DEFAULT_OUTPUT_TOKENS if api == "completions" or room is None else max(1, room)
+    elif not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= LARGEST_OUTPUT_TOKENS:
+        raise bad_request(f"max_tokens: a whole number from 1 to {LARGEST_OUTPUT_TOKENS}, got {given!r}")
+    if room is not None and given > room:
+        raise bad_request(
+            f"{input_tokens} tokens of prompt and {given} of answer exceed the model's context of {limits.max_model_len}"
         )
-    return given
+    tokens: int = given
+    return tokens
+
+
+def _least_tokens(fields: Mapping[str, Any], output_tokens: int) -> int:
+    least = fields.get("min_tokens") or 0
+    if not isinstance(least, int) or isinstance(least, bool) or not 0 <= least <= output_tokens:
+        raise bad_request(f"min_tokens: a whole number from 0 to max_tokens, {output_tokens}, got {least!r}")
+    return least
+
+
+def _thinks(fields: Mapping[str, Any]) -> bool:
+    return (fields.get("chat_template_kwargs") or {}).get("enable_thinking") is not False
 
 
 # Answers
 
 
-def usage(asked: Asked, output_tokens: int) -> dict[str, int]:
+def usage(asked: Asked, output_tokens: int) -> dict[str, Any]:
     """The usage block."""
     return {
         "prompt_tokens": asked.input_tokens,
-        "completion_tokens": output_tokens,
         "total_tokens": asked.input_tokens + output_tokens,
+        "completion_tokens": output_tokens,
+        "prompt_tokens_details": None,
     }
 
 
-def whole_answer(asked: Asked, id_: str, created: int) -> dict[str, Any]:
-    """The answer to a request that does not stream."""
-    text = _WORD * asked.output_tokens
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "length", "logprobs": None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What was answered."""
+
+    tokens: int
+    content: str | None
+    reasoning: str | None = None
+    finish: Finish = "length"
+
+
+def words(tokens: int) -> str:
+    """A text of that many tokens."""
+    return _WORD * tokens
+
+
+def whole_answer(asked: Asked, id_: str, created: int, said: Said | None = None) -> dict[str, Any]:
+    """The answer to a request that does not stream; without `said`, as many tokens of content as were asked for."""
+    said = said or Said(tokens=asked.output_tokens, content=words(asked.output_tokens))
+    choice: dict[str, Any] = {"index": 0}
     if asked.api == "chat":
-        choice["message"] = {"role": "assistant", "content": text}
+        choice["message"] = {
+            "role": "assistant",
+            "content": said.content,
+            "refusal": None,
+            "annotations": None,
+            "audio": None,
+            "function_call": None,
+            "tool_calls": [],
+            "reasoning": said.reasoning,
+        }
     else:
-        choice["text"] = text
-    return {**_head(asked, id_, created, chunk=False), "choices": [choice], "usage": usage(asked, asked.output_tokens)}
+        choice["text"] = said.content
+    choice |= {"logprobs": None, "finish_reason": said.finish, "stop_reason": None, "token_ids": None}
+    head = _head(asked, id_, created, chunk=False)
+    tail = {"service_tier": None, "system_fingerprint": None}
+    return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens)}
 
 
 class ChunkWriter:
@@ -134,30 +221,40 @@ class ChunkWriter:
     def __init__(self, asked: Asked, id_: str, created: int) -> None:
         self._asked = asked
         head = json.dumps(_head(asked, id_, created, chunk=True), separators=(",", ":"))
-        self._head = f"data: {head[:-1]}"
+        self._begin = f'data: {head[:-1]},"choices":['
+        self._chat = asked.api == "chat"
 
     def opening(self) -> bytes:
         """What a chat stream says before its first token; nothing for completions."""
-        return self._event([{"index": 0, "delta": {"role": "assistant", "content": ""}}]) if self._chat else b""
+        if not self._chat:
+            return b""
+        delta = '{"role":"assistant","content":""}'
+        return f'{self._begin}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":null}}]}}\n\n'.encode()
 
-    def tokens(self, number: int, *, last: bool) -> bytes:
-        """A chunk of that many tokens."""
-        text, finish = _WORD * number, "length" if last else None
-        said: dict[str, Any] = {"delta": {"content": text}} if self._chat else {"text": text}
-        return self._event([{"index": 0, **said, "finish_reason": finish}])
+    def tokens(self, number: int, *, last: bool, part: Part = "content", finish: Finish = "length") -> bytes:
+        """A chunk of that many tokens; the last one says why the answer ended."""
+        return self.text(_WORD * number, part, finish if last else None)
 
-    def closing(self) -> bytes:
-        """The usage, where it was asked for, and the end."""
-        wanted = self._asked.include_usage
-        return (self._event([], usage(self._asked, self._asked.output_tokens)) if wanted else b"") + END_OF_STREAM
+    def text(self, text: str, part: Part, finish: Finish | None) -> bytes:
+        """A chunk with that text."""
+        said, end = json.dumps(text), f'"{finish}"' if finish else "null"
+        if self._chat:
+            stop = ',"stop_reason":null' if finish else ""
+            body = f'"delta":{{"{part}":{said}}},"logprobs":null,"finish_reason":{end}{stop},"token_ids":null'
+            return f'{self._begin}{{"index":0,{body}}}]}}\n\n'.encode()
+        body = (
+            f'"text":{said},"logprobs":null,"finish_reason":{end},"stop_reason":null,'
+            '"prompt_token_ids":null,"token_ids":null'
+        )
+        return f'{self._begin}{{"index":0,{body}}}],"usage":null}}\n\n'.encode()
 
-    @property
-    def _chat(self) -> bool:
-        return self._asked.api == "chat"
-
-    def _event(self, choices: list[dict[str, Any]], usage_: dict[str, int] | None = None) -> bytes:
-        end = f',"usage":{json.dumps(usage_, separators=(",", ":"))}' if usage_ else ""
-        return f'{self._head},"choices":{json.dumps(choices, separators=(",", ":"))}{end}}}\n\n'.encode()
+    def closing(self, output_tokens: int | None = None) -> bytes:
+        """The usage, where it was asked for, and the end. `output_tokens` None: as many as were asked for."""
+        if not self._asked.include_usage:
+            return END_OF_STREAM
+        told = usage(self._asked, self._asked.output_tokens if output_tokens is None else output_tokens)
+        del told["prompt_tokens_details"]
+        return f'{self._begin}],"usage":{json.dumps(told, separators=(",", ":"))}}}\n\n'.encode() + END_OF_STREAM
 
 
 def _head(asked: Asked, id_: str, created: int, *, chunk: bool) -> dict[str, Any]:
@@ -167,6 +264,22 @@ def _head(asked: Asked, id_: str, created: int, *, chunk: bool) -> dict[str, Any
     return {"id": f"cmpl-{id_}", "object": "text_completion", "created": created, "model": asked.model}
 
 
-def model_list(model: str, created: int) -> dict[str, Any]:
-    """The answer to /v1/models."""
-    return {"object": "list", "data": [{"id": model, "object": "model", "created": created, "owned_by": "vllm"}]}
+def model_list(
+    model: str, created: int, *, root: str | None = None, max_model_len: int | None = None
+) -> dict[str, Any]:
+    """The answer to /v1/models. `root`: where the weights came from, by default the model's name."""
+    card = {
+        "id": model,
+        "object": "model",
+        "created": created,
+        "owned_by": "vllm",
+        "root": root or model,
+        "parent": None,
+        "max_model_len": max_model_len,
+    }
+    return {"object": "list", "data": [card]}
+
+
+def prefix_units(prompt: str | Sequence[int]) -> Sequence[Any]:
+    """What the prefix cache compares of a prompt: its token numbers, or its words."""
+    return prompt.split() if isinstance(prompt, str) else prompt

@@ -1,20 +1,20 @@
 """An OpenAI-compatible server that keeps a node's time and computes nothing: what stands for a vLLM pod on loopback.
 
-It runs in the event loop that starts it; many of them share one loop. Nothing here knows of Kubernetes.
+Every answer has the same pace, so many of these servers share one event loop cheaply. A server with engines, queues and
+caches is `EngineServer`. Nothing here knows of Kubernetes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import time
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from model_server import answers
 from model_server.answers import Api, Asked, BadRequestError, ChunkWriter
+from model_server.listener import Ending, Listener
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -22,37 +22,16 @@ if TYPE_CHECKING:
     from model_server.clock import Clock
     from model_server.timing import ServerTiming
 
-LOOPBACK: Final = "127.0.0.1"
+__all__ = ["METRICS_TYPE", "Ending", "ModelServer"]
+
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
-_BACKLOG: Final = 128
-"""Connections that the kernel holds until they are taken; more than arrive in a turn of the loop."""
-_CLEANUP_WALL_SECONDS: Final = 0.05
-"""What aiohttp waits for its own bookkeeping when a server closes; every connection is already cut by then."""
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """What became of a server's requests when it was stopped."""
-
-    in_flight: int
-    """Accepted and not answered when the end began."""
-    accepted_late: int
-    """Accepted after the end began."""
-    cut: int
-    """Of those in flight when the end began, how many were cut off."""
-    cut_late: int
-    """Of those accepted later, how many were cut off."""
-
-    @property
-    def share_cut(self) -> float:
-        """Share of the requests in flight that were cut off; 0 where there were none."""
-        return self.cut / self.in_flight if self.in_flight else 0.0
-
-
-class ModelServer:
-    """One server on one port of loopback. Start and stop it in the same event loop."""
+class ModelServer(Listener):
+    """A server whose answers all take the time that `timing` says."""
 
     def __init__(
         self,
@@ -62,114 +41,15 @@ class ModelServer:
         clock: Clock,
         least_chunk_wall_seconds: float = LEAST_CHUNK_WALL_SECONDS,
     ) -> None:
-        """Not ready until `ready` is set: /health answers 503, as nothing answers before vLLM's engines are up."""
-        self.model, self.timing, self.clock = model, timing, clock
-        self.ready = False
-        self.url = ""
-        self.accepted = 0
-        """Requests taken, ever."""
-        self.finished = Counter[str]()
-        """Requests that ended, by reason: `length` when answered, `abort` when the client went or the server cut."""
+        """Not ready until `ready` is set."""
+        super().__init__(clock)
+        self.model, self.timing = model, timing
         self.prompt_tokens = 0
         self.generated_tokens = 0
         self._step = _tokens_per_chunk(timing, clock, least_chunk_wall_seconds)
-        self._created = int(time.time())
-        self._ids = itertools.count(1)
-        self._open: dict[int, web.Request] = {}
-        self._cut_off: set[int] = set()
-        self._over = False
+        self._limits = answers.Limits(model=model)
         self._running = 0
         self._turns = asyncio.Semaphore(timing.running_limit) if timing.running_limit else None
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
-
-    # Life
-
-    async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
-        """Listen; port 0 is any free one. Returns the URL, without a path."""
-        from aiohttp import web
-
-        app = web.Application(client_max_size=64 * 2**20)
-        app.add_routes(
-            [
-                web.get("/health", self._health),
-                web.get("/v1/models", self._models),
-                web.get("/metrics", self._metrics),
-                web.post("/v1/completions", self._completions),
-                web.post("/v1/chat/completions", self._chat),
-            ]
-        )
-        # Cancelled with the client's connection, as vLLM aborts a request that nobody waits for.
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            handler_cancellation=True,
-            shutdown_timeout=_CLEANUP_WALL_SECONDS,
-        )
-        await self._runner.setup()
-        assert self._runner.server is not None
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._runner.server, host, port, backlog=_BACKLOG)
-        host, port = self._listening.sockets[0].getsockname()[:2]
-        self.url = f"http://{host}:{port}"
-        return self.url
-
-    async def stop_accepting(self) -> None:
-        """Refuse new connections; what is open goes on."""
-        if self._listening is None:
-            return
-        listening, self._listening = self._listening, None
-        loop = asyncio.get_running_loop()
-        # What the kernel has taken by now is taken here too: a busy machine shall not refuse what a server would answer.
-        for _ in range(2):
-            await asyncio.sleep(0)
-        for one in listening.sockets:
-            loop.remove_reader(one.fileno())
-        # A connection that the loop has taken and not yet handed over when its server closes is never closed (asyncio of
-        # Python 3.11): its client would wait until its own time-out. One turn hands it over.
-        await asyncio.sleep(0)
-        listening.close()
-
-    async def cut(self) -> None:
-        """End now: every open request loses its connection."""
-        self._over = True
-        self._cut_off |= set(self._open)
-        await self.stop_accepting()
-        for request in list(self._open.values()):
-            if request.transport is not None:
-                request.transport.abort()
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
-
-    async def drain(self, *, accept_seconds: float = 0.0, finish_seconds: float = 0.0) -> Ending:
-        """End in order: go on for `accept_seconds`, then refuse what is new and let what is open finish for
-        `finish_seconds`, then cut. Both in simulated seconds. Returns what became of the requests.
-        """
-        began_with, before = set(self._open), self.accepted
-        await asyncio.sleep(self.clock.wall_seconds(accept_seconds))
-        await self.stop_accepting()
-        try:
-            async with asyncio.timeout(self.clock.wall_seconds(finish_seconds)):
-                await self._idle.wait()
-        except TimeoutError:
-            pass
-        await self.cut()
-        lost = self._cut_off
-        return Ending(
-            in_flight=len(began_with),
-            accepted_late=self.accepted - before,
-            cut=len(lost & began_with),
-            cut_late=len(lost - began_with),
-        )
-
-    @property
-    def in_flight(self) -> int:
-        """Requests accepted and not yet answered."""
-        return len(self._open)
 
     @property
     def running(self) -> int:
@@ -183,10 +63,16 @@ class ModelServer:
 
     # Answers
 
-    async def _health(self, _: web.Request) -> web.Response:
+    def _routes(self) -> Sequence[web.RouteDef]:
         from aiohttp import web
 
-        return web.Response(status=200 if self.ready else 503)
+        return [
+            web.get("/health", self._health),
+            web.get("/v1/models", self._models),
+            web.get("/metrics", self._metrics),
+            web.post("/v1/completions", self._completions),
+            web.post("/v1/chat/completions", self._chat),
+        ]
 
     async def _models(self, _: web.Request) -> web.Response:
         from aiohttp import web
@@ -202,43 +88,37 @@ class ModelServer:
     async def _answer(self, api: Api, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
-        if self._over:
-            # The kernel had taken the connection before the port was closed.
-            if request.transport is not None:
-                request.transport.abort()
+        if self._refuse_after_the_end(request):
             return web.Response()
         try:
             if not self.ready:
                 raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
-            asked = answers.read_request(api, await request.read(), self.model)
+            asked = answers.read_request(api, await request.read(), self._limits)
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
-        id_ = next(self._ids)
-        self.accepted += 1
-        self._open[id_] = request
-        self._idle.clear()
         reason = "abort"
-        try:
-            if self._turns is not None:
-                await self._turns.acquire()
-            self._running += 1
-            self.prompt_tokens += asked.input_tokens
+        with self._taken(request) as id_:
             try:
-                response = await (self._stream if asked.stream else self._whole)(asked, id_, request)
+                response = await self._in_turn(asked, id_, request)
                 reason = "length"
+            except ConnectionResetError:
+                # The client went, or the server was cut; there is nobody to answer.
+                return web.Response()
             finally:
-                self._running -= 1
-                if self._turns is not None:
-                    self._turns.release()
-        except ConnectionResetError:
-            # The client went, or the server was cut; there is nobody to answer.
-            return web.Response()
-        finally:
-            del self._open[id_]
-            self.finished[reason] += 1
-            if not self._open:
-                self._idle.set()
+                self.finished[reason] += 1
         return response
+
+    async def _in_turn(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
+        if self._turns is not None:
+            await self._turns.acquire()
+        self._running += 1
+        self.prompt_tokens += asked.input_tokens
+        try:
+            return await (self._stream if asked.stream else self._whole)(asked, id_, request)
+        finally:
+            self._running -= 1
+            if self._turns is not None:
+                self._turns.release()
 
     async def _whole(self, asked: Asked, id_: int, _: web.Request) -> web.StreamResponse:
         from aiohttp import web
@@ -289,9 +169,6 @@ class ModelServer:
         for reason in ("length", "abort"):
             lines.append(f'vllm:request_success_total{{{label},finished_reason="{reason}"}} {self.finished[reason]}')
         return lines
-
-
-METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def _metric(name: str, kind: str, label: str, value: int) -> tuple[str, str]:
