@@ -191,6 +191,7 @@ def test_a_page_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
 # A written stack ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_path: Path) -> None:
     folder = project(tmp_path / "p")
     write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")

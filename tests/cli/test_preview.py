@@ -76,6 +76,7 @@ def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: P
     assert about() == about("--out", str(tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_json_leaves_unknown_what_only_the_cloud_knows_even_when_manifests_are_written(tmp_path: Path) -> None:
     plain = preview("dev", "--format", "json")
     written = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json", "--out", str(tmp_path / "out"))
@@ -214,6 +215,7 @@ def test_a_policy_pack_that_does_not_start_is_told(tmp_path: Path) -> None:
     assert "no rules today" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_document_is_the_same_every_time() -> None:
     runs = [
         fleet("preview", "--stack", "gateway", "--no-policy", "--format", "json", PYTHONHASHSEED=seed).stdout

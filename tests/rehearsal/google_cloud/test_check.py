@@ -223,6 +223,7 @@ def test_the_whole_check_takes_less_than_a_second_in_a_new_process_and_imports_n
     assert seconds() < 1.0 or seconds() < 1.0
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @hypothesis.settings(max_examples=150)
 def test_no_input_however_odd_ends_in_anything_but_findings(data: st.DataObject) -> None:

@@ -202,6 +202,7 @@ def test_room_that_the_scheduler_does_not_use_becomes_a_trouble(play: Play, monk
     assert len(play.api.nodes) == 1
 
 
+@pytest.mark.slow
 def test_an_empty_machine_is_given_back_after_ten_minutes(slow_play: Play) -> None:
     server = gpu_pod()
     slow_play.wait(server)
@@ -217,6 +218,7 @@ def test_an_empty_machine_is_given_back_after_ten_minutes(slow_play: Play) -> No
     assert taints == [TO_BE_DELETED]
 
 
+@pytest.mark.slow
 def test_a_machine_that_gets_a_pod_in_time_stays(slow_play: Play) -> None:
     first, second = gpu_pod("server-1"), gpu_pod("server-2")
     slow_play.wait(first)
@@ -284,6 +286,7 @@ def test_small_pods_of_one_moment_share_a_machine(play: Play) -> None:
     assert play.api.nodes[0]["metadata"]["labels"][f"{GKE}/machine-family"] == "e2"
 
 
+@pytest.mark.slow
 def test_a_thousand_servers_get_a_thousand_machines() -> None:
     play = Play(speed=600.0)
     with play.provisioner:
