@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import pulumi
@@ -27,6 +28,12 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(readers))
 
 
+def dataset_object(settings: Settings) -> tuple[str, str] | None:
+    """Bucket and object that the benchmark's pods read their requests from; None where they read none of Cloud Storage."""
+    dataset = settings.benchmark.dataset
+    return dataset.bucket_and_object if settings.benchmark.enabled and dataset is not None else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadAccessArgs:
     """Arguments of `WorkloadAccess`."""
@@ -40,7 +47,7 @@ class WorkloadAccessArgs:
 class WorkloadAccess(pulumi.ComponentResource):
     """Roles for pods, granted to Kubernetes service accounts directly: no Google service account, no key.
 
-    Each grant names one bucket or one secret. A stack that needs none gets an empty component.
+    Each grant names one bucket, one object or one secret. A stack that needs none gets an empty component.
     """
 
     def __init__(self, name: str, args: WorkloadAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -54,6 +61,20 @@ class WorkloadAccess(pulumi.ComponentResource):
                 # Objects alone, and overwriting them: a client that is started again writes its result again.
                 role="roles/storage.objectUser",
                 member=principal(platform, settings.namespace, BENCHMARK_ACCOUNT),
+                opts=child,
+            )
+        if (dataset := dataset_object(settings)) is not None:
+            bucket, object_name = dataset
+            storage.BucketIAMMember(
+                f"{name}-{BENCHMARK_ACCOUNT}-dataset",
+                bucket=bucket,
+                role="roles/storage.objectViewer",
+                member=principal(platform, settings.namespace, BENCHMARK_ACCOUNT),
+                # That one object: what else is in somebody's bucket of requests is nobody's business here.
+                condition={
+                    "title": "the benchmark's dataset",
+                    "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
+                },
                 opts=child,
             )
         for account, secret in secret_readers(settings):

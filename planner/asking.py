@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner import ledger
-from planner.deployment import Lengths, Routing, Workload, named_workload
+from planner.deployment import Lengths, Routing, Workload, named_workload, workloads_with_lengths
 from planner.economics import Duty
 from planner.goals import (
     DEFAULT_CONFIDENCE,
@@ -159,9 +159,11 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
     if asked.isl is not None and asked.osl is not None:
         return Workload(input_tokens=Lengths.exactly(asked.isl), output_tokens=Lengths.exactly(asked.osl)), ()
     name = asked.workload or DEFAULT_WORKLOAD
-    known = ledger.section("workloads", "workloads")
+    known = workloads_with_lengths()
     if name not in known:
-        raise AskingError(f"--workload {name}: there are {', '.join(known)}; or state --isl and --osl")
+        by_file = name in ledger.section("workloads", "workloads")
+        why = "its lengths are its file's; " if by_file else ""
+        raise AskingError(f"--workload {name}: {why}there are {', '.join(known)}; or state --isl and --osl")
     workload = named_workload(name)
     if asked.workload is not None:
         return workload, ()

@@ -53,7 +53,9 @@ class FleetShape:
     """False where the cluster belongs to another stack."""
     weights: WeightsShape | None = None
     benchmark_machine_type: str | None = None
-    """Machine of the benchmark client's node; None where the benchmark is off."""
+    """Machine of the benchmark clients' nodes; None where no benchmark runs."""
+    benchmark_machines: int = 1
+    """How many of these machines run while it is measured."""
     epp_vcpus: int = 0
     """vCPUs of the endpoint picker; 0 without a gateway."""
     epp_machine_type: str | None = None
@@ -72,7 +74,15 @@ class FleetShape:
     def __post_init__(self) -> None:
         if self.capacity not in CAPACITY_KEYS:
             raise ValueError(f"capacity must be one of {', '.join(CAPACITY_KEYS)}, got {self.capacity!r}")
-        for name in ("nodes", "epp_vcpus", "load_balancers", "nat_gateways", "registry_gib", "bucket_gib"):
+        for name in (
+            "nodes",
+            "benchmark_machines",
+            "epp_vcpus",
+            "load_balancers",
+            "nat_gateways",
+            "registry_gib",
+            "bucket_gib",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
         if self.committed_nodes is not None and self.committed_nodes < 0:
@@ -208,9 +218,10 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.weights is not None:
         yield from _weights_items(shape.weights)
     if shape.benchmark_machine_type is not None:
-        yield _machine("benchmark", "Benchmark client while it runs", shape.benchmark_machine_type, stays=False)
+        name, machines = "Benchmark clients while they run", shape.benchmark_machines
+        yield _machine("benchmark", name, shape.benchmark_machine_type, machines, stays=False)
     if shape.epp_machine_type is not None:
-        yield _machine("epp", "Endpoint picker", shape.epp_machine_type, stays=True)
+        yield _machine("epp", "Endpoint picker", shape.epp_machine_type, 1, stays=True)
     elif shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, stays=True)
     if shape.load_balancers:
@@ -236,12 +247,12 @@ def _item(id_: str, quantity: float, *, stays: bool, retained: bool = False) -> 
     return _line(id_, ledger.entry("prices", "items", id_), quantity, stays=stays, retained=retained)
 
 
-def _machine(id_: str, what: str, machine_type: str, *, stays: bool) -> LineItem:
+def _machine(id_: str, what: str, machine_type: str, number: int, *, stays: bool) -> LineItem:
     price = ledger.section("prices", "machines").get(machine_type)
     if price is None:
         reason = f"no dated price for {machine_type} was found"
         price = {"name": f"{machine_type} node", "unit": "node-hour", "usd": None, "reason": reason}
-    return _line(id_, {**price, "name": f"{what}: {price['name']}"}, 1, stays=stays)
+    return _line(id_, {**price, "name": f"{what}: {price['name']}"}, number, stays=stays)
 
 
 def _line(id_: str, price: Mapping[str, Any], quantity: float, *, stays: bool, retained: bool = False) -> LineItem:

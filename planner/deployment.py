@@ -164,11 +164,25 @@ class OfferedLoad:
 
 
 def named_workload(name: str) -> Workload:
-    """A workload of planner/data/workloads.yaml. Raises LedgerError with the names there are."""
+    """A workload of planner/data/workloads.yaml. Raises LedgerError with the names there are, also for a workload whose lengths
+    its file decides.
+    """
     fields = ledger.entry("workloads", "workloads", name)
+    if fields["input_tokens"] is None:
+        known = ", ".join(workloads_with_lengths())
+        raise ledger.LedgerError(f"workload {name!r} is as long as its file says; lengths are known of {known}")
     return Workload(
-        input_tokens=Lengths(**fields["input_tokens"]), output_tokens=Lengths(**fields["output_tokens"]), name=name
+        input_tokens=Lengths(**fields["input_tokens"]),
+        output_tokens=Lengths(**fields["output_tokens"]),
+        shared_prefix_tokens=fields.get("shared_prefix_tokens", 0),
+        name=name,
     )
+
+
+def workloads_with_lengths() -> tuple[str, ...]:
+    """Names of the workloads that can be counted with: their lengths are known without a file."""
+    entries = ledger.section("workloads", "workloads")
+    return tuple(name for name, fields in entries.items() if fields["input_tokens"] is not None)
 
 
 def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:

@@ -225,8 +225,8 @@ def _output_tokens_per_s(total: int | None, workload: str) -> int | None:
     workloads = ledger.section("workloads", "workloads")
     if total is None or workload not in workloads:
         return None
-    output_share: float = workloads[workload]["output_share"]
-    return round(total * output_share)
+    output_share: float | None = workloads[workload]["output_share"]
+    return None if output_share is None else round(total * output_share)
 
 
 def _nearest(shape: ServingShape, figures: list[Figure]) -> Match | None:

@@ -314,7 +314,9 @@ def _usd(amount: float) -> str:
     return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount}"
 
 
-def _lengths(tokens: Mapping[str, int]) -> str:
+def _lengths(tokens: Mapping[str, int] | None) -> str:
+    if tokens is None:
+        return "the file's"
     return f"{tokens['min']} to {tokens['max']}, mean {tokens['mean']}"
 
 

@@ -37,9 +37,12 @@ CLIENT_SECONDS_PER_CHUNK = 35e-6
 CLIENT_CORE_SHARE = 0.5
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
-# Source: the article, sixteen clients on one C4 of 16 vCPU; workloads/benchmark.py runs them so.
-CLIENTS_PER_NODE = 16
 BENCHMARK_MACHINE = "c4-standard-16"
+# Source: Compute Engine docs, C4 machine series, standard types; the article runs sixteen clients on 16 vCPU, so a vCPU each.
+BENCHMARK_MACHINES = {"c4-standard-16": 16, "c4-standard-32": 32, "c4-standard-48": 48}
+# Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, which one pod has towards one address; less what the run before
+# still holds and what everything else in the pod opens. Assumed: the share kept back.
+CONNECTIONS_PER_POD = 20_000
 # Assumed: Git LFS opens eight transfers at once and a handful of connections to the server that names the files.
 DOWNLOAD_CONNECTIONS = 16
 
@@ -104,7 +107,7 @@ def size(
         quota_gpus=nodes * GPUS_PER_NODE,
         benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
-        benchmark_nodes=ceil(clients / CLIENTS_PER_NODE),
+        benchmark_nodes=benchmark_pods(clients, ceil(in_flight), BENCHMARK_MACHINE),
         benchmark_machine=BENCHMARK_MACHINE,
         gateway=gateway_advice(nodes, requests_per_s, loss_per_token_with_gateway),
     )
@@ -126,13 +129,27 @@ def volume_throughput_mibps(weights_gb: float, volume_gib: int, readers: int) ->
     return min(stepped, MAX_MIBPS_PER_GIB * volume_gib)
 
 
-def benchmark_clients(output_tokens_per_s: float, tokens_per_chunk: float, in_flight: float) -> int:
-    """Client processes that stay below half a core each and below a thousand connections each."""
+def benchmark_clients(
+    output_tokens_per_s: float,
+    tokens_per_chunk: float,
+    in_flight: float,
+    connections_per_client: int = CONNECTIONS_PER_CLIENT,
+) -> int:
+    """Client processes that stay below half a core each and at most at `connections_per_client` each; a client has at least
+    one connection. Raises ValueError on less than one token a chunk.
+    """
     if tokens_per_chunk < 1:
         raise ValueError(f"tokens_per_chunk must be 1 or more, got {tokens_per_chunk}")
     chunks_per_s = output_tokens_per_s / tokens_per_chunk
     by_cpu = ceil(chunks_per_s * CLIENT_SECONDS_PER_CHUNK / CLIENT_CORE_SHARE)
-    return max(1, by_cpu, ceil(in_flight / CONNECTIONS_PER_CLIENT))
+    by_connections = ceil(in_flight / connections_per_client)
+    return max(1, by_connections, min(by_cpu, ceil(in_flight)))
+
+
+def benchmark_pods(clients: int, connections: int, machine_type: str) -> int:
+    """Pods, one to a machine of that type, that give every client a vCPU and every connection a port of its own."""
+    by_cores = ceil(clients / BENCHMARK_MACHINES[machine_type])
+    return max(1, by_cores, ceil(connections / CONNECTIONS_PER_POD))
 
 
 def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from settings.benchmark_checks import benchmark_problems
 from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation, window_total_usd
 from settings.platform_checks import moment, platform_problems
 from settings.problems import Problem
@@ -34,7 +35,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_secrets(settings),
         *_exposure(settings),
         *_prices(settings),
-        *_benchmark(settings),
+        *benchmark_problems(settings),
     )
 
 
@@ -336,16 +337,4 @@ def _prices(settings: Settings) -> Iterator[Problem]:
             allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
             why="no line of the bill has that name, so the price would count for nothing",
             write="one of the names above; the price of a node is capacity.usdPerNodeHour",
-        )
-
-
-def _benchmark(settings: Settings) -> Iterator[Problem]:
-    if settings.benchmark.enabled and settings.server.replicas == 0:
-        yield Problem(
-            id="benchmark-without-server",
-            path=key("benchmark.enabled"),
-            value=True,
-            allowed="false while server.replicas is 0",
-            why="the Job would wait for a server that is paused, on a C4 node that is paid for",
-            write="benchmark: {enabled: false}",
         )

@@ -227,6 +227,21 @@ def _sequences(settings: Settings) -> Judged:
                 write=f"maxNumSeqs: {needed}",
             ),
         )
+    swept = settings.benchmark.concurrency or () if settings.benchmark.enabled else ()
+    if swept and max(swept) > max(admitted, serving.concurrency_per_replica):
+        most = max(swept)
+        yield (
+            ("maxNumSeqs", "dataParallelSize"),
+            Problem(
+                id="sequences-below-load",
+                path=key("benchmark.concurrency"),
+                value=list(swept),
+                allowed=f"up to {admitted}: maxNumSeqs {per_engine} on each of {engine.data_parallel_size} engine(s) of a replica",
+                why="the scheduler admits no more than maxNumSeqs per engine, so a higher load measures the queue: "
+                "at 512 on one engine throughput was flat from 500 to 1,000 in flight",
+                write=f"maxNumSeqs: {ceil(most / engine.data_parallel_size)}, or loads up to {admitted}",
+            ),
+        )
     batch = engine.batched_tokens
     if batch < per_engine:
         yield (

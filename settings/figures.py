@@ -94,7 +94,10 @@ def serving_shape(settings: Settings) -> published.ServingShape:
 
 def fleet_shape(settings: Settings) -> cost.FleetShape:
     """What the stack pays for, in the terms prices are kept in."""
+    from settings.benchmark_load import load_of
+
     own, gateway = settings.owns_platform, settings.gateway
+    benchmark = settings.benchmark if settings.benchmark.enabled and settings.benchmark.run_on_update else None
     hyperdisk = settings.weights.source == "hyperdisk"
     capacity = settings.capacity
     committed: int | None = None
@@ -117,7 +120,8 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         )
         if hyperdisk
         else None,
-        benchmark_machine_type=settings.benchmark.machine_type if settings.benchmark.enabled else None,
+        benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
+        benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
         epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
         load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from settings.settings import Settings
 
 STAND_IN_WORKLOAD = "article"
-"""Counted with where the profile's own traffic has no stated lengths: a chat may have any."""
+"""Counted with where the traffic has no stated lengths: a chat or a file of requests may have any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,7 @@ def modelled(settings: Settings) -> Modelled | None:
     """The model's answer, or None where it has none: a paused stack, a model whose architecture it does not know, an engine
     that does not fit its GPU or takes no request of that length.
     """
-    from planner import ledger
-    from planner.deployment import OfferedLoad, named_workload
+    from planner.deployment import OfferedLoad, named_workload, workloads_with_lengths
     from planner.gpu_memory import DoesNotFitError
     from planner.performance import ContextTooShortError, estimate
     from settings.planning import deployment_of
@@ -58,8 +57,7 @@ def modelled(settings: Settings) -> Modelled | None:
     if settings.replicas == 0:
         return None
     serving = settings.serving
-    known = serving.workload in ledger.section("workloads", "workloads")
-    workload = serving.workload if known else STAND_IN_WORKLOAD
+    workload = serving.workload if serving.workload in workloads_with_lengths() else STAND_IN_WORKLOAD
     in_flight = serving.concurrency_per_replica * settings.replicas
     try:
         performance = estimate(deployment_of(settings), named_workload(workload), OfferedLoad(in_flight=in_flight))

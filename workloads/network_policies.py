@@ -188,9 +188,16 @@ def _downloads(settings: Settings) -> Iterator[Flow]:
 
 
 def _benchmark(settings: Settings) -> Iterator[Flow]:
-    yield Flow(from_=BENCHMARK, to=server_pods(settings), port=HTTP_PORT, why="the load, and the server's metrics")
-    yield Flow(from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket (Workload Identity)")
-    yield Flow(from_=BENCHMARK, to=INTERNET, port=443, why="the tokenizer, and results to Cloud Storage")
+    yield Flow(
+        from_=BENCHMARK,
+        to=server_pods(settings),
+        port=HTTP_PORT,
+        why="the load, and each server's metrics from its pod",
+    )
+    yield Flow(
+        from_=BENCHMARK, to=METADATA, port=80, why="the access token for the bucket of results, and of a dataset"
+    )
+    yield Flow(from_=BENCHMARK, to=INTERNET, port=443, why="tokenizer and dataset, and results to Cloud Storage")
     if settings.gateway.enabled:
         internal = settings.gateway.gateway_class == "gke-l7-rilb"
         yield Flow(

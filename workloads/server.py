@@ -121,9 +121,14 @@ class Server(pulumi.ComponentResource):
 
 
 def image_of(settings: Settings, prefix: pulumi.Input[str]) -> pulumi.Output[str]:
-    """The vLLM image in the stack's registry: the tag for people, the digest for the machine."""
+    """The vLLM image in the stack's registry."""
+    return pulumi.Output.concat(prefix, image_path(settings))
+
+
+def image_path(settings: Settings) -> str:
+    """What follows the registry's prefix: the tag for people, the digest for the machine."""
     image = settings.server.image
-    return pulumi.Output.concat(prefix, f"/{image.repository}:{image.tag}@{image.digest}")
+    return f"/{image.repository}:{image.tag}@{image.digest}"
 
 
 def deployment_spec(args: ServerArgs) -> Manifest:

@@ -13,6 +13,7 @@ from planner.time_to_serve import (
     step_seconds,
     weights_read_seconds,
 )
+from settings.benchmark_load import expected_seconds
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 DOWNLOAD_MB_PER_S: Final = download_mb_per_s()
 """What one C4A pod gets through Cloud NAT. Source: planner/data/durations.yaml, as of everything read from the planner
 here. workloads/weights.py sizes its time-out by a quarter of it."""
-ARTICLE_REQUEST_SECONDS: Final = 24.0
-"""Source: planner/data/users.yaml, seconds_per_request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class Timings:
     writer_seconds: float = 29_000 / DOWNLOAD_MB_PER_S
     """The whole download of the weights, checksums included: size over DOWNLOAD_MB_PER_S."""
     benchmark_seconds: float = 180.0
-    """One benchmark pod: prompts a client over its connections, times the article's 24 s a request, and a minute besides."""
+    """One benchmark pod, every load and every repeat: rounds of requests, and what stands around each run."""
     job_seconds: float = 60.0
     """Any other Job pod. Assumed."""
 
@@ -122,12 +121,11 @@ def timings_for(settings: Settings) -> Timings:
         downloads = max(downloads, size_gb * 1000 / floor_mb_per_s)
     else:
         read = downloads
-    rounds = -(-settings.benchmark.prompts_per_client // settings.benchmark.connections_per_client)
     image = image_seconds(weights.size_gib)
     return Timings(
         weights_read_seconds=read,
         writer_seconds=downloads,
-        benchmark_seconds=60.0 + rounds * ARTICLE_REQUEST_SECONDS,
+        benchmark_seconds=expected_seconds(settings),
         image_create_seconds=image,
         disk_restore_seconds=image / 2,
     )

@@ -1,0 +1,170 @@
+"""What keeps a benchmark from measuring what it was asked to, said before anything is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from settings.problems import Problem
+from settings.section import key
+
+if TYPE_CHECKING:
+    from settings.kubernetes import Dataset
+    from settings.settings import Settings
+
+FILE_WORKLOADS = ("sharegpt", "trace")
+"""Workloads that draw their requests from a file."""
+LONG_HOURS = 4.0
+"""Hours of runs from which a stack file should be asked whether it means it. Assumed: the article's own tables, eight loads with
+three repeats, take less than two."""
+
+
+def benchmark_problems(settings: Settings) -> Iterator[Problem]:
+    """Every limit that the benchmark's settings break. A benchmark that is off is looked at too: what would be refused when it
+    is switched on is wrong already.
+    """
+    yield from _server(settings)
+    yield from _dataset(settings)
+    yield from _sweep(settings)
+    yield from _slo(settings)
+    if settings.benchmark.enabled:
+        yield from _context(settings)
+        yield from _duration(settings)
+
+
+def _server(settings: Settings) -> Iterator[Problem]:
+    benchmark = settings.benchmark
+    if benchmark.enabled and benchmark.run_on_update and settings.server.replicas == 0:
+        yield Problem(
+            id="benchmark-without-server",
+            path=key("benchmark.enabled"),
+            value=True,
+            allowed="false while server.replicas is 0, or runOnUpdate: false",
+            why="the Job would wait for a server that is paused, on a C4 node that is paid for",
+            write="benchmark: {enabled: true, runOnUpdate: false}",
+        )
+
+
+def _dataset(settings: Settings) -> Iterator[Problem]:
+    workload, dataset = settings.benchmark.workload, settings.benchmark.dataset
+    if workload in FILE_WORKLOADS and dataset is None:
+        what = "conversations" if workload == "sharegpt" else "requests, one a line"
+        yield Problem(
+            id="workload-without-dataset",
+            path=key("benchmark.dataset"),
+            value=None,
+            allowed=f"url and sha256 of a file, for workload {workload}",
+            why=f"{workload} sends a file's {what}; without it there is nothing to send",
+            write="dataset: {url: gs://BUCKET/OBJECT, sha256: 64 hexadecimal digits}",
+        )
+    if dataset is None:
+        return
+    if workload not in FILE_WORKLOADS:
+        yield Problem(
+            id="dataset-without-use",
+            path=key("benchmark.dataset"),
+            value=dataset.url,
+            allowed=f"left out for workload {workload}; {' and '.join(FILE_WORKLOADS)} take a file",
+            why=f"{workload} makes its prompts up, so the file would be fetched by every pod and read by none",
+            write="workload: trace, or remove dataset",
+        )
+    yield from _url(dataset)
+
+
+def _url(dataset: Dataset) -> Iterator[Problem]:
+    if dataset.bucket_and_object is not None or _is_https(dataset.url):
+        return
+    scheme = dataset.url.partition("://")[0] if "://" in dataset.url else ""
+    why = {
+        "http": "a file that arrives unencrypted may be another file on its way",
+        "gs": "it names no object: bucket or object is missing, or has characters that such a URL cannot carry",
+    }.get(scheme, "a benchmark pod can fetch a file over HTTPS and from Cloud Storage, and in no other way")
+    https = f"https{dataset.url[4:]}" if scheme == "http" else "https://HOST/PATH, or gs://BUCKET/OBJECT"
+    yield Problem(
+        id="dataset-url",
+        path=key("benchmark.dataset.url"),
+        value=dataset.url,
+        allowed="https://HOST/PATH without credentials, or gs://BUCKET/OBJECT",
+        why=why,
+        write=f"url: {https}",
+    )
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme == "https"
+            and bool(parts.hostname)
+            and "@" not in parts.netloc
+            and not set(url) & set(" \t\r\n")
+        )
+    except ValueError:
+        return False
+
+
+def _sweep(settings: Settings) -> Iterator[Problem]:
+    asked = settings.benchmark.concurrency
+    if asked is not None and len(set(asked)) != len(asked):
+        yield Problem(
+            id="concurrency-twice",
+            path=key("benchmark.concurrency"),
+            value=list(asked),
+            allowed="each load once",
+            why="the same load measured twice is a repeat: as two points of a sweep they would count as two figures",
+            write=f"concurrency: {list(dict.fromkeys(asked))} with repeats: 2 or more",
+        )
+
+
+def _slo(settings: Settings) -> Iterator[Problem]:
+    slo = settings.benchmark.slo
+    if slo is not None and slo.ttft_ms is None and slo.tpot_ms is None and slo.e2e_ms is None:
+        yield Problem(
+            id="slo-without-limits",
+            path=key("benchmark.slo"),
+            value="{}",
+            allowed="one or more of ttftMs, tpotMs, e2eMs, in milliseconds",
+            why="without a limit every request is good, and a goodput that says so says nothing",
+            write="slo: {ttftMs: 2000, tpotMs: 60}, or remove slo",
+        )
+
+
+def _context(settings: Settings) -> Iterator[Problem]:
+    from settings.benchmark_load import longest_request_tokens
+
+    longest, context = longest_request_tokens(settings), settings.serving.engine.context_tokens
+    if longest > context:
+        yield Problem(
+            id="workload-above-context",
+            path=key("benchmark.workload"),
+            value=settings.benchmark.workload,
+            allowed=f"a workload whose requests have {context:,} tokens (maxModelLen) at most; this one has up to {longest:,}",
+            why="the server refuses longer requests, and the benchmark would count its errors",
+            write=f"server: {{engine: {{maxModelLen: {longest}}}}}, or workload: article",
+        )
+
+
+def _duration(settings: Settings) -> Iterator[Problem]:
+    from settings.benchmark_load import concurrencies, expected_seconds
+
+    benchmark = settings.benchmark
+    hours = expected_seconds(settings) / 3600
+    if hours <= LONG_HOURS:
+        return
+    loads, fewest = concurrencies(settings), min(concurrencies(settings)) * max(1, settings.replicas)
+    # Rounds, not prompts, are what takes time: some tens of them are enough for a steady state.
+    prompts = max(100, min(benchmark.prompts_per_client, 20 * fewest))
+    yield Problem(
+        id="benchmark-takes-long",
+        path=key("benchmark.promptsPerClient"),
+        value=benchmark.prompts_per_client,
+        allowed=f"runs of {LONG_HOURS:g} hours in all; these take about {hours:.0f}",
+        why=f"{len(loads)} load{'s' * (len(loads) > 1)} x {benchmark.repeats} repeats, and a client with few connections works through "
+        f"{benchmark.prompts_per_client:,} prompts for hours, while the whole fleet is paid for",
+        write=f"promptsPerClient: {prompts}, fewer repeats, or a sweep without its lowest loads"
+        if prompts < benchmark.prompts_per_client
+        else f"repeats: {max(1, ceil(benchmark.repeats / 2))}, or fewer loads",
+        level="finding",
+    )

@@ -1,0 +1,180 @@
+"""How the benchmark's load is spread over client processes and pods, and how long it takes: arithmetic on the settings.
+
+A client reads a stream with one Python event loop. Their number follows from the connections, and from the rate that is
+expected of the servers: no client shall need more than half a core, or the benchmark measures its clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+ARTICLE_REQUEST_SECONDS: Final = 24.0
+"""Mean time of one request at the article's load, for where the model has no answer. Source: 24,000 in flight at 1,103,941 tok/s
+and 1,152 tokens a request is 25 s; the planner's model says 23.9 s."""
+ARTICLE_REQUEST_TOKENS: Final = 1_536
+"""Longest request of the article's workload, tokens in and out."""
+PREPARE_SECONDS: Final = 120.0
+"""Of each run, before its first and after its last request: clients start and make their prompts, warm up, meet at the barrier
+(30 s), upload. Assumed: 5,000 random prompts take a client about a minute, as each is tokenized once or twice."""
+SLOWNESS: Final = 4.0
+"""How many times slower than expected a run may be before it is ended. Assumed: a server at a quarter of its speed is a finding
+that should be measured; one at a tenth should stop costing money."""
+LEAST_RUN_MINUTES: Final = 10
+"""Time that even a run of seconds gets. Assumed: a server that compiles kernels for a new load takes minutes once."""
+DATASET_MINUTES: Final = 20
+"""Minutes for the download of a dataset. Assumed: 10 GB at 8 MB/s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPoint:
+    """One load of the sweep."""
+
+    per_replica: int
+    """Requests in flight per replica."""
+    connections: int
+    """Requests in flight, all clients together."""
+    clients: int
+    output_tokens_per_s: float | None
+    """Rate that the number of clients was worked out for; None where nothing says what to expect."""
+    request_seconds: float
+    """Expected mean time of a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """All loads of the sweep."""
+
+    points: tuple[LoadPoint, ...]
+    pods: int
+    tokens_per_chunk: float
+    """Output tokens that arrive together: 1 and the drafts expected to be accepted."""
+
+    @property
+    def clients(self) -> int:
+        """Client processes at the load that needs most."""
+        return max(point.clients for point in self.points)
+
+    @property
+    def connections(self) -> int:
+        """Requests in flight at the highest load."""
+        return max(point.connections for point in self.points)
+
+
+def concurrencies(settings: Settings) -> tuple[int, ...]:
+    """Requests in flight per replica, load by load."""
+    return settings.benchmark.concurrency or (settings.serving.concurrency_per_replica,)
+
+
+def load_of(settings: Settings) -> Load:
+    """The sweep's loads for every replica, each in as many clients as its connections and its expected rate need, in as few
+    pods as give each client a vCPU.
+    """
+    from planner.sizing import benchmark_clients, benchmark_pods
+
+    benchmark, replicas = settings.benchmark, max(1, settings.replicas)
+    per_chunk = tokens_per_chunk(settings)
+    points = []
+    for per_replica in concurrencies(settings):
+        connections = per_replica * replicas
+        rate, seconds = _expected(settings, per_replica)
+        clients = benchmark_clients(rate or 0.0, per_chunk, connections, benchmark.connections_per_client)
+        points.append(
+            LoadPoint(
+                per_replica=per_replica,
+                connections=connections,
+                clients=clients,
+                output_tokens_per_s=rate,
+                request_seconds=seconds,
+            )
+        )
+    pods = max(benchmark_pods(one.clients, one.connections, benchmark.machine_type) for one in points)
+    return Load(points=tuple(points), pods=pods, tokens_per_chunk=per_chunk)
+
+
+def tokens_per_chunk(settings: Settings) -> float:
+    """Output tokens a chunk of a stream is expected to carry: 1, and the accepted drafts that the article measured."""
+    from planner.calibration import calibration
+    from planner.step_time import tokens_per_step
+
+    return tokens_per_step(settings.serving.engine.speculative_tokens, calibration().parameters.acceptance)
+
+
+def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float]:
+    """Output tokens a second and seconds a request at that many requests in flight per replica.
+
+    The rate is the published row's at the load it was measured at, else the model's estimate, else None: a model the planner does
+    not know, or an engine that does not fit. Requests of a file count as the article's, and take longer in proportion.
+    """
+    from planner import figures as published
+    from planner import ledger
+    from planner.deployment import OfferedLoad, named_workload, workloads_with_lengths
+    from planner.gpu_memory import DoesNotFitError
+    from planner.performance import ContextTooShortError, estimate
+    from settings.modelled import STAND_IN_WORKLOAD
+    from settings.planning import deployment_of
+
+    name = settings.benchmark.workload
+    known = name in workloads_with_lengths()
+    longer = 1.0 if known else max(1.0, longest_request_tokens(settings) / ARTICLE_REQUEST_TOKENS)
+    rate, seconds = None, ARTICLE_REQUEST_SECONDS
+    try:
+        offered = OfferedLoad(in_flight=per_replica * max(1, settings.replicas))
+        found = estimate(deployment_of(settings), named_workload(name if known else STAND_IN_WORKLOAD), offered)
+        rate, seconds = found.output_tokens_per_s.value, found.seconds_per_request.value
+    except (LookupError, DoesNotFitError, ContextTooShortError):
+        pass
+    match = published.match(measured_shape(settings))
+    if match.figure is not None and match.kind != "unproven":
+        measured_at = ledger.load(match.figure.id.partition(".")[0]).get("concurrency_per_node")
+        if measured_at == per_replica and match.figure.output_tokens_per_s is not None:
+            rate = float(match.figure.output_tokens_per_s)
+    return rate, seconds * longer
+
+
+def measured_shape(settings: Settings) -> Any:
+    """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
+    from dataclasses import replace
+
+    from settings.figures import serving_shape
+
+    return replace(serving_shape(settings), workload=settings.benchmark.workload)
+
+
+def longest_request_tokens(settings: Settings) -> int:
+    """Tokens in and out of the workload's longest request; what a request may have at most where a file decides."""
+    from planner import ledger
+
+    known: int | None = ledger.entry("workloads", "workloads", settings.benchmark.workload)["longest_request_tokens"]
+    return known or settings.serving.engine.context_tokens
+
+
+def expected_seconds(settings: Settings) -> float:
+    """How long all runs take together: rounds of requests, and what stands around each run."""
+    return settings.benchmark.repeats * sum(PREPARE_SECONDS + seconds for seconds in _loaded_seconds(settings))
+
+
+def run_minutes(settings: Settings) -> int:
+    """Minutes under load after which a run is given up, the longest load's: four times slower than expected."""
+    return max(_most_minutes(seconds) for seconds in _loaded_seconds(settings))
+
+
+def longest_minutes(settings: Settings) -> int:
+    """Minutes after which everything is given up: the dataset's download, and every run given up at the last moment."""
+    download = DATASET_MINUTES if settings.benchmark.dataset is not None else 0
+    around = ceil(SLOWNESS * PREPARE_SECONDS / 60)
+    return download + settings.benchmark.repeats * sum(around + _most_minutes(one) for one in _loaded_seconds(settings))
+
+
+def _most_minutes(loaded_seconds: float) -> int:
+    return max(LEAST_RUN_MINUTES, ceil(SLOWNESS * loaded_seconds / 60))
+
+
+def _loaded_seconds(settings: Settings) -> list[float]:
+    """Seconds under load of one run of each point: as many rounds as the client with the fewest connections needs."""
+    prompts = settings.benchmark.prompts_per_client
+    return [ceil(prompts / (one.connections // one.clients)) * one.request_seconds for one in load_of(settings).points]
