@@ -56,15 +56,23 @@ class GpuSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
-    """Whose GPUs are wanted: pods, and the nodes that they ran on, by name."""
+    """Whose GPUs are wanted: the pods of one Deployment, those that are gone by now included, and the nodes of those known."""
 
-    pods: frozenset[str]
-    nodes: frozenset[str]
+    namespace: str
+    deployment: str
+    pods: frozenset[str] = frozenset()
+    """Names of pods that are known to be theirs."""
+    nodes: frozenset[str] = frozenset()
+    """Names of the nodes that these ran on."""
 
     def own(self, labels: Mapping[str, str]) -> bool:
         """Whether a series is of one of them: by a pod's name, else, where no pod is named, by a node's."""
         values = set(labels.values())
         if values & self.pods:
+            return True
+        # Source: Kubernetes, a Deployment's pods are NAME-HASH-FIVE, with letters and digits of its own.
+        pattern = re.compile(rf"{re.escape(self.deployment)}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}")
+        if self.namespace in values and any(pattern.fullmatch(value) for value in values):
             return True
         named = labels.get("exported_pod") or (labels.get("pod") if "dcgm" not in labels.get("pod", "") else None)
         return not named and any(value.partition(":")[0] in self.nodes for value in values)

@@ -13,7 +13,9 @@ from live.prometheus import GAUGES, ManagedPrometheus, Servers
 from tests.live.fake_google import FakeGoogle
 
 POWER = GAUGES[0]
-SERVERS = Servers(pods=frozenset({"server-a"}), nodes=frozenset({"node-a"}))
+SERVERS = Servers(
+    namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}), nodes=frozenset({"node-a"})
+)
 
 
 def one(metric: str, until: float, **labels: str) -> dict[str, Any]:
@@ -37,10 +39,13 @@ def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, http: Goo
             one(metric, now, exported_pod="somebody-elses", Hostname="node-a", gpu="1"),
             one(metric, now, instance="node-a:9400", pod="dcgm-exporter-x", gpu="2"),
             one(metric, now, Hostname="node-b", gpu="3"),
+            one(metric, now, exported_pod="qwen35-server-7d9c6bf5d8-x2x4z", exported_namespace="vllm", gpu="4"),
+            one(metric, now, exported_pod="qwen35-server-7d9c6bf5d8-x2x4z", exported_namespace="other", gpu="5"),
+            one(metric, now, exported_pod="qwen35-server-two-7d9c6bf5d8-x2x4z", exported_namespace="vllm", gpu="6"),
         ]
     series, problem = ask(google, http, now)
     assert problem is None
-    assert {found["gpu"] for found in series} == {"0", "2"}
+    assert {found["gpu"] for found in series} == {"0", "2", "4"}
     assert {found["metric"] for found in series} == set(GAUGES)
     asked = google.forms[0]
     assert asked["query"] == f'{POWER}{{cluster="fleet",location="europe-west4"}}'

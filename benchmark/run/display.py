@@ -1,0 +1,133 @@
+"""A launch while it goes on: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+PLAIN_EVERY_SECONDS: Final = 30.0
+"""In a log: how often a state that only counts on is told again."""
+_LEAST_WIDTH: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a launch stands."""
+
+    phase: str
+    """In words."""
+    detail: str = ""
+    """What it waits for, or which run it is at."""
+    done: int | None = None
+    of: int | None = None
+    """Requests answered, or bytes; None where nothing is counted."""
+    unit: str = "requests"
+
+    def counted(self) -> str:
+        """`1,200 of 30,000 requests (4 %)`; empty where nothing is counted."""
+        if self.done is None or not self.of:
+            return ""
+        if self.unit == "bytes":
+            return f"{self.done / 1e6:,.0f} of {self.of / 1e6:,.0f} MB ({self.done / self.of:.0%})"
+        return f"{self.done:,} of {self.of:,} {self.unit} ({self.done / self.of:.0%})"
+
+
+class Display:
+    """Plain lines: one for every new phase or reason, and how far it is every half minute."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._began = time.monotonic()
+        self._last: tuple[str, str] = ("", "")
+        self._told = 0.0
+
+    def state(self, state: State) -> None:
+        """Where it stands now."""
+        now = time.monotonic()
+        what = (state.phase, state.detail)
+        if what == self._last and now - self._told < PLAIN_EVERY_SECONDS:
+            return
+        if what == self._last and not state.counted():
+            return
+        self._last, self._told = what, now
+        parts = ": ".join(filter(None, (state.phase, state.detail)))
+        self.note(", ".join(filter(None, (parts, state.counted()))))
+
+    def note(self, text: str) -> None:
+        """Something to keep in view."""
+        self._stream.write(f"[{self.elapsed()}] {' '.join(text.split())}\n")
+        self._stream.flush()
+
+    def elapsed(self) -> str:
+        """Minutes and seconds since the beginning."""
+        seconds = int(time.monotonic() - self._began)
+        return f"{seconds // 60:3}:{seconds % 60:02}"
+
+
+class LiveDisplay(Display):
+    """A line that lives at the bottom, and notes above it."""
+
+    def __init__(self, stream: TextIO, width: int) -> None:
+        super().__init__(stream)
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self._console = Console(file=stream, width=max(_LEAST_WIDTH, width), force_terminal=True, highlight=False)
+        self._spinner = Spinner("dots", style="cyan")
+        self._state = State("")
+        self._live = Live(
+            get_renderable=self._line,
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def state(self, state: State) -> None:
+        """Where it stands now; a new phase leaves the former one as a line above."""
+        if self._state.phase not in ("", state.phase):
+            self.note(self._state.phase)
+        self._state = state
+
+    def note(self, text: str) -> None:
+        """Something to keep in view."""
+        from rich.text import Text
+
+        self._console.print(Text(f"[{self.elapsed()}] {' '.join(text.split())}", style="dim"))
+
+    def _line(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
+        grid.add_column(width=1)
+        grid.add_column(ratio=1)
+        grid.add_column(justify="right", no_wrap=True)
+        what = Text.assemble((self._state.phase, "bold"))
+        if self._state.detail:
+            what.append(f"  {self._state.detail}")
+        times = " · ".join(filter(None, (self._state.counted(), self.elapsed().strip())))
+        grid.add_row(self._spinner, what, Text(times, style="dim"))
+        return grid
+
+
+@contextlib.contextmanager
+def shown(stream: TextIO, *, live: bool, width: int) -> Iterator[Display]:
+    """A display for as long as the block runs."""
+    if live:
+        with LiveDisplay(stream, width) as display:
+            yield display
+    else:
+        yield Display(stream)

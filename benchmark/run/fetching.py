@@ -1,0 +1,118 @@
+"""Measurements in the bucket: which there are, how far one is, and one of them as a folder here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import RUN_FILE
+
+if TYPE_CHECKING:
+    from live.storage import Bucket
+
+RUNS: Final = "runs/"
+LATEST: Final = "latest"
+_PROGRESS: Final = ".progress/"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One measurement in the bucket."""
+
+    name: str
+    begun: float
+    """When its run.json came, seconds since 1970 by the bucket's clock."""
+
+
+def choose(bucket: Bucket, stack: str, wanted: str) -> str:
+    """Name of a measurement of this stack: the newest for `latest`. Raises BenchmarkError with those there are, and LiveError."""
+    if wanted != LATEST:
+        if bucket.list_all(f"{RUNS}{wanted}/"):
+            return wanted
+        raise BenchmarkError(
+            f"gs://{bucket.name}/{RUNS} has no measurement {wanted}: {_there_are(_stored(bucket), bucket)}"
+        )
+    found = _stored(bucket)
+    for one in found:
+        # A bucket may serve several stacks: those that share a cluster.
+        if _asked(bucket, one.name).get("stack") == stack:
+            return one.name
+    raise BenchmarkError(
+        f"gs://{bucket.name}/{RUNS} has no measurement of stack {stack}: {_there_are(found, bucket)}. `fleet bench run --stack {stack}` "
+        "makes one"
+    )
+
+
+def fetch(
+    bucket: Bucket, name: str, folder: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> None:
+    """Mirror a measurement into a folder. Raises BenchmarkError where another one lies there, and LiveError."""
+    require_own(folder, name)
+    bucket.mirror(f"{RUNS}{name}/", folder, progress=progress)
+
+
+def require_own(folder: Path, name: str) -> None:
+    """The folder is new, or this measurement's. Raises BenchmarkError: two in one folder would be merged as one."""
+    if folder.exists() and not folder.is_dir():
+        raise BenchmarkError(f"--out {folder} is a file; name a folder, new or of measurement {name}")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    try:
+        there = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("name")
+    except (OSError, ValueError, AttributeError):
+        there = None
+    # A fetch that was stopped early has run.json last or not at all, and nothing but its own folders.
+    if there == name or (there is None and all(_ours(path.name) for path in folder.iterdir())):
+        return
+    holds = f"measurement {there}" if there else "files that are no part of a measurement"
+    raise BenchmarkError(f"--out {folder} holds {holds}; {name} needs a folder of its own: name another with --out")
+
+
+def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
+    """What each pod last told of its progress. Raises LiveError."""
+    objects = bucket.list_all(f"{RUNS}{name}/{_PROGRESS}")
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        contents = list(pool.map(lambda one: bucket.read(one.name), objects))
+    return tuple(_parsed(contents))
+
+
+def _parsed(contents: Iterable[bytes | None]) -> Iterable[dict[str, Any]]:
+    for content in contents:
+        try:
+            found = json.loads(content or b"")
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def _stored(bucket: Bucket) -> list[Stored]:
+    """Every measurement with a run.json, newest first."""
+    names = bucket.folders(RUNS)
+
+    def begun(name: str) -> Stored | None:
+        (file, *_) = bucket.list_all(f"{RUNS}{name}/{RUN_FILE}") or (None,)
+        return None if file is None else Stored(name, file.updated)
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = [one for one in pool.map(begun, names) if one is not None]
+    return sorted(found, key=lambda one: one.begun, reverse=True)
+
+
+def _asked(bucket: Bucket, name: str) -> dict[str, Any]:
+    return next(iter(_parsed([bucket.read(f"{RUNS}{name}/{RUN_FILE}")])), {})
+
+
+def _there_are(found: list[Stored], bucket: Bucket) -> str:
+    if not found:
+        return f"there is none at all (gcloud storage ls gs://{bucket.name}/{RUNS})"
+    return "there are " + ", ".join(one.name for one in found[:8]) + (" and older ones" if len(found) > 8 else "")
+
+
+def _ours(name: str) -> bool:
+    return name == "gpu" or name.startswith(("point-", f".{RUN_FILE}."))

@@ -1,0 +1,64 @@
+"""DCGM's series of a measurement's time, from managed Prometheus into the measurement's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmark.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
+from live.prometheus import ManagedPrometheus, Servers
+
+if TYPE_CHECKING:
+    from live.stack_outputs import StackOutputs
+
+AROUND_SECONDS: Final = 60.0
+"""Before the first and after the last step: what idles is worth seeing. Assumed."""
+
+
+def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs, servers: Servers) -> str | None:
+    """Write dcgm.json, unless a complete one is there. Returns why there are no series or not all; never raises LiveError."""
+    file = folder / DCGM_FILE
+    if file.is_file() and _is_complete(file):
+        return None
+    found = span(folder)
+    if found is None:
+        return "no pod's course is there to say when the measurement was, so DCGM was not asked"
+    began, ended = found
+    series, problem = prometheus.gpus(
+        outputs.cluster, outputs.region, servers, began - AROUND_SECONDS, ended + AROUND_SECONDS
+    )
+    document = DcgmSeries(
+        series=tuple(DcgmOne(metric=one.metric, labels=dict(one.labels), samples=one.samples) for one in series),
+        problem=problem,
+    )
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(json.dumps(as_json(document)), encoding="utf-8")
+    part.replace(file)
+    return problem
+
+
+def span(folder: Path) -> tuple[float, float] | None:
+    """First and last step of any pod in any run, seconds since 1970; None where no pod's course is there."""
+    moments = sorted(moment for path in sorted(folder.iterdir()) if path.is_dir() for moment in _steps(path))
+    return (moments[0], moments[-1]) if moments else None
+
+
+def _steps(path: Path) -> Iterator[float]:
+    if not RUN_FOLDER.fullmatch(path.name):
+        return
+    for file in path.glob("pod-*.json"):
+        try:
+            steps = json.loads(file.read_text(encoding="utf-8"))["steps"]
+            yield from [float(step["at"]) for step in steps]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # the merge names what is damaged
+
+
+def _is_complete(file: Path) -> bool:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and bool(document.get("series")) and document.get("problem") is None

@@ -1,0 +1,93 @@
+"""`nvidia-smi dmon` in every server's container while a measurement runs, each into a file of its own here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from benchmark.folder import GPU_FOLDER
+from live.errors import LiveError
+
+if TYPE_CHECKING:
+    from live.kubectl import Kubectl
+
+DMON: Final = "nvidia-smi dmon -s pucvmet -d 1 -o DT"
+"""Power and temperature, utilization, clocks, violations, memory, errors, PCIe; each second, with date and time.
+Source: nvidia-smi dmon's manual."""
+REMOTE: Final = (
+    "sh",
+    "-c",
+    # The laptop may go at any moment, and nothing else would tell dmon: so it ends when this shell's stdin does. A shell gives
+    # a process in the background /dev/null for stdin, hence the copy.
+    f"exec 3<&0; TZ=UTC {DMON} & smi=$!; (cat <&3; kill $smi) >/dev/null 2>&1 & cat=$!; wait $smi; ended=$?; "
+    "kill $cat 2>/dev/null; exit $ended",
+)
+AGAIN_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.2
+_FINAL: Final = frozenset({"forbidden", "missing program", "not found", "credentials"})
+"""Reasons that no further attempt changes."""
+ATTEMPTS: Final = 10
+"""How often a broken connection is taken up again; the gap is in the timestamps. Assumed: the control plane may move once or twice."""
+
+
+class GpuSamples:
+    """The collectors of all servers, as a context: started on entering, ended on leaving. Nothing here stops a measurement."""
+
+    def __init__(self, kubectl: Kubectl, pods: Sequence[str], container: str, folder: Path) -> None:
+        """`folder` is the measurement's."""
+        self._kubectl, self._container, self._folder = kubectl, container, folder / GPU_FOLDER
+        self._stop = threading.Event()
+        self._problems: dict[str, str] = {}
+        self._threads = [threading.Thread(target=self._collect, args=(pod,), daemon=True) for pod in pods]
+
+    def __enter__(self) -> GpuSamples:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        for file in self._folder.glob("dmon-*.txt"):
+            if file.stat().st_size == 0:
+                file.unlink()
+        if not any(self._folder.iterdir()):
+            self._folder.rmdir()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why a server gives no samples, or with gaps; each reason once, with how many servers it concerns."""
+        count: dict[str, int] = {}
+        for pod, why in list(self._problems.items()):
+            has_some = self._samples(pod).is_file() and self._samples(pod).stat().st_size > 0
+            words = f"{'gaps in the' if has_some else 'no'} GPU samples by nvidia-smi: {why}"
+            count[words] = count.get(words, 0) + 1
+        return tuple(f"{words} ({number} of {len(self._threads)} servers)" for words, number in count.items())
+
+    def _samples(self, pod: str) -> Path:
+        return self._folder / f"dmon-{pod}.txt"
+
+    def _collect(self, pod: str) -> None:
+        with self._samples(pod).open("wb") as file:
+            for _ in range(ATTEMPTS):
+                problem = self._once(pod, file)
+                if self._stop.is_set():
+                    return
+                # The same words for all servers, so that they are told once.
+                self._problems[pod] = str(problem).replace(pod, "the server's pod")
+                if problem.reason in _FINAL or self._stop.wait(AGAIN_SECONDS):
+                    return
+
+    def _once(self, pod: str, file: IO[bytes]) -> LiveError:
+        """Collect until told to stop, or until it breaks off: why it did."""
+        try:
+            with self._kubectl.exec_streaming(pod, self._container, REMOTE, file) as streaming:
+                while streaming.running and not self._stop.wait(_LOOK_SECONDS):
+                    pass
+                return streaming.problem() or LiveError("nvidia-smi dmon ended by itself")
+        except LiveError as error:
+            return error

@@ -1,0 +1,112 @@
+"""The Job of one launch: made, named, and told how to stop or fetch it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmark.errors import BenchmarkError
+from live.errors import LiveError
+
+if TYPE_CHECKING:
+    from live.kubectl import Kubectl
+    from live.stack_outputs import StackOutputs
+    from settings.settings import Settings
+
+KEPT_SECONDS: Final = 24 * 3600
+"""How long a launch's Job, pods and logs stay after its end. Unlike the program's own Job, nothing makes it again. Assumed: a day
+is enough to look at logs."""
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One Job that was made."""
+
+    job: str
+    uid: str
+    namespace: str
+    stack: str
+
+    @property
+    def measurement(self) -> str:
+        """Name of the measurement, and of its folder in the bucket."""
+        return f"{self.job}-{self.uid[:8]}"
+
+    def how_to_stop(self) -> str:
+        """The command that ends it, with its pods."""
+        return f"kubectl --namespace {self.namespace} delete job {self.job}"
+
+    def how_to_fetch(self) -> str:
+        """The command that brings its results, when it has ended."""
+        return f"fleet bench fetch {self.measurement} --stack {self.stack}"
+
+
+def require_no_other(kubectl: Kubectl, settings: Settings) -> None:
+    """No other benchmark at work on these servers. Raises BenchmarkError with its name."""
+    from workloads import names
+
+    (label, value) = next(iter(names.selector(names.BENCHMARK_APP).items()))
+    for job in kubectl.list_all("jobs", selector=f"{label}={value}"):
+        if ended(job) is None:
+            name = job["metadata"]["name"]
+            raise BenchmarkError(
+                f"benchmark {name} is at work on this stack since {job['metadata']['creationTimestamp']}: two at once would measure "
+                f"each other. Wait for it, or end it: kubectl --namespace {settings.namespace} delete job {name}"
+            )
+
+
+def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, now: float | None = None) -> Launched:
+    """Make the Job and its ConfigMap. Raises LiveError; then neither is left behind."""
+    from workloads.benchmark_job import config_map_manifest, job_manifest
+
+    moment = time.time() if now is None else now
+    name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment))}"
+    job = job_manifest(
+        settings,
+        name=name,
+        endpoint=outputs.endpoint,
+        bucket=outputs.bucket,
+        image_prefix=outputs.image_prefix,
+    )
+    job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
+    config_map = config_map_manifest(settings, name=name)
+    for manifest in (job, config_map):
+        # Not in any Pulumi state: whoever looks at the cluster shall not look for it there.
+        manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], _MANAGED_BY: "fleet"}
+    made = kubectl.create(job)
+    try:
+        # The Job first: it owns the ConfigMap, which goes when it does. Its pods wait for the ConfigMap in the meantime.
+        config_map["metadata"]["ownerReferences"] = [_owner(made)]
+        kubectl.create(config_map)
+    except BaseException:
+        with contextlib.suppress(LiveError):
+            kubectl.delete("job", name)
+        raise
+    return Launched(name, made["metadata"]["uid"], settings.namespace, settings.stack)
+
+
+def ended(job: Mapping[str, Any]) -> str | None:
+    """How a Job ended: `Complete`, or `Failed: why`; None while it goes on."""
+    for condition in job.get("status", {}).get("conditions") or ():
+        if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
+            if condition["type"] == "Complete":
+                return "Complete"
+            why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+            return f"Failed: {why}"
+    return None
+
+
+def _owner(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        # As the controller's own: with blockOwnerDeletion a user needs leave to set finalizers.
+        "blockOwnerDeletion": False,
+    }

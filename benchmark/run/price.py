@@ -1,0 +1,75 @@
+"""What a measurement takes, in minutes and dollars, told before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+_BENCHMARK_ITEM: Final = "benchmark"
+"""Id of the benchmark machine's line. Source: planner/cost.py."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Expected, not promised."""
+
+    runs: int
+    """Points times repeats."""
+    minutes: float
+    """From the first client's start to the last one's end."""
+    machine_minutes: float
+    """Until the benchmark's machines are there, at worst."""
+    usd_per_hour: float
+    """Of the whole stack, benchmark machines included."""
+    at_least: bool
+    """Whether prices are missing from it."""
+    machines: int
+    machine_type: str
+    machines_usd_per_hour: float | None
+    """Of all benchmark machines; None where no dated price is known."""
+
+    @property
+    def usd(self) -> float:
+        """Dollars of the stack over the measurement."""
+        return self.usd_per_hour * self.minutes / 60
+
+    def in_words(self) -> str:
+        """Some sentences for somebody who decides whether to go on."""
+        least = "at least " if self.at_least else ""
+        extra = (
+            f"{self.machines} x {self.machine_type}, whose price is not known"
+            if self.machines_usd_per_hour is None
+            else f"${self.machines_usd_per_hour * self.minutes / 60:,.2f} for {self.machines} x {self.machine_type}"
+        )
+        return (
+            f"{self.runs} run{'s' if self.runs > 1 else ''}, about {self.minutes:.0f} minutes once the benchmark's machines are there "
+            f"(up to {self.machine_minutes:.0f} minutes). The stack costs {least}${self.usd_per_hour:,.2f} an hour, so {least}"
+            f"${self.usd:,.2f} in that time; of that, {extra} come on top of what runs anyway, and nobody else should use the "
+            "servers meanwhile."
+        )
+
+
+def price_of(settings: Settings) -> Price:
+    """The price of one measurement with these settings."""
+    from settings.benchmark_load import expected_seconds, load_of
+    from settings.figures import figures
+    from workloads.server_pod import PROVISIONING_MINUTES
+
+    load = load_of(settings)
+    bill = figures(settings).bill
+    one = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
+    # The bill has one machine.
+    further = (load.pods - 1) * (one or 0.0)
+    return Price(
+        runs=len(load.points) * settings.benchmark.repeats,
+        minutes=expected_seconds(settings) / 60,
+        machine_minutes=PROVISIONING_MINUTES,
+        usd_per_hour=bill.usd_per_hour_known + further,
+        at_least=bool(bill.unknown),
+        machines=load.pods,
+        machine_type=settings.benchmark.machine_type,
+        machines_usd_per_hour=None if one is None else one * load.pods,
+    )

@@ -1,0 +1,114 @@
+"""The servers before a measurement: all there, ready, and nobody else's traffic on them."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmark.errors import BenchmarkError
+from live.errors import LiveError
+from live.metrics_text import MetricsText, MetricsTextError, parse
+
+if TYPE_CHECKING:
+    from live.kubectl import Kubectl
+    from settings.settings import Settings
+
+CONTAINER: Final = "vllm"
+"""Source: workloads/server_pod.py."""
+WATCH_SECONDS: Final = 3.0
+"""Between two readings of the counters. Assumed: whoever uses a server at all sends or gets a token in that time."""
+_IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+_TOKENS: Final = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
+_AT_ONCE: Final = 12
+"""Port forwards at once. Assumed."""
+_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPod:
+    """One server."""
+
+    name: str
+    node: str
+    ready: bool
+
+
+def server_pods(kubectl: Kubectl, settings: Settings) -> tuple[ServerPod, ...]:
+    """Every server pod that is not on its way out, by name."""
+    from workloads import names
+
+    (label, value) = next(iter(names.selector(settings.server.name).items()))
+    found = kubectl.list_all("pods", selector=f"{label}={value}")
+    alive = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+    alive = [pod for pod in alive if pod.get("status", {}).get("phase") in ("Pending", "Running")]
+    pods = [ServerPod(pod["metadata"]["name"], pod["spec"].get("nodeName", ""), _is_ready(pod)) for pod in alive]
+    return tuple(sorted(pods, key=lambda pod: pod.name))
+
+
+def require_ready(pods: Sequence[ServerPod], settings: Settings) -> None:
+    """As many ready servers as the stack says, and no other. Raises BenchmarkError."""
+    ready = sum(pod.ready for pod in pods)
+    wanted = settings.server.replicas
+    look = f"kubectl --namespace {settings.namespace} get pods --selector app={settings.server.name}"
+    if wanted == "external":
+        if not ready:
+            raise BenchmarkError(f"no server is ready; there is nothing to measure: {look}")
+        return
+    if ready != wanted or len(pods) != wanted:
+        raise BenchmarkError(
+            f"{ready} of {wanted} servers are ready{f', and {len(pods)} pods are there' if len(pods) != wanted else ''}: a measurement "
+            f"now would count machines that do not serve, or load others with their share. Wait until all are: {look}"
+        )
+
+
+def require_idle(kubectl: Kubectl, pods: Sequence[ServerPod], port: int) -> str | None:
+    """Nobody's requests on any of them, by their own metrics. Raises BenchmarkError where there are.
+
+    Returns why it could not be looked at, or None.
+    """
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        readings = list(pool.map(lambda pod: _traffic(kubectl, pod.name, port), pods))
+    busy = [f"{pod.name} {what}" for pod, (what, _) in zip(pods, readings, strict=True) if what]
+    if busy:
+        raise BenchmarkError(
+            f"the servers are not idle: {'; '.join(busy[:4])}{' and others' if len(busy) > 4 else ''}. Somebody else's requests would "
+            "be measured with ours, and theirs would suffer: stop that traffic, then run this again"
+        )
+    troubles = [trouble for _, trouble in readings if trouble]
+    return troubles[0] if troubles else None
+
+
+def _traffic(kubectl: Kubectl, pod: str, port: int) -> tuple[str, str]:
+    """What is going on there, and why that could not be read; both empty on an idle server."""
+    try:
+        with kubectl.port_forward(f"pod/{pod}", port) as local:
+            first = _scrape(local)
+            in_flight = sum(first.total(name) or 0.0 for name in _IN_FLIGHT)
+            if in_flight:
+                return f"has {in_flight:.0f} requests in flight", ""
+            time.sleep(WATCH_SECONDS)
+            second = _scrape(local)
+    except (LiveError, OSError, MetricsTextError, urllib.error.URLError) as error:
+        return "", f"{pod}: {error}"
+    tokens = sum((second.total(name) or 0.0) - (first.total(name) or 0.0) for name in _TOKENS)
+    in_flight = sum(second.total(name) or 0.0 for name in _IN_FLIGHT)
+    if tokens or in_flight:
+        return f"had {tokens:.0f} tokens in {WATCH_SECONDS:.0f} s", ""
+    return "", ""
+
+
+def _scrape(port: int) -> MetricsText:
+    # Straight to loopback, whatever proxy the environment names.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}/metrics", timeout=_SECONDS) as response:
+        return parse(response.read().decode(errors="replace"))
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

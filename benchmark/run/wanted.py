@@ -1,0 +1,92 @@
+"""What is to be measured: the stack file's settings with this launch's own changes, held against the stack that is up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmark.errors import BenchmarkError
+
+if TYPE_CHECKING:
+    from live.stack_outputs import StackOutputs
+    from settings.settings import Settings
+
+_KEY: Final = "vllm-fleet:benchmark"
+_OF_A_FILE: Final = ("sharegpt", "trace")
+"""Workloads that read a dataset; the others are refused with one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What this launch asks for instead of the stack file; None: as the file says."""
+
+    workload: str | None = None
+    concurrency: tuple[int, ...] | None = None
+    """Requests in flight per replica, one load after another."""
+    repeats: int | None = None
+    prompts_per_client: int | None = None
+
+
+def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
+    """The stack's settings with these changes, checked as if the stack file said so.
+
+    Raises SettingsError, and BenchmarkError where the stack has no benchmark.
+    """
+    from settings.load import accept
+    from settings.stack_file import read
+
+    file = read(root, stack)
+    config = dict(file.config)
+    section = _section(config.get(_KEY, "{}"))
+    if section is not None:
+        config[_KEY] = json.dumps({**section, **_written(changes, section)}, separators=(",", ":"))
+    settings = accept(stack, config)
+    if not settings.benchmark.enabled:
+        raise BenchmarkError(
+            f"benchmark.enabled is false in {file.path.name}: the stack has no account, no policies and no access to the bucket for "
+            f"benchmark pods. Write `{_KEY}: {{enabled: true, runOnUpdate: false}}` there, run `pulumi up --stack {stack}` once, "
+            "then this again"
+        )
+    return settings
+
+
+def require_the_same_stack(settings: Settings, outputs: StackOutputs) -> None:
+    """The stack that is up is the one the file describes, in what bears on a figure's name. Raises BenchmarkError."""
+    pairs = {
+        "gcp:project": (settings.project, outputs.project),
+        "gcp:region": (settings.region, outputs.region),
+        "the profile": (settings.serving.profile.name, outputs.profile),
+        "the model's revision": (settings.serving.model.revision, outputs.model_revision),
+    }
+    differing = [f"{name} is {up} there and {here} here" for name, (here, up) in pairs.items() if here != up]
+    if differing:
+        raise BenchmarkError(
+            f"stack {settings.stack} that is up is not the one that its file describes: {'; '.join(differing)}. The measurement would "
+            f"go under a wrong name: run `pulumi up --stack {settings.stack}`, or go back to the file that was brought up"
+        )
+
+
+def _section(text: str) -> dict[str, Any] | None:
+    """The section as it stands; None where it is no section, which the settings' own check tells."""
+    try:
+        found = json.loads(text or "{}")
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _written(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if changes.workload is not None:
+        written["workload"] = changes.workload
+        if changes.workload not in _OF_A_FILE and "dataset" in section:
+            written["dataset"] = None
+    if changes.concurrency is not None:
+        written["concurrency"] = list(changes.concurrency)
+    if changes.repeats is not None:
+        written["repeats"] = changes.repeats
+    if changes.prompts_per_client is not None:
+        written["promptsPerClient"] = changes.prompts_per_client
+    return written

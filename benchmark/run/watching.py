@@ -1,0 +1,85 @@
+"""A launch from its Job's creation to its end: what the cluster and the pods tell, in words, until it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from benchmark.run.cluster_view import ClusterView, Failure, Stage, look
+from benchmark.run.display import State
+from benchmark.run.fetching import progress_of
+from benchmark.run.progress_words import state_of
+from live.errors import LiveError
+
+if TYPE_CHECKING:
+    from benchmark.run.launch import Launched
+    from live.kubectl import Kubectl
+    from live.storage import Bucket
+
+POLL_SECONDS: Final = 4.0
+"""Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""
+PATIENCE_SECONDS: Final = 15 * 60.0
+"""How long cluster or bucket may give no answer before watching ends; the Job goes on. Assumed: a laptop's lid, a VPN's change."""
+_WORDS: Final[Mapping[Stage, str]] = {
+    "no pods": "waiting for the Job's pods",
+    "unscheduled": "waiting for benchmark machines",
+    "starting": "the pods start",
+    "preparing": "the pods fetch tokenizer and dataset",
+    "running": "the pods run",
+    "ended": "the pods have ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a launch ended."""
+
+    failed: str
+    """Empty when it did not fail."""
+    failures: tuple[Failure, ...]
+
+
+def watch(
+    kubectl: Kubectl,
+    bucket: Bucket,
+    launched: Launched,
+    show: Callable[[State], None],
+    *,
+    poll_seconds: float = POLL_SECONDS,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Ended:
+    """Return when the Job has ended. Raises LiveError when it is gone, or nothing answers for too long."""
+    answered = time.monotonic()
+    failures: tuple[Failure, ...] = ()
+    while True:
+        try:
+            view = look(kubectl, launched.job)
+            if view.gone:
+                raise LiveError(
+                    f"Job {launched.job} is gone: somebody deleted it. What it had stored stays: {launched.how_to_fetch()}",
+                    reason="not found",
+                )
+            failures = view.failures or failures
+            if view.ended is not None:
+                return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures)
+            show(_state(view, bucket, launched))
+            answered = time.monotonic()
+        except LiveError as error:
+            if error.reason in ("not found", "missing program", "refused"):
+                raise
+            if time.monotonic() - answered > patience_seconds:
+                raise LiveError(
+                    f"{error}. No answer for {patience_seconds / 60:.0f} minutes; {launched.job} goes on in the cluster. When it has "
+                    f"ended: {launched.how_to_fetch()}",
+                    reason=error.reason,
+                ) from None
+            show(State("no answer, trying again", str(error)))
+        time.sleep(poll_seconds)
+
+
+def _state(view: ClusterView, bucket: Bucket, launched: Launched) -> State:
+    if view.stage not in ("running", "ended"):
+        return State(_WORDS[view.stage], view.why)
+    return state_of(progress_of(bucket, launched.measurement)) or State(_WORDS[view.stage])
