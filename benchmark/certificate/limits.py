@@ -1,0 +1,99 @@
+"""Every limit of the certificate, with where it comes from. docs/certificate.md argues them at length."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The clients -------------------------------------------------------------------------------------------------------
+
+CLIENT_CPU_GOAL: Final = 0.5
+"""Mean share of one core that a client should stay below. Measured: vLLM 0.18.1's client path takes 30 to 35 us of CPU for a
+chunk, so that a core carries about 30,000 chunks a second; half of it leaves room for bursts."""
+CLIENT_CPU_LIMIT: Final = 0.8
+"""Mean share of one core beyond which a client counts as saturated. Source: the same trial: beyond it chunks wait for the
+client's event loop, and the wait is in every latency. The article's client used 99 %, and gave 242K where 740K was there."""
+CLIENT_CPU_PEAK_LIMIT: Final = 0.95
+"""Share of one core in any one second. Assumed: a client is one thread, so a second at 95 % is one in which chunks queued."""
+POD_CPU_LIMIT: Final = 0.8
+"""Share of a pod's cores that its clients may use together in any one second. Assumed: as for one core; beyond it the
+kernel throttles clients that have headroom of their own."""
+LAG_SHARE_OF_ITL: Final = 0.1
+"""Event-loop lag (p99) as a share of the median time between chunks: what the client itself may add to a latency. Assumed:
+a tenth, which is below what separates two servers that anybody would choose between."""
+LAG_FLOOR_MS: Final = 2.0
+"""Lag that is never held against a client. Source: CPython's selectors.EpollSelector waits whole milliseconds, rounded up;
+one more for the tick itself."""
+OPEN_FILES_LIMIT: Final = 0.9
+"""Share of the process's open-file limit. Source: with 1,024 files, 919 of 10,240 requests succeeded at 1,024 connections
+(ROCm/ATOM issue 1394): what is not a connection takes the last tenth."""
+EPHEMERAL_PORTS: Final = 28_232
+"""Ports from which one address can call one other. Source: Linux, net.ipv4.ip_local_port_range, 32768 to 60999."""
+PORTS_LIMIT: Final = 0.9
+"""Share of them. Assumed: closed connections keep their port for a minute."""
+CLIENT_BALANCE: Final = 0.1
+"""How far a client's rate per connection may lie from the median client's. Assumed: a tenth, and three standard errors of
+its number of requests on top (lengths of requests vary by at most their mean)."""
+
+# The run -----------------------------------------------------------------------------------------------------------
+
+RELEASE_MEDIAN_S: Final = 0.010
+"""Median delay of the clients behind the common start. Source: inference-perf, docs/loadgen.md: accept a run when the median
+schedule delay is below 10 ms."""
+RELEASE_MAX_S: Final = 0.25
+"""Longest delay of one client. Assumed: at a window of 20 s and more, about one per cent of it."""
+START_SKEW_S: Final = 1.0
+"""Between the first client's first request and the last one's, and between the common start and the last one's. Assumed: the
+resolution of the timeline and of the servers' readings."""
+IN_FLIGHT_SHARE: Final = 0.95
+"""Requests in flight over the steady window, as a share of those intended. Assumed: the article's throughput changed by 2 %
+between 2,000 and 8,000 requests in flight a node, so that a twentieth less load changes it by far less than repeats do."""
+IN_FLIGHT_MOST: Final = 1.02
+"""More than intended cannot be: clients hold no more connections than that, so clocks or files are wrong."""
+STEADY_SECONDS: Final = 20.0
+"""Shortest steady window. Assumed: twenty readings of every engine, which come once a second."""
+STEADY_REQUESTS: Final = 2.0
+"""Shortest steady window, in median requests (E2E). Assumed: every connection then serves two requests in it, and the first
+wave, in which all prompts arrive at once, is over. The article's 5 requests a connection leave three."""
+DRIFT_SHARE: Final = 0.05
+"""Drift over the steady window that needs no excuse. Assumed: the mean is then within 2.5 % of both ends."""
+DRIFT_MOST: Final = 0.2
+"""Drift that no noise excuses. Assumed: the mean is then off by a tenth at both ends."""
+OVERSTATEMENT_SHARE: Final = 0.05
+"""How far the sum of the clients' own rates may lie above the rate of the window they shared. Where all clients work at the
+same time the sum is the lower one, as it holds their tails. Assumed: a twentieth, as for drift."""
+CLOCK_SHARE: Final = 0.005
+"""Uncertainty of the clocks at both ends together, as a share of the steady window. Assumed: well below what repeats vary."""
+LEAST_REPEATS: Final = 3
+"""Runs of one load. Two give an interval of +-13 standard errors (Student's t, one degree of freedom), three one of +-4.3."""
+VARIATION_LIMIT: Final = 0.05
+"""Standard deviation over mean of the repeats. Source: the article's two runs of one fleet: 1.2 % on one node, 2.4 % on two
+(190,000 and 196,548), 0.8 % on four; the limit is twice the largest of them."""
+
+# The data ----------------------------------------------------------------------------------------------------------
+
+FAILED_SHARE: Final = 0.001
+"""Failed requests of all. Assumed: one in a thousand; the article's valid runs had none, its crashed one 908."""
+HITS_SHARE: Final = 0.01
+"""Prompt tokens found in the prefix cache where no prompt shares anything. Source: the article, 0 % by its own counters.
+Warm-up requests are copies of each client's first prompt, which is allowed for on top."""
+
+# The servers -------------------------------------------------------------------------------------------------------
+
+FAILED_SCRAPES_SHARE: Final = 0.05
+"""Readings of /metrics that failed. Assumed: one in twenty; a mean over seconds survives that."""
+ENGINE_BALANCE: Final = 0.1
+"""How far an engine's tokens may lie from the mean engine's where it has many requests. Source: the article's engines peaked
+at 251 to 256 requests running of 250 intended, 2.4 %; four times that. Few requests: see ENGINE_DEVIATIONS."""
+ENGINE_DEVIATIONS: Final = 3.0
+"""Standard deviations of the requests an engine would hold if each went to an engine drawn by lot: sqrt(n) of n. A router
+that knows nothing stays within three of them."""
+WAITING_SHARE: Final = 0.2
+"""Requests that wait on one engine on average, as a share of those it should hold. Source: the article's highest moment
+was 51 of 250, in runs that were well; a mean as high is a queue that does not drain."""
+WAITING_LEAST: Final = 2.0
+"""Requests that may always wait. Assumed: with a handful of requests an engine, one or two between steps are no queue."""
+PREEMPTED_SHARE: Final = 0.01
+"""Preemptions per completed request. Source: the article, none. Assumed: one in a hundred costs less than one per cent."""
+FOREIGN_SHARE: Final = 0.02
+"""How far the servers' own count of generated tokens may lie from the clients'. Assumed: about two readings, one a second,
+of a run of two minutes."""

@@ -1,0 +1,320 @@
+"""Was it one run, started together, at the intended load, long enough and often enough?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import isfinite, sqrt
+from statistics import median
+from typing import Final
+
+from benchmark.certificate import limits
+from benchmark.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, named, percent, share
+from benchmark.measurement import Batches, Check, Run
+from benchmark.student_t import two_sided
+
+ASKED: Final = Rule(
+    id="asked",
+    title="It is known what was measured",
+    allowed="run.json, written when the measurement started",
+    why="A figure holds for a shape: model, version, flags, machines, workload and load. Without them it belongs to nothing.",
+    blames="data",
+)
+COMPLETE: Final = Rule(
+    id="complete",
+    title="Every client of every run is there",
+    allowed="all clients, loads and repeats that were asked for, none left out",
+    why="A measurement without some of its clients had another load than it says. Fetch it again (`fleet bench fetch`); what was "
+    "left out by choice is no longer a measurement of the whole.",
+    blames="data",
+)
+CLOCKS: Final = Rule(
+    id="clocks",
+    title="Clients' times can be laid over each other",
+    allowed=f"clocks read in every client, or one node's; uncertain by at most {percent(limits.CLOCK_SHARE)} of the steady window",
+    why="The common window is cut by time. A result carries its machine's monotonic clock, which means nothing on another machine, and "
+    f"a date to a second. {RUN_COMMAND} has every client write both its clocks down.",
+    blames="data",
+)
+START: Final = Rule(
+    id="start",
+    title="Clients started together",
+    allowed=f"released within {limits.RELEASE_MEDIAN_S * 1e3:g} ms of the common start (median), {limits.RELEASE_MAX_S * 1e3:g} ms "
+    f"each; first requests within {limits.START_SKEW_S:g} s",
+    why="Where clients start one after another the servers are never under the whole load, and sums of clients' rates lie.",
+    blames="run",
+)
+IN_FLIGHT: Final = Rule(
+    id="in-flight",
+    title="The intended load was reached",
+    allowed=f"in flight over the steady window: {percent(limits.IN_FLIGHT_SHARE, 0)} to {percent(limits.IN_FLIGHT_MOST, 0)} of what was "
+    "intended",
+    why="A rate belongs to the load it was measured at. Too little in flight: clients too slow to send, or so few prompts that the "
+    "steady window holds the tail (raise benchmark.promptsPerClient).",
+    blames="run",
+)
+STEADY: Final = Rule(
+    id="steady",
+    title="The steady window is long enough",
+    allowed=f"at least {limits.STEADY_SECONDS:g} s and {limits.STEADY_REQUESTS:g} median requests, without warm-up and tail",
+    why="At the start all prompts arrive at once, and at the end connections stand idle; neither is what a fleet serves. Raise "
+    "benchmark.promptsPerClient.",
+    blames="run",
+)
+DRIFT: Final = Rule(
+    id="drift",
+    title="The rate holds over the window",
+    allowed=f"a slope of at most {percent(limits.DRIFT_SHARE, 0)} over the window, or within its own noise; never above "
+    f"{percent(limits.DRIFT_MOST, 0)}",
+    why="A rate that still rises or falls is no steady one: its mean depends on when the run ended. Raise benchmark.promptsPerClient; "
+    "a falling one can be heat or a filling cache.",
+    blames="run",
+)
+OVERLAP: Final = Rule(
+    id="overlap",
+    title="All clients worked at the same time",
+    allowed=f"the sum of the clients' own rates at most {percent(limits.OVERSTATEMENT_SHARE, 0)} above the rate of the window they shared",
+    why="Adding up clients that ran one after another gives a rate that no moment had. Where they overlap, the sum is the lower "
+    "of the two.",
+    blames="run",
+)
+REPEATS: Final = Rule(
+    id="repeats",
+    title="Repeats agree",
+    allowed=f"at least {limits.LEAST_REPEATS} repeats of every load, with a standard deviation of at most "
+    f"{percent(limits.VARIATION_LIMIT, 0)} of the mean",
+    why="One run cannot say how far the next one will be from it. Set benchmark.repeats; if repeats differ, look for what changed between "
+    "them (nodes, prefix cache, neighbours).",
+    blames="run",
+)
+
+_SAME_START_S: Final = 0.001
+"""What two pods may make of one moment, which the bucket gives as text."""
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """All checks of the course of the runs."""
+    yield _asked(subject)
+    yield _complete(subject)
+    yield _clocks(subject)
+    yield _start(subject)
+    yield _in_flight(subject)
+    yield _steady(subject)
+    yield _drift(subject)
+    yield _overlap(subject)
+    yield _repeats(subject)
+
+
+def _asked(subject: Subject) -> Check:
+    if subject.asked is None:
+        gap = f"bare results without run.json; {RUN_COMMAND} writes one"
+        return ASKED.says(good="", missing=[gap])
+    shape = subject.asked.shape
+    nodes = "1 node" if shape.replicas == 1 else f"{shape.replicas} nodes"
+    return ASKED.says(good=f"{shape.model} on {nodes} of {shape.machine_type}, vLLM {shape.engine_version}")
+
+
+def _complete(subject: Subject) -> Check:
+    bad = [f"{one.file} was left out: {one.why}" for one in subject.measurement.excluded]
+    asked = subject.asked
+    for run in subject.runs:
+        bad += [
+            f"{run.name}: client {client} is there {times} times"
+            for client, times in Counter(client.client for client in run.clients).items()
+            if times > 1
+        ]
+    if asked is None:
+        gap = f"nobody knows how many clients there were; {RUN_COMMAND} writes down what was asked"
+        return COMPLETE.says(good="", bad=bad, missing=[gap])
+    wanted = [point.point for point in subject.points]
+    if subject.whole_measurement:
+        wanted = sorted({*wanted, *range(len(asked.points))})
+    for number in wanted:
+        if not 0 <= number < len(asked.points):
+            bad.append(f"point {number} was never asked for")
+            continue
+        runs = [run for run in subject.runs if run.point == number]
+        repeats = len({run.repeat for run in runs})
+        if repeats != asked.repeats or repeats != len(runs):
+            bad.append(f"point {number}: {len(runs)} runs of {asked.repeats}")
+        for run in runs:
+            found, clients = len(run.clients), asked.points[number].clients
+            if found != clients:
+                bad.append(f"{run.name}: {found} clients of {clients}")
+            if run.connections != asked.points[number].connections:
+                bad.append(f"{run.name}: {run.connections:,} connections of {asked.points[number].connections:,}")
+    clients = sum(len(run.clients) for run in subject.runs)
+    return COMPLETE.says(good=f"{clients:,} results of {len(subject.runs)} runs, none left out", bad=bad)
+
+
+def _clocks(subject: Subject) -> Check:
+    bad, undated, worst = [], 0, 0.0
+    for run in subject.runs:
+        if run.clock == "end date":
+            undated += 1
+            continue
+        worst = max(worst, run.clock_uncertainty_s)
+        seconds = (run.steady or run.whole).seconds
+        if not 2 * run.clock_uncertainty_s <= limits.CLOCK_SHARE * seconds:
+            bad.append(
+                f"{run.name}: clocks are uncertain by {run.clock_uncertainty_s:,.3f} s in a window of {seconds:,.0f} s"
+            )
+    gap = f"{counted(undated, len(subject.runs), 'run')} with no clock but each file's date, to a second; {RUN_COMMAND} reads both clocks"
+    return CLOCKS.says(good=f"to {worst * 1e3:,.1f} ms", bad=bad, missing=[gap] if undated else ())
+
+
+def _start(subject: Subject) -> Check:
+    bad, unheld, worst_skew, worst_release = [], 0, 0.0, 0.0
+    for run in subject.runs:
+        worst_skew = max(worst_skew, run.start_skew_s)
+        if not run.start_skew_s <= limits.START_SKEW_S:
+            bad.append(f"{run.name}: {run.start_skew_s:,.2f} s between the first clients' requests")
+        late = []
+        for client in run.clients:
+            if client.go_at is None or client.released_at is None:
+                unheld += 1
+                continue
+            late.append(client.released_at - client.go_at)
+            if not abs(late[-1]) <= limits.RELEASE_MAX_S:
+                bad.append(f"{named(run, client)} went on {late[-1]:,.2f} s after the common start")
+            elif run.clock == "witness" and not client.first_request - client.go_at <= limits.START_SKEW_S:
+                waited = client.first_request - client.go_at
+                bad.append(f"{named(run, client)} sent its first request {waited:,.2f} s after the common start")
+        starts = [client.go_at for client in run.clients if client.go_at is not None]
+        if starts and not max(starts) - min(starts) <= _SAME_START_S:
+            bad.append(f"{run.name}: clients were told different starts")
+        if late:
+            worst_release = max(worst_release, max(late))
+            if not median(late) <= limits.RELEASE_MEDIAN_S:
+                bad.append(f"{run.name}: the median client went on {median(late) * 1e3:,.0f} ms after the common start")
+    good = f"released within {worst_release * 1e3:,.0f} ms of the common start, first requests within {worst_skew:,.2f} s of each other"
+    clients = sum(len(run.clients) for run in subject.runs)
+    gap = (
+        f"{counted(unheld, clients, 'client')} not started by a barrier; {RUN_COMMAND} starts all clients at one moment"
+    )
+    return START.says(good=good, bad=bad, missing=[gap] if unheld else ())
+
+
+def _in_flight(subject: Subject) -> Check:
+    bad, missing, shares = [], [], []
+    for run in subject.runs:
+        if run.in_flight_mean_steady is None:
+            missing.append(f"{run.name}: no steady window to count in")
+            continue
+        held = share(run.in_flight_mean_steady, run.connections)
+        shares.append(held)
+        words = f"{run.name}: {run.in_flight_mean_steady:,.1f} of {run.connections:,} in flight, {percent(held)}"
+        if not limits.IN_FLIGHT_SHARE <= held <= limits.IN_FLIGHT_MOST:
+            bad.append(words)
+    good = f"{percent(min(shares))} to {percent(max(shares))} of what was intended" if shares else ""
+    slow = bool(shares) and not min(shares) >= limits.IN_FLIGHT_SHARE
+    blames: Blame = "data" if not slow else "client" if subject.saturated else "run"
+    return IN_FLIGHT.says(good=good, bad=bad, missing=missing, blames=blames)
+
+
+def _steady(subject: Subject) -> Check:
+    bad, shortest = [], []
+    for run in subject.runs:
+        if run.steady is None:
+            bad.append(f"{run.name}: none; {run.steady_why}")
+            continue
+        request = run.latencies.e2e.p50 / 1000
+        requests = share(run.steady.seconds, request)
+        shortest.append((run.steady.seconds, requests))
+        if not run.steady.seconds >= limits.STEADY_SECONDS:
+            bad.append(f"{run.name}: {run.steady.seconds:,.1f} s")
+        elif not requests >= limits.STEADY_REQUESTS:
+            bad.append(f"{run.name}: {run.steady.seconds:,.1f} s, {requests:,.1f} median requests of {request:,.1f} s")
+    seconds, requests = min(shortest, default=(0.0, 0.0))
+    good = (
+        f"at least {seconds:,.0f} s, {requests:,.1f} median requests"
+        if isfinite(requests)
+        else f"at least {seconds:,.0f} s"
+    )
+    return STEADY.says(good=good, bad=bad)
+
+
+def _drift(subject: Subject) -> Check:
+    bad, missing, worst = [], [], 0.0
+    for run in subject.runs:
+        if run.batches is None or not run.batches.total_tokens_per_s:
+            missing.append(f"{run.name}: no steady window, or one too short to cut in pieces")
+            continue
+        drift = run.batches.drift_share
+        noise = slope_noise(run.batches)
+        worst = max(worst, abs(drift))
+        direction = "rises" if drift > 0 else "falls"
+        if abs(drift) <= limits.DRIFT_SHARE:
+            continue
+        if not abs(drift) <= limits.DRIFT_MOST:
+            bad.append(f"{run.name}: {direction} by {percent(abs(drift))} over the window")
+        elif noise is None or abs(drift) > noise:
+            beyond = "" if noise is None else f", noise {percent(noise)}"
+            bad.append(f"{run.name}: {direction} by {percent(abs(drift))} over the window{beyond}")
+    return DRIFT.says(good=f"at most {percent(worst)} over the window", bad=bad, missing=missing)
+
+
+def slope_noise(batches: Batches) -> float | None:
+    """Half the 95 % interval of a line's slope through the pieces, as a share of the mean over the whole window.
+
+    None with fewer than four pieces, which leave a line too little freedom to say.
+    """
+    values = batches.total_tokens_per_s
+    count = len(values)
+    mean = sum(values) / count if count else 0.0
+    if count < 4 or not mean > 0 or not isfinite(mean):
+        return None
+    at = [(index + 0.5) / count - 0.5 for index in range(count)]
+    spread = sum(x * x for x in at)
+    slope = sum(x * (value / mean - 1) for x, value in zip(at, values, strict=True)) / spread
+    residual = sum((value / mean - 1 - slope * x) ** 2 for x, value in zip(at, values, strict=True))
+    if not isfinite(residual):
+        return None
+    return two_sided(count - 2) * sqrt(residual / (count - 2) / spread)
+
+
+def _overlap(subject: Subject) -> Check:
+    bad, lowest = [], []
+    for run in subject.runs:
+        if run.common is None:
+            bad.append(f"{run.name}: at no moment were all clients at work")
+            continue
+        lowest.append((_over(run), share(run.common.seconds, run.whole.seconds)))
+        if not _over(run) <= limits.OVERSTATEMENT_SHARE:
+            bad.append(
+                f"{run.name}: the clients' rates add up to {run.summed.total_tokens_per_s:,.0f} tok/s, "
+                f"{percent(_over(run))} above the {run.common.total_tokens_per_s:,.0f} of the window they shared"
+            )
+    highest = max((over for over, _ in lowest), default=0.0)
+    overlap = min((held for _, held in lowest), default=0.0)
+    return OVERLAP.says(
+        good=f"sum {percent(abs(highest))} {'above' if highest > 0 else 'below'} the shared window's rate; all at work for "
+        f"{percent(overlap, 0)} of the run",
+        bad=bad,
+    )
+
+
+def _over(run: Run) -> float:
+    return 0.0 if run.common is None else share(run.summed.total_tokens_per_s, run.common.total_tokens_per_s) - 1
+
+
+def _repeats(subject: Subject) -> Check:
+    bad, missing, variations = [], [], []
+    for point in subject.points:
+        estimate = point.total_tokens_per_s
+        where = f"{point.connections:,} in flight"
+        if estimate.repeats < limits.LEAST_REPEATS or estimate.variation is None:
+            times = "1 run" if estimate.repeats == 1 else f"{estimate.repeats} runs"
+            missing.append(
+                f"{where}: {times} with a steady window; set benchmark.repeats to {limits.LEAST_REPEATS} or more"
+            )
+            continue
+        variations.append(abs(estimate.variation))
+        if not abs(estimate.variation) <= limits.VARIATION_LIMIT:
+            bad.append(
+                f"{where}: {estimate.repeats} repeats vary by {percent(estimate.variation)} around {estimate.mean:,.0f} tok/s"
+            )
+    fewest = min((point.total_tokens_per_s.repeats for point in subject.points), default=0)
+    return REPEATS.says(
+        good=f"{fewest} repeats, varying by at most {percent(max(variations, default=0.0))}", bad=bad, missing=missing
+    )

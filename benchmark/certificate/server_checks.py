@@ -1,0 +1,175 @@
+"""Did the servers serve this load, all of it, and nothing else? From their own /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Final
+
+from benchmark.certificate import limits
+from benchmark.certificate.subject import Rule, Subject, percent, share
+from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
+
+SCRAPES: Final = Rule(
+    id="scrapes",
+    title="Every engine was read",
+    allowed=f"all servers and engines that were asked for, at most {percent(limits.FAILED_SCRAPES_SHARE, 0)} of readings failed",
+    why="What the servers say of themselves is judged below; an engine that nobody read could have stood idle. Look at the collector's "
+    "errors, and whether the network policy lets the benchmark reach every server.",
+    blames="data",
+)
+ENGINES: Final = Rule(
+    id="engine-balance",
+    title="No engine starved while another choked",
+    allowed=f"tokens of each engine within {percent(limits.ENGINE_BALANCE, 0)} of the mean, or {limits.ENGINE_DEVIATIONS:g}/sqrt(requests "
+    f"it should hold) where that is more; no queue of {percent(limits.WAITING_SHARE, 0)} of that number while another runs short",
+    why="One engine with 801 requests queued beside one that stood idle gave the article its crash. A fleet's rate at such a balance is "
+    "the router's, not the engines': look at replicas that are not Ready, at sticky connections, at the gateway's scorers.",
+    blames="server",
+)
+PREEMPTIONS: Final = Rule(
+    id="preemptions",
+    title="Engines did not evict what they ran",
+    allowed=f"at most {percent(limits.PREEMPTED_SHARE, 0)} of completed requests",
+    why="A preempted request is computed again: the KV cache is too small for this load. Lower the load or --max-num-seqs, or give the "
+    "cache more memory.",
+    blames="server",
+)
+FOREIGN: Final = Rule(
+    id="foreign-traffic",
+    title="The servers served nobody else",
+    allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'",
+    why="Somebody else's requests take time that this measurement does not see; a count below the clients' means servers that were not "
+    "read, or that restarted.",
+    blames="run",
+)
+CACHES: Final = Rule(
+    id="cache-config",
+    title="All servers have one cache configuration",
+    allowed="the same block size, number of blocks and type on every engine",
+    why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back.",
+    blames="server",
+)
+
+
+def checks(subject: Subject) -> Iterator[Check]:
+    """All checks of the servers."""
+    yield _scrapes(subject)
+    yield _engines(subject)
+    yield _preemptions(subject)
+    yield _foreign(subject)
+    yield _caches(subject)
+
+
+def _scrapes(subject: Subject) -> Check:
+    bad, worst, seen = [], 0.0, 0
+    asked = subject.asked
+    for run, server in subject.servers():
+        failed = share(server.failed_scrapes, server.scrapes)
+        worst, seen = max(worst, failed), max(seen, len(server.engines))
+        if not failed <= limits.FAILED_SCRAPES_SHARE or not server.scrapes:
+            bad.append(f"{run.name}: {server.failed_scrapes:,} of {server.scrapes:,} readings failed")
+        if asked is not None and asked.shape.replicas > 0:
+            if server.servers != asked.shape.replicas:
+                bad.append(f"{run.name}: {server.servers} servers of {asked.shape.replicas}")
+            engines = asked.shape.replicas * asked.engines_per_replica
+            if len(server.engines) != engines:
+                bad.append(f"{run.name}: {len(server.engines)} engines of {engines}")
+    good = f"{seen:,} {'engine' if seen == 1 else 'engines'}, {percent(worst)} of readings failed at most"
+    return SCRAPES.says(good=good, bad=bad, missing=subject.without_metrics())
+
+
+def _engines(subject: Subject) -> Check:
+    bad, widest = [], 0.0
+    for run, server in subject.servers():
+        engines = server.engines
+        if len(engines) < 2:
+            continue
+        mean = sum(engine.generation_tokens for engine in engines) / len(engines)
+        should_hold = run.connections / len(engines)
+        allowed = engine_spread(should_hold)
+        for engine in engines:
+            off = share(engine.generation_tokens, mean) - 1 if mean else 0.0
+            widest = max(widest, abs(off))
+            if not abs(off) <= allowed:
+                direction = "below" if off < 0 else "above"
+                bad.append(
+                    f"{run.name}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
+                )
+        bad += _starving(run, server, should_hold, allowed)
+    return ENGINES.says(
+        good=f"every engine's tokens within {percent(widest)} of the mean", bad=bad, missing=subject.without_metrics()
+    )
+
+
+def engine_spread(should_hold: float) -> float:
+    """How far an engine's tokens may lie from the mean, as a share, when it should hold that many requests."""
+    return max(limits.ENGINE_BALANCE, limits.ENGINE_DEVIATIONS / sqrt(max(1.0, should_hold)))
+
+
+def _starving(run: Run, server: ServerMetrics, should_hold: float, allowed: float) -> Iterator[str]:
+    """An engine with a queue, while another runs fewer requests than the balance allows."""
+    running = sum(engine.running_mean for engine in server.engines) / len(server.engines)
+    queue = max(limits.WAITING_LEAST, limits.WAITING_SHARE * should_hold)
+    choking = max(server.engines, key=lambda engine: engine.waiting_mean)
+    starving = min(server.engines, key=lambda engine: engine.running_mean)
+    if choking.waiting_mean > queue and starving.running_mean < running * (1 - min(allowed, 0.5)):
+        yield (
+            f"{run.name}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while {_named(starving)} ran "
+            f"{starving.running_mean:,.0f}, where the mean engine ran {running:,.0f}"
+        )
+
+
+def _named(engine: EngineResult) -> str:
+    return f"engine {engine.engine} of {engine.server}"
+
+
+def _preemptions(subject: Subject) -> Check:
+    bad, worst = [], 0.0
+    for run, server in subject.servers():
+        found = share(server.preemptions, run.completed)
+        worst = max(worst, found)
+        if not found <= limits.PREEMPTED_SHARE:
+            bad.append(f"{run.name}: {server.preemptions:,.0f} preemptions in {run.completed:,} requests")
+    good = f"at most {percent(worst, 2)} of requests" if worst else "none"
+    return PREEMPTIONS.says(good=good, bad=bad, missing=subject.without_metrics())
+
+
+def _foreign(subject: Subject) -> Check:
+    bad, worst = [], 0.0
+    blames: set[str] = set()
+    for run, server in subject.servers():
+        ours = run.whole.output_tokens_per_s * run.whole.seconds
+        off = share(server.generation_tokens, ours) - 1
+        worst = max(worst, abs(off))
+        if abs(off) <= limits.FOREIGN_SHARE:
+            continue
+        direction = "more" if off > 0 else "fewer"
+        blames.add("run" if off > 0 else "data")
+        bad.append(
+            f"{run.name}: the servers generated {server.generation_tokens:,.0f} tokens, {percent(abs(off))} {direction} than the "
+            f"{ours:,.0f} that the clients got"
+        )
+    return FOREIGN.says(
+        good=f"within {percent(worst, 2)} of the clients' count",
+        bad=bad,
+        missing=subject.without_metrics(),
+        blames="data" if blames == {"data"} else "run",
+    )
+
+
+def _caches(subject: Subject) -> Check:
+    bad = [
+        f"{run.name}: servers differ in vllm:cache_config_info"
+        for run, server in subject.servers()
+        if server.cache_configs_differ
+    ]
+    configs = [server.cache_config for _, server in subject.servers()]
+    if any(config != configs[0] for config in configs[1:]):
+        bad.append("it changed between runs: a server restarted with another one")
+    missing = subject.without_metrics()
+    missing += [
+        f"{run.name}: no server named its configuration" for run, server in subject.servers() if not server.cache_config
+    ]
+    words = ", ".join(f"{name} {value}" for name, value in sorted(configs[0].items())[:4]) if configs else ""
+    return CACHES.says(good=words, bad=bad, missing=missing)

@@ -1,0 +1,159 @@
+"""The requests and the servers: prompts, lengths, balance over engines, other people's traffic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmark.certificate import certify
+from benchmark.certificate.server_checks import engine_spread
+from benchmark.folder import Asked, AskedWorkload, Kind
+from benchmark.measurement import EngineResult, Lengths, Measurement, Prompts
+from tests.benchmark.certificate.sound import (
+    check,
+    every_run,
+    failed,
+    sound,
+    unmeasured,
+    with_engines,
+    with_run,
+    with_server,
+)
+
+RUN = sound().runs[1]
+assert RUN.server is not None
+SERVER = RUN.server
+REQUESTS = sum(run.completed for run in sound().runs)
+
+
+def _lengths(**changes: Any) -> Lengths:
+    return RUN.lengths.model_copy(update=changes)
+
+
+def _prompts(known: int, repeated: int) -> Measurement:
+    return sound().model_copy(update={"prompts": Prompts(known=known, repeated=repeated)})
+
+
+def _kind(kind: Kind, measurement: Measurement | None = None, ignore_eos: bool = True, **arguments: str) -> Measurement:
+    made = measurement or sound()
+    assert made.asked is not None
+    workload = AskedWorkload(
+        name=kind,
+        kind=kind,
+        arguments={name.replace("_", "-"): value for name, value in arguments.items()},
+        ignore_eos=ignore_eos,
+    )
+    asked: Asked = made.asked.model_copy(update={"workload": workload})
+    return made.model_copy(update={"asked": asked})
+
+
+BROKEN: list[tuple[Measurement, str, str, str]] = [
+    (_prompts(REQUESTS, 3), "prompts", "data", "3 of 48,000 had been sent before"),
+    (with_server(prefix_hit_share=0.02), "prefix-hits", "data", "2.0 % of prompt tokens"),
+    (with_run(lengths=_lengths(output_shorter=1)), "lengths", "server", "1 of 16,000 answers are shorter"),
+    (with_run(lengths=_lengths(output_longer=2)), "lengths", "server", "2 of 16,000 answers are longer"),
+    (with_server(failed_scrapes=20), "scrapes", "data", "20 of 256 readings failed"),
+    (with_server(servers=1), "scrapes", "data", "1 servers of 2"),
+    (with_server(engines=SERVER.engines[:15]), "scrapes", "data", "15 engines of 16"),
+    (with_server(preemptions=161.0), "preemptions", "server", "161 preemptions in 16,000 requests"),
+    (with_server(generation_tokens=SERVER.generation_tokens * 1.05), "foreign-traffic", "run", "% more than the"),
+    (with_server(generation_tokens=SERVER.generation_tokens * 0.9), "foreign-traffic", "data", "% fewer than the"),
+    (with_server(cache_configs_differ=True), "cache-config", "server", "servers differ"),
+    (with_server(cache_config={"block_size": "16"}), "cache-config", "server", "it changed between runs"),
+]
+
+
+@pytest.mark.parametrize(("measurement", "id_", "blames", "words"), BROKEN)
+def test_one_broken_thing_fails_its_check_alone(measurement: Measurement, id_: str, blames: str, words: str) -> None:
+    found = check(measurement, id_)
+    assert (found.verdict, found.blames) == ("failed", blames)
+    assert words in found.found
+    assert failed(measurement) == [id_]
+    assert certify(measurement).verdict == "not certified"
+
+
+def _starving(number: int, engine: EngineResult) -> EngineResult:
+    """The article's third phase: one engine choked with 801 queued, another idle."""
+    if number == 0:
+        return engine.model_copy(update={"waiting_mean": 801.0, "running_mean": 240.0})
+    if number == 5:
+        return engine.model_copy(update={"generation_tokens": 0.0, "running_mean": 0.0, "waiting_mean": 0.0})
+    return engine
+
+
+def test_an_engine_that_starves_while_another_chokes_is_named() -> None:
+    found = check(with_engines(_starving), "engine-balance")
+    assert (found.verdict, found.blames) == ("failed", "server")
+    assert "engine 0 of 10.8.0.7 had 801 requests waiting on average while engine 5 of 10.8.0.7 ran 0" in found.found
+    assert certify(with_engines(_starving)).headline.startswith(
+        "Not certified: the servers were at fault, the clients were not"
+    )
+
+
+def test_a_queue_on_every_engine_is_a_full_fleet_not_a_starving_one() -> None:
+    full = with_engines(lambda _, engine: engine.model_copy(update={"waiting_mean": 120.0}))
+    assert failed(full) == []
+
+
+def test_the_published_peaks_are_within_the_balance_and_a_fifth_is_not() -> None:
+    def off(share: float) -> Measurement:
+        return with_engines(
+            lambda number, one: (
+                one.model_copy(update={"generation_tokens": one.generation_tokens * (1 + share)})
+                if number == 3
+                else one
+            )
+        )
+
+    assert failed(off(0.024)) == failed(off(-0.024)) == []
+    assert failed(off(-0.25)) == failed(off(0.3)) == ["engine-balance"]
+
+
+def test_few_requests_an_engine_may_fall_unevenly() -> None:
+    assert engine_spread(250) == pytest.approx(3 / 250**0.5)
+    assert engine_spread(10_000) == 0.1
+    assert engine_spread(0.5) == 3
+
+
+def test_without_metrics_nothing_is_known_of_the_servers() -> None:
+    blind = every_run(sound(), lambda run: run.model_copy(update={"server": None}))
+    required = ["scrapes", "engine-balance", "preemptions", "foreign-traffic", "cache-config"]
+    assert unmeasured(blind) == ["prefix-hits", *required]
+    assert f"5 of 25 checks could not be made ({', '.join(required)})" in certify(blind).headline
+
+
+def test_prefix_hits_are_a_second_opinion_that_a_certificate_can_do_without() -> None:
+    servers = [run.server.model_copy(update={"prefix_hit_share": None}) if run.server else None for run in sound().runs]
+    runs = [run.model_copy(update={"server": server}) for run, server in zip(sound().runs, servers, strict=True)]
+    uncounted = sound().model_copy(update={"runs": tuple(runs)})
+    assert unmeasured(uncounted) == ["prefix-hits"]
+    assert certify(uncounted).verdict == "certified"
+
+
+def test_unknown_prompts_are_not_measured() -> None:
+    assert unmeasured(_prompts(REQUESTS - 1, 0)) == ["prompts"]
+
+
+def test_conversations_may_repeat_and_end_early_and_random_prompts_may_not() -> None:
+    repeated = _prompts(REQUESTS, 500)
+    shorter = with_run(lengths=_lengths(output_shorter=900))
+    assert failed(_kind("sharegpt", repeated)) == []
+    assert failed(_kind("sharegpt", shorter, ignore_eos=False)) == []
+    assert failed(_kind("sharegpt", with_run(lengths=_lengths(output_longer=1)), ignore_eos=False)) == ["lengths"]
+    assert failed(_kind("shared-prefix", repeated)) == ["prompts"]
+
+
+def test_a_shared_prefix_may_be_found_in_the_cache_up_to_its_share() -> None:
+    # 512 of 768.2 tokens.
+    assert failed(_kind("shared-prefix", with_server(prefix_hit_share=0.66), random_prefix_len="512")) == []
+    assert failed(_kind("shared-prefix", with_server(prefix_hit_share=0.7), random_prefix_len="512")) == ["prefix-hits"]
+    assert failed(_kind("shared-prefix", with_server(prefix_hit_share=0.9))) == []
+
+
+def test_what_the_warm_up_left_is_allowed_for() -> None:
+    asked = sound().asked
+    assert asked is not None
+    few = asked.model_copy(update={"prompts_per_client": 50})
+    hit = with_server(prefix_hit_share=0.025).model_copy(update={"asked": few})
+    assert failed(hit) == []
