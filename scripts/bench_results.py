@@ -25,6 +25,8 @@ from scripts.bench_servers import engine_values, write_gpu
 BEGAN = 1_780_000_000.0
 """Wall clock of the first run's common start: 2026-05-28."""
 BETWEEN_RUNS_SECONDS = 45.0
+BEFORE_SECONDS = 2
+"""From the collector's first sample to the common start."""
 CPU_SECONDS_PER_CHUNK = 33e-6
 """Of a stock client. Measured: 30 to 35 us a chunk."""
 _TEXT = " ".join(
@@ -252,12 +254,12 @@ class _RunWriter:
 
     def write_metrics(self, servers: int, engines: int, length: float) -> None:
         """What the servers would have said, second by second."""
-        faults, seconds, total = self.faults, int(length) + 3, servers * engines
+        faults, seconds, total = self.faults, int(length) + 3 + BEFORE_SECONDS, servers * engines
         generated, prompts = np.zeros((total, seconds)), np.zeros((total, seconds))
         finished, running = np.zeros((total, seconds)), np.zeros((total, seconds))
         for one in self.loads:
-            moments, tokens, engine = one.chunk_times()
-            _add(generated, engine, moments, tokens)
+            moments, tokens, ranks = one.chunk_times()
+            _add(generated, ranks, moments, tokens)
             good = one.output_tokens > 0
             begins, ends = one.start[good], one.end[good]
             _add(prompts, one.engine[good], begins + one.ttft[good], one.input_tokens[good])
@@ -274,7 +276,10 @@ class _RunWriter:
         lines = []
         for second in range(seconds):
             for server in range(servers):
-                sample: dict[str, Any] = {"at": self.go + second + 1.0, "server": f"10.0.1.{server + 1}:8000"}
+                sample: dict[str, Any] = {
+                    "at": self.go + second + 1.0 - BEFORE_SECONDS,
+                    "server": f"10.0.1.{server + 1}:8000",
+                }
                 if self.rng.random() < faults.failed_scrape_share:
                     lines.append(orjson.dumps({**sample, "values": {}, "info": None, "error": "timed out after 1 s"}))
                     continue
@@ -301,7 +306,7 @@ class _RunWriter:
 
 def _add(grid: Any, engine: Ints, moments: Any, weights: Any) -> None:
     seconds = grid.shape[1]
-    cell = engine * seconds + np.clip(moments.astype(np.int64), 0, seconds - 1)
+    cell = engine * seconds + np.clip(moments.astype(np.int64) + BEFORE_SECONDS, 0, seconds - 1)
     grid += np.bincount(cell, weights=weights, minlength=grid.size).reshape(grid.shape)
 
 

@@ -1,0 +1,310 @@
+"""Read and check results of `vllm bench serve --save-detailed`. Source of the schema and its traps: vLLM 0.18.1, benchmarks/serve.py.
+
+A request has failed exactly when its output length is 0, whatever its time to first token or its error say. Gaps
+(`itls`) are between chunks, not tokens. `start_times` are of time.perf_counter(). Metadata are texts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import chain
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from benchmark.merge.client_data import ClientData, Floats, Ints
+from benchmark.merge.failures import counted
+from benchmark.merge.problems import Problem
+
+_LISTS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
+_METADATA: Final = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")
+_BACKWARDS_SECONDS: Final = 1.0
+"""Requests are sent in the order of the lists, so a start may not lie before the one above by more than a scheduler's whim."""
+_AGAIN: Final = "fetch the file again"
+
+
+class _FileError(Exception):
+    """A fault that ends the reading of one result."""
+
+    def __init__(self, reason: str, found: str, allowed: str, todo: str = "") -> None:
+        super().__init__(found)
+        self.reason, self.found, self.allowed, self.todo = reason, found, allowed, todo
+
+
+def read_results(path: Path, shown: str) -> tuple[list[ClientData], list[Problem]]:
+    """All results of one file: one object, or with `--append-result` one a line. `shown`: how messages name the file."""
+    results: list[ClientData] = []
+    problems: list[Problem] = []
+    collecting = gc.isenabled()
+    gc.disable()  # a million numbers without a cycle among them
+    try:
+        for name, content in _documents(path.read_bytes(), shown):
+            try:
+                results.append(_client(_object(content), name))
+            except _FileError as error:
+                problems.append(
+                    Problem(file=name, reason=error.reason, found=error.found, allowed=error.allowed, todo=error.todo)
+                )
+    finally:
+        if collecting:
+            gc.enable()
+    return results, problems
+
+
+def _documents(data: bytes, shown: str) -> Iterator[tuple[str, Any]]:
+    """Name and either the parsed content or the bytes that do not parse."""
+    if b"\n" not in data.strip():
+        yield shown, data
+        return
+    try:
+        whole = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+        if not _parses(lines[0][1]):  # a damaged file of one object over several lines
+            yield shown, data
+            return
+        for number, line in lines:
+            yield f"{shown}:{number}", line
+        return
+    yield shown, whole
+
+
+def _parses(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _object(content: Any) -> dict[str, Any]:
+    if isinstance(content, bytes):
+        if not content.strip():
+            raise _FileError("truncated", "it is empty", "a result is one JSON object", _AGAIN)
+        try:
+            content = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            content = _python_json(content, error)
+    if not isinstance(content, dict):
+        kind = type(content).__name__
+        raise _FileError("not-a-result", f"it holds a {kind}", "a result is one JSON object")
+    return content
+
+
+def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
+    """Python writes NaN and Infinity, which are not JSON: so that the number can be named, not the syntax."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        cut = error.pos >= len(content.rstrip()) - 1 or not content.rstrip().endswith((b"}", b"]"))
+        raise _FileError(
+            "truncated" if cut else "not-json",
+            f"{'it ends in the middle' if cut else 'it is not JSON'}: {error.msg} at byte {error.pos} of {len(content)}",
+            "a result is one complete JSON object",
+            _AGAIN,
+        ) from None
+
+
+def _client(result: dict[str, Any], name: str) -> ClientData:
+    _check_keys(result)
+    requests = len(result["start_times"])
+    lengths = {key: len(result[key]) for key in _LISTS}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{key} {count}" for key, count in lengths.items())
+        raise _FileError("uneven-lists", f"lists differ in length: {found}", "each has one entry a request", _AGAIN)
+    if not requests:
+        raise _FileError("no-success", "start_times is empty: no request was sent", "at least one must have an answer")
+    inputs, outputs = _whole(result, "input_lens"), _whole(result, "output_lens")
+    starts, ttfts = _times(result, "start_times"), _times(result, "ttfts")
+    good = outputs > 0
+    errors = result.get("errors") or [""] * requests
+    if not isinstance(errors, list) or len(errors) != requests:
+        raise _FileError("uneven-lists", "errors is not a list of one entry a request", f"{requests} texts", _AGAIN)
+    failures = counted(str(error or "") for error, sound in zip(errors, good.tolist(), strict=True) if not sound)
+    if not good.any():
+        told = "; ".join(f"{count} x {kind}" for kind, (count, _) in failures.items())
+        raise _FileError(
+            "no-success", f"all {requests} requests failed ({told})", "at least one must have an answer",
+            "look at the client's log and the server's",
+        )  # fmt: skip
+    counts, gaps = _gaps(result)
+    summed = _own_figures(result, requests, int(outputs.sum()), int(good.sum()))
+    _check_order(starts, ttfts, good)
+    kept = np.repeat(good, counts)
+    counts, gaps = counts[good], gaps[kept]
+    ttft = ttfts[good]
+    offsets, e2e = _offsets(ttft, counts, gaps)
+    gaps.sort()
+    return ClientData(
+        file=name,
+        metadata={key: str(result[key]) for key in _METADATA if result.get(key) is not None},
+        model=str(result.get("model_id")),
+        date=result["date"] if isinstance(result.get("date"), str) else None,
+        duration=summed[0],
+        requests=requests,
+        max_concurrency=_optional_whole(result, "max_concurrency"),
+        request_rate=_request_rate(result),
+        own_rates=summed[1],
+        digest=blake2b(starts.tobytes() + ttfts.tobytes(), digest_size=16).digest(),
+        input_lens=inputs,
+        failures=failures,
+        index=np.flatnonzero(good),
+        start=starts[good],
+        ttft=ttft,
+        e2e=e2e,
+        input_tokens=inputs[good],
+        output_tokens=outputs[good],
+        chunks=counts + 1,
+        chunk_offset=offsets,
+        gaps=gaps,
+        remarks=summed[2],
+        counts_speculation=any(key.startswith("spec_decode_") for key in result),
+    )
+
+
+def _check_keys(result: dict[str, Any]) -> None:
+    missing = [key for key in _LISTS if key not in result]
+    if not missing:
+        for key in _LISTS:
+            if not isinstance(result[key], list):
+                raise _FileError("wrong-type", f"{key} is {_short(result[key])}", "a list with one entry a request")
+        return
+    if len(missing) == len(_LISTS):
+        if "duration" in result and "completed" in result:
+            raise _FileError(
+                "no-detail", f"keys {', '.join(missing)} are missing", "a merge needs every request",
+                "run `vllm bench serve` with --save-result --save-detailed",
+            )  # fmt: skip
+        raise _FileError(
+            "not-a-result", f"keys {', '.join(missing)} are missing", "only results of `vllm bench serve` may lie here"
+        )
+    raise _FileError(
+        "missing-key", f"keys {', '.join(missing)} are missing", "a detailed result has all of them", _AGAIN
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _wrong(key: str, values: list[Any], allowed: str, bad: Any) -> _FileError:
+    index = next(index for index, value in enumerate(values) if bad(value))
+    return _FileError("bad-number", f"{key}[{index}] is {_short(values[index])}", allowed)
+
+
+def _whole(result: dict[str, Any], key: str) -> Ints:
+    values = result[key]
+    if not set(map(type, values)) <= {int}:
+        raise _wrong(key, values, "whole numbers of tokens", lambda value: type(value) is not int)
+    if min(values) < 0 or max(values) >= 2**53:
+        raise _wrong(key, values, "tokens are 0 or more", lambda value: not 0 <= value < 2**53)
+    return np.array(values, dtype=np.int64)
+
+
+def _times(result: dict[str, Any], key: str) -> Floats:
+    values = result[key]
+    if not set(map(type, values)) <= {int, float}:
+        raise _wrong(key, values, "seconds as numbers", lambda value: type(value) not in (int, float))
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all() or array.min() < 0:
+        raise _wrong(key, values, "seconds from 0 upwards", lambda value: not isfinite(value) or value < 0)
+    return array
+
+
+def _gaps(result: dict[str, Any]) -> tuple[Ints, Floats]:
+    rows = result["itls"]
+    if not set(map(type, rows)) <= {list}:
+        raise _wrong("itls", rows, "a list of gaps for each request", lambda value: type(value) is not list)
+    counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    total = int(counts.sum())
+    sound = set(map(type, chain.from_iterable(rows))) <= {int, float}
+    gaps = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=total) if sound else np.empty(0)
+    if not sound or not np.isfinite(gaps).all() or (total and gaps.min() < 0):
+        for index, row in enumerate(rows):
+            for place, gap in enumerate(row):
+                if type(gap) not in (int, float) or not isfinite(gap) or gap < 0:
+                    raise _FileError("bad-number", f"itls[{index}][{place}] is {_short(gap)}", "seconds from 0 upwards")
+    return counts, gaps
+
+
+def _check_order(starts: Floats, ttfts: Floats, good: Any) -> None:
+    index = np.flatnonzero(good & (ttfts == 0))
+    if len(index):
+        raise _FileError(
+            "bad-number", f"ttfts[{index[0]}] is 0 although the request has an answer", "above 0: answers are streamed"
+        )
+    order, of = starts[good], np.flatnonzero(good)
+    back = np.flatnonzero(np.diff(order) < -_BACKWARDS_SECONDS)
+    if len(back):
+        first = int(back[0])
+        raise _FileError(
+            "not-monotonic",
+            f"start_times[{of[first + 1]}] is {order[first] - order[first + 1]:.3f} s before the request above it",
+            f"requests are sent in the order of the list, up to {_BACKWARDS_SECONDS:g} s",
+            "results of two processes may not be joined in one object",
+        )
+
+
+def _offsets(ttft: Floats, counts: Ints, gaps: Floats) -> tuple[Any, Floats]:
+    """Each chunk's seconds since its request's start, and each request's end to end time."""
+    sums = np.zeros(len(counts))
+    first = np.cumsum(counts) - counts
+    some = counts > 0
+    if some.any():
+        sums[some] = np.add.reduceat(gaps, first[some])
+    steps = np.insert(gaps, first, 0.0)
+    run = np.cumsum(steps)
+    begin = first + np.arange(len(counts))
+    offsets = run - np.repeat(run[begin] - ttft, counts + 1)
+    return offsets.astype(np.float32), ttft + sums
+
+
+def _own_figures(
+    result: dict[str, Any], requests: int, output_tokens: int, good: int
+) -> tuple[float, tuple[float, float, float], tuple[str, ...]]:
+    """Duration, the client's own rates, and what is odd without being wrong."""
+    keys = ("duration", "total_token_throughput", "output_throughput", "request_throughput")
+    for key in keys:
+        value = result.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+            raise _FileError("bad-number", f"{key} is {_short(value)}", "a finite number", _AGAIN)
+    if result["duration"] <= 0:
+        raise _FileError("bad-number", f"duration is {result['duration']}", "above 0 seconds")
+    told = result.get("total_output_tokens")
+    if told != output_tokens:
+        raise _FileError(
+            "contradiction", f"total_output_tokens is {_short(told)}, and output_lens add up to {output_tokens}",
+            "both are written from the same answers", _AGAIN,
+        )  # fmt: skip
+    completed, failed = result.get("completed"), result.get("failed", 0)
+    if not isinstance(completed, int) or not isinstance(failed, int) or completed + failed != requests:
+        raise _FileError(
+            "contradiction", f"completed {_short(completed)} and failed {_short(failed)} are not {requests} requests",
+            "both are counted from the same lists", _AGAIN,
+        )  # fmt: skip
+    remarks = () if completed == good else (f"{completed - good} answers without a token count as failed",)
+    return float(result["duration"]), tuple(float(result[key]) for key in keys[1:]), remarks  # type: ignore[return-value]
+
+
+def _request_rate(result: dict[str, Any]) -> float:
+    value = result.get("request_rate", "inf")
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = -1.0
+    if not rate > 0:
+        raise _FileError("bad-number", f"request_rate is {_short(value)}", 'requests a second, or "inf"')
+    return inf if rate == inf else rate
+
+
+def _optional_whole(result: dict[str, Any], key: str) -> int | None:
+    value = result.get(key)
+    if value is None or (type(value) is int and value > 0):
+        return value
+    raise _FileError("bad-number", f"{key} is {_short(value)}", "a whole number above 0, or null")

@@ -1,0 +1,287 @@
+"""Which files of a folder belong to which run, and which were left out by choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import CLIENT_FILE, DCGM_FILE, GPU_FOLDER, MERGED_FILE, METRICS_FILE, RUN_FILE, RUN_FOLDER, Asked
+from benchmark.measurement import Excluded
+from benchmark.merge.problems import Problem, refuse
+
+T = TypeVar("T", bound=BaseModel)
+_BY_REASON: Final = "reason:"
+_OWN_SUFFIXES: Final = (".witness.json", ".pytorch.json")
+"""Of files beside a result that are not results: the witness, and what vLLM writes for PyTorch's dashboards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """One run's files, by paths."""
+
+    name: str
+    point: int
+    repeat: int
+    folder: Path
+    results: tuple[Path, ...]
+    witnesses: tuple[Path, ...]
+    pods: tuple[Path, ...]
+    metrics: Path | None
+    bare: bool
+
+
+@dataclass
+class Layout:
+    """A folder that is to be merged."""
+
+    folder: Path
+    """Messages name files within it."""
+    asked: Asked | None
+    runs: list[RunFiles]
+    dmon: tuple[Path, ...]
+    dcgm: Path | None
+    single: bool
+    """Whether one run of a measurement was given: its other runs are not missed."""
+    problems: list[Problem]
+    excluded: list[Excluded] = field(default_factory=list)
+
+    def shown(self, path: Path) -> str:
+        """How messages name a file."""
+        return path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else str(path)
+
+
+class Choice:
+    """What `--exclude` says, and whether each of it was of use."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self.reasons = {text.removeprefix(_BY_REASON) for text in patterns if text.startswith(_BY_REASON)}
+        self.patterns = [text for text in patterns if not text.startswith(_BY_REASON)]
+        self.used: set[str] = set()
+        self.excluded: dict[str, str] = {}
+
+    def leaves_out(self, shown: str) -> bool:
+        """Whether a file is named by a path, a name, a pattern, or a folder above it."""
+        path = shown.partition(":")[0]
+        for pattern in self.patterns:
+            text = pattern.removeprefix("./").rstrip("/")
+            fits = any(fnmatchcase(one, text) for one in (shown, path, path.rpartition("/")[2]))
+            if fits or path.startswith(f"{text}/"):
+                self.used.add(pattern)
+                self.excluded.setdefault(shown, "named by --exclude")
+                return True
+        return False
+
+    def sift(self, problems: list[Problem]) -> list[Problem]:
+        """The problems that remain; files with one of a reason that may be left out are noted."""
+        remaining = []
+        for problem in problems:
+            if problem.can_exclude and problem.reason in self.reasons:
+                self.used.add(_BY_REASON + problem.reason)
+                self.excluded[problem.file] = problem.found
+            else:
+                remaining.append(problem)
+        return remaining
+
+    def check_used(self, folder: Path) -> None:
+        """Raise BenchmarkError for an `--exclude` that left nothing out."""
+        unused = [text for text in self.patterns if text not in self.used]
+        unused += sorted(f"{_BY_REASON}{word}" for word in self.reasons if _BY_REASON + word not in self.used)
+        if unused:
+            raise BenchmarkError(
+                f"--exclude {unused[0]} leaves nothing out: no file in {folder} is named so or has that problem; "
+                "give a path within the folder, a file's name, a pattern, or reason:WORD as the refusal names it"
+            )
+
+    def notes(self) -> tuple[Excluded, ...]:
+        """For the measurement."""
+        return tuple(Excluded(file=file, why=why) for file, why in sorted(self.excluded.items()))
+
+
+def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
+    """The layout of a measurement, of one run of it, or of bare results. Raises BenchmarkError."""
+    if not folder.is_dir():
+        raise BenchmarkError(
+            f"{folder} is not a folder; give the folder of a measurement, with run.json, or one of clients' results"
+        )
+    inside = sorted(path for path in folder.iterdir() if path.is_dir() and RUN_FOLDER.fullmatch(path.name))
+    problems: list[Problem] = []
+    parent = folder.resolve().parent
+    single = not (folder / RUN_FILE).exists() and not inside and RUN_FOLDER.fullmatch(folder.resolve().name) is not None
+    home = parent if single and (parent / RUN_FILE).exists() else folder
+    asked = None
+    if (home / RUN_FILE).exists():
+        asked, found = read_file(home / RUN_FILE, RUN_FILE, Asked)
+        # Without its run.json nothing can be laid out, whatever else may be wrong.
+        refuse(
+            folder,
+            [
+                Problem(
+                    file=one.file,
+                    reason=one.reason,
+                    found=one.found,
+                    allowed=one.allowed,
+                    todo=one.todo,
+                    can_exclude=False,
+                )
+                for one in found
+            ],
+        )
+    elif inside and not allow_missing:
+        problems.append(
+            Problem(
+                file=RUN_FILE,
+                reason="missing",
+                found="it is not there",
+                allowed="it says what was asked",
+                todo="fetch it, or merge without it: --allow-missing",
+                can_exclude=False,
+            )
+        )
+    if inside:
+        runs = [_run(path, path.name, choice, folder, problems) for path in inside if not choice.leaves_out(path.name)]
+        runs.sort(key=lambda run: (run.point, run.repeat))
+        problems += _strays(folder)
+    else:
+        runs = [_bare(folder, choice, single)]
+    gpu = home / GPU_FOLDER
+    dmon = tuple(path for path in sorted(gpu.glob("dmon-*.txt")) if not choice.leaves_out(f"{GPU_FOLDER}/{path.name}"))
+    dcgm = home / DCGM_FILE
+    return Layout(
+        folder=folder,
+        asked=asked,
+        runs=runs,
+        dmon=dmon,
+        dcgm=dcgm if dcgm.exists() and not choice.leaves_out(DCGM_FILE) else None,
+        single=single,
+        problems=problems,
+    )
+
+
+def _run(path: Path, name: str, choice: Choice, folder: Path, problems: list[Problem]) -> RunFiles:
+    match = RUN_FOLDER.fullmatch(path.name)
+    files = [one for one in sorted(path.iterdir()) if one.is_file() and not choice.leaves_out(f"{name}/{one.name}")]
+    results = [one for one in files if CLIENT_FILE.fullmatch(one.name)]
+    witnesses = [one for one in files if one.name.endswith(".witness.json")]
+    pods = [one for one in files if one.name.startswith("pod-") and one.suffix == ".json"]
+    for one in files:
+        if (
+            one.suffix in (".json", ".jsonl")
+            and one not in (*results, *witnesses, *pods)
+            and not one.name.endswith(_OWN_SUFFIXES)
+        ):
+            problems.append(
+                Problem(
+                    file=one.relative_to(folder).as_posix(),
+                    reason="unknown-file",
+                    found="its name is none of a run's",
+                    allowed="a run holds client-NNN.json, client-NNN.witness.json, pod-N.json and server-metrics.jsonl.gz",
+                )
+            )
+    metrics = next((one for one in files if one.name == METRICS_FILE), None)
+    return RunFiles(
+        name=name,
+        point=int(match["point"]) if match else 0,
+        repeat=int(match["repeat"]) if match else 0,
+        folder=path,
+        results=tuple(results),
+        witnesses=tuple(witnesses),
+        pods=tuple(pods),
+        metrics=metrics,
+        bare=False,
+    )
+
+
+def _bare(folder: Path, choice: Choice, single: bool) -> RunFiles:
+    """A folder with results of any name, as `vllm bench serve --result-dir` leaves them, or one run of a measurement."""
+    if single:
+        run = _run(folder, folder.resolve().name, _Inside(choice), folder, [])
+        if run.results:
+            return run
+    files = [one for one in sorted(folder.iterdir()) if one.is_file() and not choice.leaves_out(one.name)]
+    known = (RUN_FILE, DCGM_FILE, MERGED_FILE)
+    results = [
+        one
+        for one in files
+        if one.suffix in (".json", ".jsonl")
+        and one.name not in known
+        and not one.name.endswith(_OWN_SUFFIXES)
+        and not one.name.startswith("pod-")
+    ]
+    return RunFiles(
+        name=folder.resolve().name,
+        point=0,
+        repeat=0,
+        folder=folder,
+        results=tuple(results),
+        witnesses=tuple(one for one in files if one.name.endswith(".witness.json")),
+        pods=tuple(one for one in files if one.name.startswith("pod-") and one.suffix == ".json"),
+        metrics=next((one for one in files if one.name == METRICS_FILE), None),
+        bare=True,
+    )
+
+
+class _Inside(Choice):
+    """A choice for files that are named without their run's folder."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__(())
+        self._choice = choice
+
+    def leaves_out(self, shown: str) -> bool:
+        """As the choice says of the name alone."""
+        return self._choice.leaves_out(shown.rpartition("/")[2])
+
+
+def _strays(folder: Path) -> list[Problem]:
+    """Results beside the runs' folders, which belong to none of them."""
+    return [
+        Problem(
+            file=one.name,
+            reason="unknown-file",
+            found="it lies beside the runs' folders",
+            allowed="a result lies in its run's",
+        )
+        for one in sorted(folder.iterdir())
+        if one.is_file() and CLIENT_FILE.fullmatch(one.name)
+    ]
+
+
+def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Problem]]:
+    """One of our own files, checked against its model."""
+    data = path.read_bytes()
+    try:
+        return model.model_validate_json(data), []
+    except ValidationError as error:
+        problems = []
+        for one in error.errors(include_url=False):
+            where = ".".join(str(part) for part in one["loc"])
+            if one["type"] == "json_invalid":
+                found = Problem(
+                    file=shown,
+                    reason="truncated",
+                    found=f"it is not complete JSON: {one['msg']} ({len(data)} bytes)",
+                    allowed="one JSON object",
+                    todo="fetch it again",
+                )
+            elif where == "schema":
+                found = Problem(
+                    file=shown,
+                    reason="unknown-schema",
+                    found=f"schema is {one['input']!r}",
+                    allowed="this version of fleet reads schema 1",
+                    todo="merge it with the version that wrote it",
+                )
+            else:
+                found = Problem(
+                    file=shown,
+                    reason="bad-file",
+                    found=f"{where or 'it'}: {one['msg']}",
+                    allowed=f"a {model.__name__} file",
+                )
+            problems.append(found)
+        return None, problems

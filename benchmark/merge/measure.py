@@ -1,0 +1,260 @@
+"""From a folder to a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import Asked, DcgmSeries, MetricsSample
+from benchmark.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
+from benchmark.merge import clocks
+from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
+from benchmark.merge.layout import Choice, Layout, RunFiles, find, read_file
+from benchmark.merge.options import MergeOptions
+from benchmark.merge.problems import Problem, refuse
+from benchmark.merge.reading import Reader, reader
+from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients
+from benchmark.merge.run_figures import Pool, Surroundings, run_figures
+from benchmark.merge.servers import read_samples
+from benchmark.merge.statistics import estimate
+
+
+def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measurement:
+    """Merge a measurement's folder, one run's, or one of bare results.
+
+    Raises BenchmarkError with every file that cannot be merged and why, and for an option that leaves nothing out.
+    """
+    options = options or MergeOptions()
+    choice = Choice(options.exclude)
+    layout = find(folder, choice, allow_missing=options.allow_missing)
+    merge = _Merge(layout=layout, choice=choice, options=options, problems=choice.sift(layout.problems))
+    merge.note_missing_runs()
+    if not any(run.results for run in layout.runs):
+        refuse(folder, merge.problems)
+        raise BenchmarkError(
+            f"{folder} holds no client's result: give the folder of a measurement (run.json and point-PP-repeat-R folders) or one "
+            "with the files of `vllm bench serve --save-result --save-detailed`"
+        )
+    merge.read_gpus()
+    points: list[Point] = []
+    with reader([path for run in layout.runs for path in run.results]) as read:
+        for number, run in enumerate(layout.runs):
+            merge.add_run(run, read)
+            after = layout.runs[number + 1 :]
+            if merge.of_point and not (after and after[0].point == run.point):
+                points.append(merge.end_point())
+    refuse(folder, merge.problems)
+    choice.check_used(folder)
+    return Measurement(
+        asked=layout.asked,
+        runs=tuple(merge.runs),
+        points=tuple(points),
+        prompts=merge.prompts(),
+        excluded=choice.notes(),
+        remarks=tuple(dict.fromkeys(merge.remarks)),
+    )
+
+
+@dataclass
+class _Merge:
+    """What is gathered run by run."""
+
+    layout: Layout
+    choice: Choice
+    options: MergeOptions
+    problems: list[Problem]
+    runs: list[Run] = field(default_factory=list)
+    of_point: list[Run] = field(default_factory=list)
+    pool: Pool = field(default_factory=Pool)
+    remarks: list[str] = field(default_factory=list)
+    hashes: list[np.typing.NDArray[np.uint64]] = field(default_factory=list)
+    seen: Seen = field(default_factory=Seen)
+    gpus: list[GpuSeries] = field(default_factory=list)
+    gpu_problem: str | None = None
+
+    def note_missing_runs(self) -> None:
+        """Points and repeats that were asked for and have no folder, and folders that nobody asked for."""
+        asked = self.layout.asked
+        if asked is None or self.layout.single:
+            return
+        there = {(run.point, run.repeat) for run in self.layout.runs}
+        left_out = set(self.choice.excluded)
+        for run in self.layout.runs:
+            if run.point >= len(asked.points) or run.repeat >= asked.repeats:
+                self._problem(
+                    run.name, "other-point", "run.json has no such run",
+                    f"it asks for {len(asked.points)} points of {asked.repeats} repeats", can_exclude=False,
+                    todo=f"leave the folder out: --exclude {run.name}",
+                )  # fmt: skip
+        names = [f"point-{point:02d}-repeat-{repeat}" for point in range(len(asked.points)) for repeat in range(asked.repeats)
+                 if (point, repeat) not in there]  # fmt: skip
+        names = [name for name in names if name not in left_out]
+        if names:
+            self._missing(
+                "run.json",
+                f"{len(names)} of {len(asked.points) * asked.repeats} runs that it asks for are missing: {', '.join(names)}",
+                "the confidence interval stands on all repeats",
+            )
+
+    def _problem(
+        self, file: str, reason: str, found: str, allowed: str, *, todo: str = "", can_exclude: bool = True
+    ) -> None:
+        problem = Problem(file=file, reason=reason, found=found, allowed=allowed, todo=todo, can_exclude=can_exclude)
+        self.problems += self.choice.sift([problem])
+
+    def _missing(self, file: str, found: str, allowed: str) -> None:
+        if self.options.allow_missing:
+            self.remarks.append(f"merged although {found}")
+        else:
+            self._problem(
+                file, "missing", found, allowed, todo="fetch them, or merge without: --allow-missing", can_exclude=False
+            )
+
+    def read_gpus(self) -> None:
+        """All GPU readings, which are of the whole measurement."""
+        for path in self.layout.dmon:
+            series, problems = read_dmon(path, self.layout.shown(path))
+            self.problems += self.choice.sift(problems)
+            self.gpus += series
+        if self.layout.dcgm is not None:
+            file, problems = read_file(self.layout.dcgm, self.layout.shown(self.layout.dcgm), DcgmSeries)
+            self.problems += self.choice.sift(problems)
+            if file is not None:
+                self.gpus += of_dcgm(file)
+                self.gpu_problem = file.problem
+
+    def add_run(self, files: RunFiles, read: Reader) -> None:
+        """Read, check and, while nothing is wrong anywhere, compute one run."""
+        loaded = load(files, self.layout, read, self.seen)
+        clients = self._kept(loaded)
+        samples: list[MetricsSample] = []
+        if files.metrics is not None:
+            samples, problems = read_samples(files.metrics, self.layout.shown(files.metrics))
+            self.problems += self.choice.sift(problems)
+        self._check_missing(files, loaded, clients)
+        if not clients:
+            if files.results and not loaded.problems:
+                self._problem(files.name, "missing", "every client is left out", "a run needs one", can_exclude=False)
+            elif not files.results:
+                self._missing(files.name, f"{files.name} holds no client's result", "a run has one file a client")
+            elif not self.problems:
+                self.remarks.append(f"{files.name}: every client is left out, so the run is")
+            return
+        laid = self._lay(clients)
+        loose = self.choice.sift(apart(clients, laid))
+        self.problems += loose
+        left = [client for client in clients if not self._left_out(client)]
+        if len(left) < len(clients):
+            clients, laid = left, self._lay(left)
+        if self.problems or not clients:
+            return
+        asked = self.layout.asked
+        run, pool, remarks = run_figures(
+            files, clients, laid,
+            Surroundings(
+                pods=loaded.pods, samples=samples, gpus=self.gpus, gpu_problem=self.gpu_problem,
+                expected_gpus=asked.shape.replicas * asked.shape.gpus_per_replica if asked else None,
+                slo=self.options.slo or (asked.slo if asked else None),
+            ),
+        )  # fmt: skip
+        several = len(self.layout.runs) > 1
+        self.remarks += [f"{run.name}: {text}" if several else text for text in remarks]
+        if any(client.data.counts_speculation for client in clients) and run.server is None:
+            self.remarks.append(
+                "the clients' files hold speculation figures: they are the server's with every client's traffic in them, so they are "
+                "neither shown nor added up; collect the servers' /metrics for the acceptance rate"
+            )
+        self.runs.append(run)
+        self.of_point.append(run)
+        self.pool.add_pool(pool)
+        self.hashes += [client.hashes for client in clients if client.hashes is not None]
+
+    def _kept(self, loaded: RunClients) -> list[Client]:
+        """Clients without those whose files are left out for a problem."""
+        self.problems += self.choice.sift(loaded.problems)
+        self.problems += self.choice.sift(loaded.witness_problems)
+        for client in loaded.clients:
+            stem = client.data.file.partition(":")[0].removesuffix(".json")
+            if f"{stem}.witness.json" in self.choice.excluded:
+                client.witness = client.hashes = None
+        return [client for client in loaded.clients if not self._left_out(client)]
+
+    def _left_out(self, client: Client) -> bool:
+        return client.data.file in self.choice.excluded
+
+    def _check_missing(self, files: RunFiles, loaded: RunClients, clients: Sequence[Client]) -> None:
+        mine = [
+            file
+            for file in self.choice.excluded
+            if files.bare or self.layout.single or file.startswith(f"{files.name}/")
+        ]
+        broken = [problem.file for problem in loaded.problems]  # told already, each for itself
+        for problem in missing_clients(files, self.layout, clients, loaded.pods, [*mine, *broken]):
+            if self.options.allow_missing:
+                self.remarks.append(f"{files.name}: merged although {problem.found}")
+            else:
+                self.problems.append(problem)
+        lost = [file for file in mine if not file.endswith(".witness.json")]
+        if lost and clients:
+            self.remarks.append(
+                f"{files.name}: {len(lost)} files are left out, and their load was on the server: its rates lack their share"
+            )
+
+    def _lay(self, clients: Sequence[Client]) -> clocks.Clocks:
+        witnesses = {client.data.file: client.witness for client in clients if client.witness is not None}
+        return clocks.lay([client.data for client in clients], witnesses)
+
+    def end_point(self) -> Point:
+        """All repeats of the load that ended, whose pooled values are let go."""
+        runs, asked = self.of_point, self.layout.asked
+        name, rates = _basis(runs)
+        if name != "steady":
+            never = ", ".join(run.name for run in runs if run.steady is None)
+            self.remarks.append(
+                f"point {runs[0].point}: {never} {'was' if never.count(',') == 0 else 'were'} never steady, so the mean over its "
+                f"repeats is that of the {name} window"
+            )
+        total = estimate([one.total_tokens_per_s for one in rates])
+        output = estimate([one.output_tokens_per_s for one in rates])
+        known = asked is not None and runs[0].point < len(asked.points)
+        point = Point(
+            point=runs[0].point,
+            connections=asked.points[runs[0].point].connections if asked and known else runs[0].connections,
+            runs=tuple(run.name for run in runs),
+            total_tokens_per_s=total,
+            output_tokens_per_s=output,
+            requests_per_s=estimate([one.requests_per_s for one in rates]),
+            total_tokens_per_s_per_node=total.mean / asked.shape.replicas if asked else None,
+            latencies=self.pool.latencies(),
+            usd_per_million_tokens=_usd(asked, total),
+            usd_per_million_output_tokens=_usd(asked, output),
+        )
+        self.of_point, self.pool = [], Pool()
+        return point
+
+    def prompts(self) -> Prompts:
+        """Uniqueness over all runs, by hashes of 64 bits."""
+        if not self.hashes:
+            return Prompts(known=0, repeated=0)
+        together = np.concatenate(self.hashes)
+        return Prompts(known=len(together), repeated=len(together) - len(np.unique(together)))
+
+
+def _basis(runs: Sequence[Run]) -> tuple[str, list[Rates]]:
+    """Rates of the narrowest window that every run has, and its name: means over different windows would mean nothing."""
+    for name, found in (("steady", [run.steady for run in runs]), ("common", [run.common for run in runs])):
+        rates = [one for one in found if one is not None]
+        if len(rates) == len(runs):
+            return name, rates
+    return "whole", [run.whole for run in runs]
+
+
+def _usd(asked: Asked | None, rate: Estimate) -> float | None:
+    """Dollars a million tokens, at the stack's price an hour."""
+    if asked is None or asked.cost is None or rate.mean <= 0:
+        return None
+    return asked.cost.usd_per_hour / (rate.mean * 3600.0) * 1e6

@@ -1,0 +1,45 @@
+"""What a merge may leave out, and the limits that goodput is counted against."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import AskedSlo
+
+_SLO_WRITTEN: Final = "for example --slo ttft:500,tpot:50,e2e:9000 (milliseconds; any of the three)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """How a folder is merged."""
+
+    exclude: tuple[str, ...] = ()
+    """Files to leave out: a path within the folder, a file's name, a pattern of either, or `reason:WORD` for all with that problem."""
+    slo: AskedSlo | None = None
+    """Limits of a good request; None: those of run.json."""
+    allow_missing: bool = False
+    """Merge what is there although clients, runs or run.json are not."""
+
+
+def slo_of(text: str) -> AskedSlo:
+    """Limits as they are written on a command line. Raises BenchmarkError."""
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(ttft|tpot|e2e)\s*:\s*([0-9.]+)\s*", part)
+        try:
+            value = float(match[2]) if match else 0.0
+        except ValueError:
+            value = 0.0
+        if match is None or not isfinite(value) or value <= 0:
+            raise BenchmarkError(
+                f"--slo {text}: {part!r} is not a limit: write NAME:MILLISECONDS above 0, {_SLO_WRITTEN}"
+            )
+        key = f"{match[1]}_ms"
+        if key in limits:
+            raise BenchmarkError(f"--slo {text}: {match[1]} has two limits; write one, {_SLO_WRITTEN}")
+        limits[key] = value
+    return AskedSlo(**limits)

@@ -1,0 +1,325 @@
+"""The clients of one run: each result with its number and witness, checked against each other and against what was asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmark.folder import CLIENT_FILE, Asked, PodCourse, Witness
+from benchmark.merge.client_data import ClientData
+from benchmark.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
+from benchmark.merge.layout import Layout, RunFiles, read_file
+from benchmark.merge.problems import Problem
+from benchmark.merge.reading import Reader
+
+_SAME: Final = {
+    "run": "other-run",
+    "workload": "other-workload",
+    "point": "other-point",
+    "repeat": "other-point",
+    "clients": "other-load",
+}
+"""Metadata that all clients of a run share, and the reason when one does not."""
+
+
+@dataclass
+class Client:
+    """One client of a run."""
+
+    number: int
+    data: ClientData
+    witness: Witness | None = None
+    hashes: npt.NDArray[np.uint64] | None = None
+
+
+@dataclass
+class Seen:
+    """What earlier runs of the measurement held, so that nothing is counted twice."""
+
+    seeds: dict[str, str] = field(default_factory=dict)
+    digests: dict[bytes, str] = field(default_factory=dict)
+
+
+@dataclass
+class RunClients:
+    """What was read of one run."""
+
+    clients: list[Client]
+    pods: list[PodCourse]
+    problems: list[Problem]
+    witness_problems: list[Problem]
+    """Of files that may be left out without their clients."""
+
+
+def load(run: RunFiles, layout: Layout, read: Reader, seen: Seen) -> RunClients:
+    """Read and check every client of a run."""
+    shown = [(path, layout.shown(path)) for path in run.results]
+    clients: list[Client] = []
+    problems: list[Problem] = []
+    for (path, _), (results, found) in zip(shown, read(shown), strict=True):
+        problems += found
+        for data in results:
+            number, wrong = _number(data, path, len(clients))
+            problems += wrong
+            clients.append(Client(number=number, data=data))
+    problems += _doubles(clients, seen)
+    problems += _mixed(clients, run, layout.asked)
+    witnesses: list[Problem] = []
+    for path in run.witnesses:
+        witnesses += _add_witness(path, layout, clients)
+    pods: list[PodCourse] = []
+    for path in run.pods:
+        pod, found = read_file(path, layout.shown(path), PodCourse)
+        witnesses += found
+        if pod is not None:
+            pods.append(pod)
+    return RunClients(
+        clients=sorted(clients, key=lambda client: client.number),
+        pods=sorted(pods, key=lambda pod: pod.pod),
+        problems=problems,
+        witness_problems=witnesses,
+    )
+
+
+def _number(data: ClientData, path: Path, place: int) -> tuple[int, list[Problem]]:
+    match = CLIENT_FILE.fullmatch(path.name)
+    named = int(match["client"]) if match else None
+    text = data.metadata.get("client")
+    if text is None:
+        return named if named is not None else place, []
+    if not text.isdecimal():
+        found = f"client is {text!r}"
+        return place, [
+            Problem(file=data.file, reason="bad-number", found=found, allowed="a whole number from 0 upwards")
+        ]
+    if named is not None and named != int(text):
+        return named, [
+            Problem(
+                file=data.file,
+                reason="other-client",
+                found=f"client is {text}, its name says {named}",
+                allowed="the file's number is the client's",
+                todo="give it its own name back",
+            )
+        ]
+    return int(text), []
+
+
+def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
+    problems = []
+    numbers: dict[int, str] = {}
+    for client in clients:
+        data = client.data
+        same = seen.digests.setdefault(data.digest, data.file)
+        if same != data.file:
+            problems.append(
+                Problem(
+                    file=data.file,
+                    reason="same-content",
+                    found=f"all times are those of {same}",
+                    allowed="every file is another client's result in another run",
+                )
+            )
+            continue
+        first = numbers.setdefault(client.number, data.file)
+        if first != data.file:
+            problems.append(
+                Problem(
+                    file=data.file,
+                    reason="same-client",
+                    found=f"client is {client.number}, as in {first}",
+                    allowed="a run has each client once",
+                )
+            )
+        seed = data.metadata.get("seed")
+        if seed is not None and (first := seen.seeds.setdefault(seed, data.file)) != data.file:
+            problems.append(
+                Problem(
+                    file=data.file,
+                    reason="same-seed",
+                    found=f"seed is {seed}, as in {first}",
+                    allowed="each client of each run has its own seed: the same one draws the same prompts",
+                    todo="a prompt that is sent twice is answered from the prefix cache",
+                )
+            )
+    return problems
+
+
+def _mixed(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -> list[Problem]:
+    """Results of another run, point, workload, model or load."""
+    expected: dict[str, tuple[str, str]] = {}
+    if asked is not None:
+        expected = {"workload": (asked.workload.name, "run.json"), "model_id": (asked.served_model, "run.json")}
+        if asked.name:
+            expected["run"] = (asked.name, "run.json")
+    if not run.bare:
+        expected |= {"point": (str(run.point), "the folder's name"), "repeat": (str(run.repeat), "the folder's name")}
+    values = {key: [client.data.metadata.get(key) for client in clients] for key in _SAME}
+    values["model_id"] = [client.data.model for client in clients]
+    problems = []
+    for key, found in values.items():
+        known = Counter(value for value in found if value is not None)
+        if key not in expected and len(known) > 1:
+            expected[key] = (known.most_common(1)[0][0], "most of the other files")
+        if key not in expected:
+            continue
+        allowed, source = expected[key]
+        for client, value in zip(clients, found, strict=True):
+            if value is not None and value != allowed:
+                problems.append(
+                    Problem(
+                        file=client.data.file,
+                        reason=_SAME.get(key, "other-model"),
+                        found=f"{key} is {value!r}",
+                        allowed=f"{source} says {allowed!r}; results of different ones are no one measurement",
+                    )
+                )
+    return problems + _other_load(clients, run, asked)
+
+
+def _other_load(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -> list[Problem]:
+    if asked is None:
+        return []
+    problems = []
+    for client in clients:
+        if client.data.requests != asked.prompts_per_client:
+            problems.append(
+                Problem(
+                    file=client.data.file,
+                    reason="other-load",
+                    found=f"it has {client.data.requests} requests",
+                    allowed=f"run.json asks {asked.prompts_per_client} of each client",
+                )
+            )
+    if run.point >= len(asked.points):
+        return problems
+    point = asked.points[run.point]
+    share = -(-point.connections // point.clients)
+    for client in clients:
+        most = client.data.max_concurrency
+        if most is not None and not share - 1 <= most <= share:
+            problems.append(
+                Problem(
+                    file=client.data.file,
+                    reason="other-load",
+                    found=f"max_concurrency is {most}",
+                    allowed=f"run.json asks {point.connections} connections of {point.clients} clients at point {run.point}",
+                )
+            )
+    return problems
+
+
+def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[Problem]:
+    shown = layout.shown(path)
+    witness, problems = read_file(path, shown, Witness)
+    if witness is None:
+        return problems
+    stem = path.name.removesuffix(".witness.json")
+    client = next((one for one in clients if Path(one.data.file.partition(":")[0]).stem == stem), None)
+    if client is None:
+        return []  # of a client that is missing or left out, which is told of the client
+
+    def problem(reason: str, found: str, allowed: str, todo: str = "") -> Problem:
+        return Problem(file=shown, reason=reason, found=found, allowed=allowed, todo=todo)
+
+    data, seed = client.data, client.data.metadata.get("seed")
+    lists = (witness.prompt_hashes, witness.asked_input_tokens, witness.asked_output_tokens)
+    if witness.client != client.number:
+        problems.append(
+            problem("other-witness", f"client is {witness.client}", f"it stands beside client {client.number}")
+        )
+    if seed is not None and seed != str(witness.seed):
+        problems.append(problem("other-witness", f"seed is {witness.seed}", f"its result says {seed}"))
+    if any(len(one) != data.requests for one in lists):
+        found = f"it saw {', '.join(str(len(one)) for one in lists)} prompts and lengths"
+        problems.append(problem("other-witness", found, f"its result has {data.requests} requests"))
+    elif tuple(data.input_lens.tolist()) != witness.asked_input_tokens:
+        problems.append(
+            problem("other-witness", "asked_input_tokens are others", "its result's input_lens are the same list")
+        )
+    samples = witness.samples
+    if len({len(one) for one in (samples.at, samples.cpu_share, samples.loop_lag_ms, samples.open_files)}) > 1:
+        problems.append(problem("uneven-lists", "lists of samples differ in length", "each has one entry a second"))
+    moved = drift(witness)
+    if abs(moved) > MAX_DRIFT_SECONDS:
+        problems.append(
+            problem(
+                "clock-drift",
+                f"wall and monotonic clock moved by {moved:+.3f} s against each other",
+                f"at most {MAX_DRIFT_SECONDS:g} s in a run",
+                "the node's clock was set meanwhile: its times cannot be laid over others",
+            )
+        )
+    try:
+        hashes = np.frombuffer(bytes.fromhex("".join(witness.prompt_hashes)), dtype=">u8").astype(np.uint64)
+        if len(hashes) != len(witness.prompt_hashes):
+            raise ValueError
+    except ValueError:
+        problems.append(problem("bad-number", "prompt_hashes holds another text", "16 hexadecimal digits a prompt"))
+    else:
+        client.hashes = hashes
+    client.witness = witness
+    return problems
+
+
+def missing_clients(
+    run: RunFiles, layout: Layout, clients: Sequence[Client], pods: Sequence[PodCourse], left_out: Iterable[str]
+) -> list[Problem]:
+    """One problem for all clients that should be there, are not, and were not left out by choice."""
+    told = {
+        client.data.metadata["clients"] for client in clients if client.data.metadata.get("clients", "").isdecimal()
+    }
+    wanted = max((int(text) for text in told), default=0)
+    if layout.asked is not None and run.point < len(layout.asked.points):
+        wanted = layout.asked.points[run.point].clients
+    there = {client.number for client in clients}
+    for file in left_out:
+        match = CLIENT_FILE.fullmatch(file.rpartition("/")[2].partition(":")[0])
+        if match:
+            there.add(int(match["client"]))
+    missing = [number for number in range(wanted) if number not in there]
+    if not missing:
+        return []
+    codes = {number: pod.exit_codes[str(number)] for pod in pods for number in missing if str(number) in pod.exit_codes}
+    ended = "; ".join(f"client {number} ended with exit code {code}" for number, code in codes.items())
+    return [
+        Problem(
+            file=run.name,
+            reason="missing",
+            can_exclude=False,
+            found=f"{len(missing)} of {wanted} clients are missing: {', '.join(map(str, missing[:12]))}"
+            + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
+            + (f" ({ended})" if ended else ""),
+            allowed="a run without them measures less load than was asked",
+            todo="fetch their files, or merge without them: --allow-missing",
+        )
+    ]
+
+
+def apart(clients: Sequence[Client], clocks: Clocks) -> list[Problem]:
+    """Clients whose requests meet fewer than half of the others': they did not run together."""
+    spans = [
+        (clock.at(client.data.first) - clocks.uncertainty_s, clock.at(client.data.last) + clocks.uncertainty_s)
+        for client, clock in zip(clients, clocks.clocks, strict=True)
+    ]
+    problems = []
+    for number, (client, (first, last)) in enumerate(zip(clients, spans, strict=True)):
+        met = sum(first < end and begin < last for place, (begin, end) in enumerate(spans) if place != number)
+        if 2 * met < len(spans) - 1:
+            earliest = min(begin for begin, _ in spans)
+            problems.append(
+                Problem(
+                    file=client.data.file,
+                    reason="no-overlap",
+                    found=f"its requests ran from {first - earliest:.1f} to {last - earliest:.1f} s of the run and meet those of "
+                    f"{met} of {len(spans) - 1} other clients",
+                    allowed="clients of one run send at the same time",
+                )
+            )
+    return problems

@@ -1,0 +1,160 @@
+"""Which tokens fall into which window, and where a run is steady.
+
+A request's output tokens lie at its chunks, evenly; its input tokens at its first token; itself where it ends. Windows
+are half open, [began, ended), and the last of a row of windows holds what lies on its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from benchmark.measurement import Rates
+from benchmark.merge.client_data import ClientData, Floats, Ints
+
+ARRIVED_SHARE: Final = 0.95
+"""Of the requests meant to be in flight, from which a run counts as arrived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """One client's requests on the common clock, seconds since the run's origin."""
+
+    data: ClientData
+    start: Floats
+
+    @property
+    def end(self) -> Floats:
+        """Last chunk of each request."""
+        return self.start + self.data.ended_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Sums in each of a row of windows."""
+
+    output_tokens: Floats
+    input_tokens: Floats
+    requests: Floats
+    good_output_tokens: Floats
+    good_requests: Floats
+
+
+def totals(clients: Sequence[Placed], edges: Sequence[float], good: Sequence[Floats] | None = None) -> Totals:
+    """Sums between consecutive edges. `good`: of each client's requests 1.0 or 0.0, for goodput."""
+    bounds = np.asarray(edges, dtype=np.float64)
+    cells = len(bounds) - 1
+    sums = np.zeros((5, cells))
+    for number, client in enumerate(clients):
+        data = client.data
+        of = _cell(bounds, np.repeat(client.start, data.chunks) + data.chunk_offset)
+        each = data.output_tokens / data.chunks
+        _add(sums[0], of, np.repeat(each, data.chunks))
+        _add(sums[1], _cell(bounds, client.start + data.ttft), data.input_tokens)
+        ended = _cell(bounds, client.end)
+        _add(sums[2], ended, np.ones(len(ended)))
+        if good is not None:
+            _add(sums[3], of, np.repeat(each * good[number], data.chunks))
+            _add(sums[4], ended, good[number])
+    return Totals(
+        output_tokens=sums[0], input_tokens=sums[1], requests=sums[2], good_output_tokens=sums[3], good_requests=sums[4]
+    )
+
+
+def _cell(bounds: Floats, moments: Floats) -> Ints:
+    """Number of the window + 1; 0 and the last + 1 are outside."""
+    cells: Ints = np.searchsorted(bounds, moments, "right").astype(np.int64)
+    cells[moments == bounds[-1]] = len(bounds) - 1
+    return cells
+
+
+def _add(sums: Floats, cells: Ints, weights: Floats | Ints) -> None:
+    sums += np.bincount(cells, weights=weights, minlength=len(sums) + 2)[1:-1]
+
+
+def rates(sums: Totals, cells: slice, began: float, ended: float, origin: float) -> Rates:
+    """Rates over consecutive windows together; moments are given since `origin`."""
+    seconds = ended - began
+    outputs, inputs = float(sums.output_tokens[cells].sum()), float(sums.input_tokens[cells].sum())
+    return Rates(
+        began=origin + began,
+        ended=origin + ended,
+        seconds=seconds,
+        total_tokens_per_s=(inputs + outputs) / seconds,
+        input_tokens_per_s=inputs / seconds,
+        output_tokens_per_s=outputs / seconds,
+        requests_per_s=float(sums.requests[cells].sum()) / seconds,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steady:
+    """The steady window in seconds since the run's origin, or None; and why."""
+
+    window: tuple[float, float] | None
+    why: str
+
+
+def steady_window(
+    clients: Sequence[Placed],
+    *,
+    intended: int,
+    common: tuple[float, float] | None,
+    median_request_s: float,
+    limited: bool,
+) -> Steady:
+    """The common window from one median request after the arrival at 95 % of the intended requests in flight, until they
+    fall below for good. The first wave runs in lock-step (all prefill, then all decode), so it is cut as warm-up.
+    """
+    if common is None:
+        return Steady(window=None, why="there is no moment at which every client was at work")
+    moments, flying = in_flight(clients)
+    wanted = ARRIVED_SHARE * intended
+    full = np.flatnonzero(flying >= wanted)
+    share = f"{ARRIVED_SHARE:.0%} of the {intended} requests that were meant to be in flight"
+    if not len(full):
+        slow = "; they were sent at a limited rate, which does not fill the connections" if limited else ""
+        return Steady(
+            window=None, why=f"never steady: at most {int(flying.max())} requests were in flight, not {share}{slow}"
+        )
+    arrived, left = (
+        float(moments[full[0]]),
+        float(moments[full[-1] + 1]) if full[-1] + 1 < len(moments) else float(moments[-1]),
+    )
+    began, ended = max(arrived, common[0]) + median_request_s, min(left, common[1])
+    times = (
+        f"{share} were reached {arrived - common[0]:+.1f} s after the last client's start; one median request "
+        f"({median_request_s:.1f} s) more is warm-up, because the first wave runs in lock-step"
+    )
+    if ended - began < median_request_s:
+        return Steady(
+            window=None,
+            why=f"never steady: {times}; that leaves {max(ended - began, 0.0):.1f} s before the load falls, less than one "
+            "median request: give each client more prompts",
+        )
+    if left < common[1]:
+        until = f"they fell below {common[1] - left:.1f} s before the first client's last answer, where the tail begins"
+    else:
+        until = "the tail begins with the first client's last answer"
+    return Steady(window=(began, ended), why=f"{times}; {until}")
+
+
+def in_flight(clients: Sequence[Placed]) -> tuple[Floats, Floats]:
+    """Moments of change, sorted, and the number of requests in flight from each on."""
+    starts = np.concatenate([client.start for client in clients])
+    ends = np.concatenate([client.end for client in clients])
+    moments = np.concatenate([starts, ends])
+    changes = np.concatenate([np.ones(len(starts)), -np.ones(len(ends))])
+    order = np.argsort(moments, kind="stable")
+    return moments[order], np.cumsum(changes[order])
+
+
+def in_flight_means(clients: Sequence[Placed], edges: Floats) -> Floats:
+    """Mean number in flight between consecutive edges."""
+    moments, flying = in_flight(clients)
+    area = np.concatenate([[0.0], np.cumsum(flying[:-1] * np.diff(moments))])
+    means: Floats = np.diff(np.interp(edges, moments, area)) / np.diff(edges)
+    return means
