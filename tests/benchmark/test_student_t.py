@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, pi, sqrt, tan
+from math import exp, inf, lgamma, pi, sqrt, tan
 
 import pytest
 from hypothesis import given
@@ -45,6 +45,19 @@ def test_one_and_two_degrees_have_a_closed_form(probability: float) -> None:
     assert quantile(probability, 1) == pytest.approx(tan(pi * (probability - 0.5)), rel=1e-9)
     share = 4 * probability * (1 - probability)
     assert quantile(probability, 2) == pytest.approx(2 * (probability - 0.5) * sqrt(2 / share), rel=1e-9)
+
+
+def _by_simpsons_rule(t: float, degrees: float, steps: int = 2_000) -> float:
+    """The density integrated from 0 to t, and a half for everything below 0."""
+    factor = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / sqrt(degrees * pi)
+    density = [factor * (1 + (t * i / steps) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(steps + 1)]
+    return 0.5 + t / steps / 3 * (density[0] + density[-1] + 4 * sum(density[1:-1:2]) + 2 * sum(density[2:-1:2]))
+
+
+@pytest.mark.parametrize("degrees", [1.4, 2.941, 7.5, 33.3])
+def test_welchs_degrees_of_freedom_are_no_whole_numbers(degrees: float) -> None:
+    for t in (0.3, 1.0, 3.2188):
+        assert distribution(t, degrees) == pytest.approx(_by_simpsons_rule(t, degrees), abs=1e-10)
 
 
 @given(st.floats(0.001, 0.999), st.floats(0.3, 1e6))

@@ -1,0 +1,379 @@
+"""A stored measurement, and whether a new one is worse than it beyond noise.
+
+A baseline is a small JSON file: what was measured (shape, workload, loads), the rates and latencies of every run, and the
+verdict of its certificate. Two measurements are compared load by load with Welch's interval for a difference of means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from benchmark.certificate.certify import certify
+from benchmark.errors import BenchmarkError
+from benchmark.folder import AskedShape, AskedWorkload
+from benchmark.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
+from benchmark.student_t import two_sided
+
+RELEVANT_RATE: Final = 0.01
+"""Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
+differ by up to 3.4 %."""
+RELEVANT_LATENCY: Final = 0.03
+"""The same of a latency. Assumed: above the article's own resolution, 1 ms of 46."""
+
+Direction = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quantity:
+    name: str
+    better: Direction
+
+    @property
+    def relevant(self) -> float:
+        return RELEVANT_RATE if self.better == "higher" else RELEVANT_LATENCY
+
+
+_QUANTITIES: Final[Mapping[str, _Quantity]] = {
+    "total_tokens_per_s": _Quantity(name="total tok/s", better="higher"),
+    "output_tokens_per_s": _Quantity(name="output tok/s", better="higher"),
+    "ttft_p50_ms": _Quantity(name="TTFT p50, ms", better="lower"),
+    "ttft_p99_ms": _Quantity(name="TTFT p99, ms", better="lower"),
+    "tpot_p50_ms": _Quantity(name="TPOT p50, ms", better="lower"),
+    "tpot_p99_ms": _Quantity(name="TPOT p99, ms", better="lower"),
+    "e2e_p50_ms": _Quantity(name="E2E p50, ms", better="lower"),
+}
+_RATES: Final = ("total_tokens_per_s", "output_tokens_per_s")
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class BaselinePoint(_File):
+    """One load."""
+
+    connections: int
+    estimates: dict[str, Estimate]
+    """Rates: total_tokens_per_s, output_tokens_per_s, requests_per_s."""
+    latencies_ms: dict[str, dict[str, float]]
+    """All repeats pooled: ttft, tpot, itl, e2e -> p50, p99."""
+    runs: dict[str, tuple[float, ...]]
+    """Quantity -> its value in each run."""
+    batches: tuple[float, ...]
+    """Total tok/s in equal pieces of the steady window, where there was a single run; else empty."""
+
+
+class Baseline(_File):
+    """The file."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: str
+    created: str
+    shape: AskedShape | None
+    workload: AskedWorkload | None
+    points: tuple[BaselinePoint, ...]
+    certificate: Literal["certified", "not certified"]
+    headline: str
+    lacks: dict[str, Literal["failed", "not measured"]]
+    """What kept it from a certificate: check -> its verdict."""
+
+    @property
+    def judges(self) -> bool:
+        """Whether it may stand in a comparison: certified, or lacking nothing but repeats."""
+        return self.certificate == "certified" or self.lacks == {"repeats": "not measured"}
+
+
+def of(measurement: Measurement, certificate: Certificate | None = None) -> Baseline:
+    """What of a measurement later ones are compared with."""
+    judged = certificate or certify(measurement)
+    asked = measurement.asked
+    return Baseline(
+        name=asked.name if asked else "",
+        created=asked.created if asked else "",
+        shape=asked.shape if asked else None,
+        workload=asked.workload if asked else None,
+        points=tuple(_points(measurement)),
+        certificate=judged.verdict,
+        headline=judged.headline,
+        lacks=dict(_lacks(judged)),
+    )
+
+
+def write(path: Path, baseline: Baseline) -> None:
+    """Write it whole or not at all. Raises BenchmarkError when the file cannot be written."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(baseline.model_dump_json(by_alias=True, indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BenchmarkError(f"{path}: the baseline cannot be written: {error.strerror or error}") from error
+
+
+def read(path: Path) -> Baseline:
+    """A stored baseline. Raises BenchmarkError for a file that is none, with its first fault."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BenchmarkError(
+            f"{path}: the baseline cannot be read: {reason}; write one with `fleet bench record DIR --baseline {path}`"
+        ) from error
+    try:
+        return Baseline.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BenchmarkError(
+            f"{path} is no baseline: {where}: {first['msg']}; write one with `fleet bench record DIR --baseline {path}`"
+        ) from error
+
+
+def compare(
+    measurement: Measurement, baseline: Baseline, certificate: Certificate | None = None
+) -> tuple[Comparison, ...]:
+    """Every quantity of every load against the baseline's.
+
+    Regressed or improved: beyond the 95 % interval of the difference, and by more than is worth a word. With one run on a
+    side the pieces of its window stand in for repeats, which says less: what differs between runs is not in them. Such a run
+    is not certified, but lacks nothing else.
+    """
+    new = of(measurement, certificate)
+    title = baseline.name or "baseline"
+    reasons = _incomparable(new, baseline)
+    old_points = {point.connections: point for point in baseline.points}
+    new_points = {point.connections: point for point in new.points}
+    found = [
+        one
+        for connections, point in new_points.items()
+        if (before := old_points.get(connections)) is not None
+        for one in _compare_point(title, before, point, reasons, len(new_points) > 1)
+    ]
+    return (*found, *_unpaired(title, old_points, new_points))
+
+
+def regressed(comparisons: Sequence[Comparison]) -> bool:
+    """Whether anything got worse beyond noise."""
+    return any(one.verdict == "regressed" for one in comparisons)
+
+
+def _lacks(certificate: Certificate) -> Iterator[tuple[str, Literal["failed", "not measured"]]]:
+    for check in certificate.checks:
+        if check.verdict == "failed" or (check.verdict == "not measured" and check.required):
+            yield check.id, check.verdict
+
+
+def _points(measurement: Measurement) -> Iterator[BaselinePoint]:
+    for point in measurement.points:
+        runs = [run for run in measurement.runs if run.point == point.point]
+        values = {key: tuple(_values(runs, key)) for key in _QUANTITIES}
+        alone = runs[0].batches if len(runs) == 1 else None
+        yield BaselinePoint(
+            connections=point.connections,
+            estimates={
+                "total_tokens_per_s": point.total_tokens_per_s,
+                "output_tokens_per_s": point.output_tokens_per_s,
+                "requests_per_s": point.requests_per_s,
+            },
+            latencies_ms=dict(_pooled(point.latencies)),
+            runs=values,
+            batches=alone.total_tokens_per_s if alone else (),
+        )
+
+
+def _pooled(latencies: Latencies) -> Iterator[tuple[str, dict[str, float]]]:
+    for name in ("ttft", "tpot", "itl", "e2e"):
+        found: Distribution | None = getattr(latencies, name)
+        if found is not None:
+            yield name, {"p50": found.p50, "p99": found.p99}
+
+
+def _values(runs: Sequence[Run], key: str) -> Iterator[float]:
+    for run in runs:
+        value: float | None
+        if key in _RATES:
+            value = getattr(run.steady, key) if run.steady else None
+        else:
+            name, percentile, _ = key.split("_")
+            distribution: Distribution | None = getattr(run.latencies, name)
+            value = getattr(distribution, percentile) if distribution else None
+        if value is not None and isfinite(value):
+            yield value
+
+
+def _incomparable(new: Baseline, old: Baseline) -> list[str]:
+    """Why two measurements say nothing about each other, whatever their figures."""
+    reasons = []
+    for which, one in (("this measurement", new), ("the baseline", old)):
+        if not one.judges:
+            reasons.append(f"{which} is not certified ({', '.join(one.lacks) or 'no reason kept'})")
+        if one.shape is None or one.workload is None:
+            reasons.append(f"{which} does not say what it measured")
+    if new.shape is not None and old.shape is not None:
+        reasons += _shape_differences(new.shape, old.shape)
+    if new.workload is not None and old.workload is not None and new.workload != old.workload:
+        reasons.append(f"the workload differs ({_differing(old.workload, new.workload)})")
+    return reasons
+
+
+def _shape_differences(new: AskedShape, old: AskedShape) -> Iterator[str]:
+    from planner.engine_flags import normalise_environment, normalise_flags
+
+    for field in ("model", "engine_version", "machine_type", "replicas", "gpus_per_replica", "routing", "workload"):
+        before, after = getattr(old, field), getattr(new, field)
+        if before != after:
+            yield f"{field} was {before}, is {after}"
+    for what, olds, news in (
+        ("flag", normalise_flags(old.flags), normalise_flags(new.flags)),
+        ("env", normalise_environment(old.env), normalise_environment(new.env)),
+    ):
+        for name in sorted({*olds, *news}):
+            if olds.get(name) != news.get(name):
+                yield f"{what} {name} was {olds.get(name, 'not set')}, is {news.get(name, 'not set')}"
+
+
+def _differing(old: AskedWorkload, new: AskedWorkload) -> str:
+    return ", ".join(
+        f"{name} was {getattr(old, name)}, is {getattr(new, name)}"
+        for name in AskedWorkload.model_fields
+        if getattr(old, name) != getattr(new, name)
+    )
+
+
+def _compare_point(
+    title: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[str], name_load: bool
+) -> Iterator[Comparison]:
+    for key, quantity in _QUANTITIES.items():
+        before, after = old.runs.get(key, ()), new.runs.get(key, ())
+        if not before or not after:
+            if not before and not after:
+                continue
+            which = "the baseline has" if not before else "this measurement has"
+            yield _judged(title, quantity, key, (old, new), [f"{which} no such value"], name_load)
+            continue
+        yield _judged(title, quantity, key, (old, new), reasons, name_load)
+
+
+def _judged(
+    title: str,
+    quantity: _Quantity,
+    key: str,
+    points: tuple[BaselinePoint, BaselinePoint],
+    reasons: Sequence[str],
+    name_load: bool,
+) -> Comparison:
+    before, after = (estimate(point.runs.get(key, ())) for point in points)
+    name = f"{quantity.name} at {points[1].connections:,} in flight" if name_load else quantity.name
+    change = after.mean / before.mean - 1 if before.mean else 0.0
+    verdict: Literal["regressed", "improved", "same within noise", "not comparable"] = "not comparable"
+    noise, why = 0.0, "; ".join(reasons)
+    if not reasons:
+        noises = [_sample(point, key) for point in points]
+        if noises[0] is None or noises[1] is None or not before.mean:
+            why = "one run each has no spread to tell a change from noise: repeat the runs (benchmark.repeats)"
+        else:
+            noise = welch_half_width(noises[0].values, noises[1].values) / abs(before.mean)
+            worse = change < 0 if quantity.better == "higher" else change > 0
+            certain = abs(change) > noise and abs(change) > quantity.relevant
+            verdict = "same within noise" if not certain else "regressed" if worse else "improved"
+            why = _why(change, noise, quantity, noises[0].pieces or noises[1].pieces)
+    return Comparison(
+        baseline=title,
+        quantity=name,
+        before=before,
+        after=after,
+        change_share=change,
+        noise_share=noise,
+        verdict=verdict,
+        why=why,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    values: tuple[float, ...]
+    pieces: bool
+    """Whether they are pieces of one run instead of runs."""
+
+
+def _sample(point: BaselinePoint, key: str) -> _Sample | None:
+    runs = point.runs.get(key, ())
+    if len(runs) > 1:
+        return _Sample(runs, pieces=False)
+    mean = sum(point.batches) / len(point.batches) if point.batches else 0.0
+    if key not in _RATES or len(point.batches) < 2 or not mean or not runs:
+        return None
+    # Pieces are of total tok/s; output wanders alike, being a part of it. Around the run's own value.
+    return _Sample(tuple(runs[0] * value / mean for value in point.batches), pieces=True)
+
+
+def _why(change: float, noise: float, quantity: _Quantity, pieces: bool) -> str:
+    direction = "more" if change > 0 else "less"
+    words = f"{abs(change):.1%} {direction}; the 95 % interval of the difference is ±{noise:.1%}"
+    if abs(change) > noise and abs(change) <= quantity.relevant:
+        words += f", and less than {quantity.relevant:.0%} is not worth a word"
+    if pieces:
+        words += "; from the pieces of single runs, which do not show what differs from run to run: repeat the runs to be sure"
+    return words.replace("%", " %").replace("  %", " %")
+
+
+def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = 0.95) -> float:
+    """Half the width of the interval for the difference of two means whose spreads need not be equal.
+
+    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies. Each side needs two values.
+    """
+    (_, first), (_, second) = _mean_and_variance(before), _mean_and_variance(after)
+    parts = first / len(before), second / len(after)
+    error = sum(parts)
+    if not error > 0:
+        return 0.0
+    # Shares instead of the squares themselves: the squares of tiny numbers are 0.
+    shares = parts[0] / error, parts[1] / error
+    degrees = 1 / (shares[0] ** 2 / (len(before) - 1) + shares[1] ** 2 / (len(after) - 1))
+    return two_sided(degrees, confidence) * sqrt(error)
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """A mean with its 95 % confidence interval by Student's t; of no values, 0 of no repeats."""
+    if not values:
+        return Estimate(mean=0.0, low=None, high=None, repeats=0, variation=None)
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return Estimate(mean=mean, low=None, high=None, repeats=1, variation=None)
+    deviation = sqrt(_mean_and_variance(values)[1])
+    half = two_sided(len(values) - 1) * deviation / sqrt(len(values))
+    return Estimate(
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        repeats=len(values),
+        variation=deviation / mean if mean else None,
+    )
+
+
+def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
+    mean = sum(values) / len(values)
+    return mean, sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _unpaired(title: str, old: Mapping[int, BaselinePoint], new: Mapping[int, BaselinePoint]) -> Iterator[Comparison]:
+    for connections in sorted(old.keys() ^ new.keys()):
+        there = old.get(connections) or new[connections]
+        value = estimate(there.runs.get("total_tokens_per_s", ()))
+        nothing = estimate(())
+        yield Comparison(
+            baseline=title,
+            quantity=f"total tok/s at {connections:,} in flight",
+            before=value if connections in old else nothing,
+            after=nothing if connections in old else value,
+            change_share=0.0,
+            noise_share=0.0,
+            verdict="not comparable",
+            why=f"this load was measured only {'by the baseline' if connections in old else 'now'}",
+        )

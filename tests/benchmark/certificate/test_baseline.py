@@ -1,0 +1,269 @@
+"""A baseline: what is stored, what counts as worse, and what is not comparable at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.certificate import baseline
+from benchmark.certificate.baseline import Baseline, compare, of, regressed, welch_half_width
+from benchmark.errors import BenchmarkError
+from benchmark.measurement import Batches, Comparison, Measurement, Run
+from benchmark.student_t import two_sided
+from tests.benchmark.certificate.sound import every_run, sound
+from tests.benchmark.measurements import a_bare_measurement, a_point
+
+
+def _with_totals(*totals: float, measurement: Measurement | None = None) -> Measurement:
+    """Repeats with these rates, output a third."""
+    made = measurement or sound(repeats=len(totals))
+    runs = []
+    for run, total in zip(made.runs, totals, strict=True):
+        assert run.steady is not None
+        steady = run.steady.model_copy(update={"total_tokens_per_s": total, "output_tokens_per_s": total / 3})
+        runs.append(run.model_copy(update={"steady": steady}))
+    points = (a_point(made.asked, runs),)
+    return made.model_copy(update={"runs": tuple(runs), "points": points})
+
+
+def _with_latency(name: str, percentile: str, *values: float) -> Measurement:
+    runs = []
+    for run, value in zip(sound().runs, values, strict=True):
+        changed = getattr(run.latencies, name).model_copy(update={percentile: value})
+        runs.append(run.model_copy(update={"latencies": run.latencies.model_copy(update={name: changed})}))
+    return sound().model_copy(update={"runs": tuple(runs)})
+
+
+def _one(comparisons: tuple[Comparison, ...], quantity: str) -> Comparison:
+    return next(one for one in comparisons if one.quantity == quantity)
+
+
+BEFORE = of(_with_totals(190_000.0, 191_000.0, 189_000.0))
+
+
+@pytest.mark.parametrize(
+    ("totals", "verdict"),
+    [
+        ((190_100.0, 190_900.0, 189_200.0), "same within noise"),
+        ((180_000.0, 181_000.0, 179_000.0), "regressed"),
+        ((200_000.0, 201_000.0, 199_000.0), "improved"),
+        ((175_000.0, 205_000.0, 170_000.0), "same within noise"),
+    ],
+)
+def test_a_rate_is_worse_only_beyond_noise(totals: tuple[float, ...], verdict: str) -> None:
+    found = compare(_with_totals(*totals), BEFORE)
+    total = _one(found, "total tok/s")
+    if max(totals) - min(totals) > 20_000:
+        # Repeats that far apart are not certified at all.
+        assert total.verdict == "not comparable"
+        found = compare(_with_totals(*totals), BEFORE, certificate=_passed())
+        total = _one(found, "total tok/s")
+    assert total.verdict == verdict
+    assert _one(found, "output tok/s").verdict == verdict
+    assert regressed(found) == (verdict == "regressed")
+    assert total.change_share == pytest.approx(sum(totals) / 570_000 - 1)
+
+
+def _passed() -> Any:
+    from benchmark.certificate import certify
+
+    return certify(sound())
+
+
+def test_the_noise_is_half_of_welchs_interval() -> None:
+    # Source: by hand. Variances 1e6 and 4e6, three values each: error^2 5e6/3, degrees 2 * 25 / 17.
+    half = welch_half_width((190_000.0, 191_000.0, 189_000.0), (180_000.0, 182_000.0, 178_000.0))
+    assert half == pytest.approx(two_sided(50 / 17) * (5e6 / 3) ** 0.5)
+    found = compare(_with_totals(180_000.0, 182_000.0, 178_000.0), BEFORE)
+    assert _one(found, "total tok/s").noise_share == pytest.approx(half / 190_000)
+    assert _one(found, "total tok/s").why == "5.3 % less; the 95 % interval of the difference is ±2.2 %"
+
+
+def test_a_sure_change_of_no_importance_is_none() -> None:
+    before = of(_with_totals(190_000.0, 190_001.0, 189_999.0))
+    found = _one(compare(_with_totals(189_000.0, 189_001.0, 188_999.0), before), "total tok/s")
+    assert found.verdict == "same within noise"
+    assert "less than 1 % is not worth a word" in found.why
+
+
+@pytest.mark.parametrize(
+    ("name", "percentile", "quantity"), [("ttft", "p99", "TTFT p99, ms"), ("tpot", "p50", "TPOT p50, ms")]
+)
+def test_a_latency_is_worse_when_it_is_higher(name: str, percentile: str, quantity: str) -> None:
+    before = of(_with_latency(name, percentile, 100.0, 101.0, 99.0))
+    slower = compare(_with_latency(name, percentile, 110.0, 111.0, 109.0), before)
+    assert _one(slower, quantity).verdict == "regressed"
+    assert _one(slower, "total tok/s").verdict == "same within noise"
+    faster = compare(_with_latency(name, percentile, 90.0, 91.0, 89.0), before)
+    assert _one(faster, quantity).verdict == "improved"
+    assert (
+        _one(compare(_with_latency(name, percentile, 102.0, 102.1, 101.9), before), quantity).verdict
+        == "same within noise"
+    )
+
+
+def _asked(**changes: Any) -> Measurement:
+    asked = sound().asked
+    assert asked is not None
+    return sound().model_copy(update={"asked": asked.model_copy(update=changes)})
+
+
+def _shape(**changes: Any) -> Measurement:
+    asked = sound().asked
+    assert asked is not None
+    return _asked(shape=asked.shape.model_copy(update=changes))
+
+
+def _workload(**changes: Any) -> Measurement:
+    asked = sound().asked
+    assert asked is not None
+    return _asked(workload=asked.workload.model_copy(update=changes))
+
+
+@pytest.mark.parametrize(
+    ("measurement", "words"),
+    [
+        (_shape(engine_version="0.19.0"), "engine_version was 0.18.1, is 0.19.0"),
+        (_shape(flags={"max-model-len": 2560}), "flag attention-backend was FLASHINFER, is not set"),
+        (_shape(env={}), "env VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS was 1, is not set"),
+        (_workload(ignore_eos=False), "the workload differs (ignore_eos was True, is False)"),
+        (
+            every_run(sound(), lambda run: run.model_copy(update={"start_skew_s": 9.0})),
+            "this measurement is not certified",
+        ),
+    ],
+)
+def test_another_shape_or_no_certificate_is_not_comparable_and_says_why(measurement: Measurement, words: str) -> None:
+    found = compare(measurement, of(sound()))
+    assert {one.verdict for one in found} == {"not comparable"}
+    assert all(words in one.why for one in found)
+    assert not regressed(found)
+
+
+def test_flags_spelled_otherwise_are_the_same_shape() -> None:
+    asked = sound().asked
+    assert asked is not None
+    flags = {**asked.shape.flags, "max_model_len": asked.shape.flags["max-model-len"]}
+    del flags["max-model-len"]
+    assert _one(compare(_shape(flags=flags), of(sound())), "total tok/s").verdict == "same within noise"
+
+
+def test_an_uncertified_baseline_and_bare_results_are_not_comparable() -> None:
+    bare = of(a_bare_measurement())
+    assert bare.certificate == "not certified"
+    found = compare(sound(), bare)
+    assert found[0].why.startswith("the baseline is not certified (client-cpu, ")
+    assert found[0].why.endswith("; the baseline does not say what it measured")
+
+
+def test_loads_that_only_one_side_has_are_named() -> None:
+    point = of(sound()).points[0].model_copy(update={"connections": 2_000})
+    other = of(sound()).model_copy(update={"points": (point,)})
+    found = compare(sound(), other)
+    assert [(one.quantity, one.verdict) for one in found] == [
+        ("total tok/s at 2,000 in flight", "not comparable"),
+        ("total tok/s at 4,000 in flight", "not comparable"),
+    ]
+    assert [one.after.repeats for one in found] == [0, 3]
+
+
+def _single(total: float, pieces: tuple[float, ...]) -> Measurement:
+    def changed(run: Run) -> Run:
+        return run.model_copy(update={"batches": Batches(seconds=8.0, total_tokens_per_s=pieces, drift_share=0.0)})
+
+    return _with_totals(total, measurement=every_run(sound(repeats=1), changed))
+
+
+def test_single_runs_fall_back_on_the_pieces_of_their_window_and_say_so() -> None:
+    steady = tuple(100.0 + step for step in (-1, 1, -1, 1, -1, 1))
+    before = of(_single(190_000.0, steady))
+    assert before.certificate == "not certified"
+    assert before.lacks == {"repeats": "not measured"}
+    assert before.points[0].batches == steady
+    found = compare(_single(170_000.0, steady), before)
+    total = _one(found, "total tok/s")
+    assert total.verdict == "regressed"
+    assert "from the pieces of single runs" in total.why
+    assert total.before.low is None
+    latency = _one(found, "TTFT p99, ms")
+    assert latency.verdict == "not comparable"
+    assert "repeat the runs" in latency.why
+
+
+def test_repeats_need_no_pieces() -> None:
+    assert of(sound()).points[0].batches == ()
+
+
+def test_a_file_keeps_what_a_comparison_needs(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    baseline.write(path, BEFORE)
+    assert baseline.read(path) == BEFORE
+    kept = json.loads(path.read_text())
+    assert kept["schema"] == 1
+    assert kept["certificate"] == "certified"
+    assert kept["points"][0]["runs"]["total_tokens_per_s"] == [190_000.0, 191_000.0, 189_000.0]
+    assert set(kept["points"][0]["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is no baseline: the file: Invalid JSON"),
+        ('{"schema": 2}', "is no baseline: schema: Input should be 1"),
+        ("[]", "is no baseline: the file"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused_with_its_fault(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(text)
+    with pytest.raises(BenchmarkError) as caught:
+        baseline.read(path)
+    assert words in str(caught.value)
+    assert "fleet bench record DIR --baseline" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="No such file or directory; write one with"):
+        baseline.read(tmp_path / "none.json")
+    with pytest.raises(BenchmarkError, match="cannot be written: No such file"):
+        baseline.write(tmp_path / "none" / "baseline.json", BEFORE)
+
+
+RATES = st.lists(st.floats(1.0, 1e7), min_size=2, max_size=6)
+
+
+@given(RATES, RATES)
+def test_the_interval_is_symmetric_and_grows_with_the_numbers(before: list[float], after: list[float]) -> None:
+    half = welch_half_width(before, after)
+    assert half >= 0
+    assert half == pytest.approx(welch_half_width(after, before))
+    assert welch_half_width([2 * one for one in before], [2 * one for one in after]) == pytest.approx(2 * half)
+
+
+@given(RATES)
+def test_nothing_regresses_against_itself(values: list[float]) -> None:
+    point = baseline.BaselinePoint(
+        connections=1,
+        estimates={},
+        latencies_ms={},
+        runs={"total_tokens_per_s": tuple(values)},
+        batches=(),
+    )
+    certified = Baseline(
+        name="x",
+        created="",
+        shape=BEFORE.shape,
+        workload=BEFORE.workload,
+        points=(point,),
+        certificate="certified",
+        headline="",
+        lacks={},
+    )
+    found = baseline._compare_point("x", certified.points[0], certified.points[0], (), False)
+    assert [one.verdict for one in found] == ["same within noise"]
