@@ -1,8 +1,9 @@
-"""Runs one benchmark pod's share of the clients: waits for the server, starts together with the other pods, stores results.
+"""Plays a whole measurement as one pod of it: every point of the sweep, every repeat, one run after another.
 
-One `vllm bench serve` process is one Python event loop and saturates one core, so the load is spread over many of them,
-each with its own seed: the same seed draws the same prompts. Every pod of the run writes a marker into the bucket and
-reads the others'; the last marker's time, by the bucket's clock, plus a margin is the start for all of them.
+One `vllm bench serve` process is one Python event loop and saturates one core, so the load is spread over many of them, each with
+its own seed: the same seed draws the same prompts. In every run all clients of all pods are made ready, warmed up, and started
+together (barrier.py); the first pod reads the servers' metrics meanwhile. A run that fails keeps its files and leaves the runs
+before and after it alone.
 """
 
 from __future__ import annotations
@@ -11,263 +12,191 @@ import argparse
 import json
 import logging
 import os
-import resource
-import subprocess
+import signal
 import sys
 import time
-import urllib.error
-import urllib.request
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from .barrier import LateError
+from .client_processes import allow_open_files
+from .play_run import Limits, Outcome, Pod
+from .progress import Progress
 from .results_bucket import METADATA_URL, STORAGE_URL, Bucket, BucketError
+from .run_plan import Plan, PlanError, read_plan
+from .server_metrics import split_address
+from .trace_slices import DatasetError, Slices
+from .wait_for_server import wait_for_server
 
-START_MARGIN_SECONDS = 30.0
-"""From the last pod's marker to the start: more than a poll of the bucket takes."""
-POLL_SECONDS = 5.0
-SPARE_FILES = 256
-"""Open files of a client besides its connections: libraries, logs, the tokenizer."""
+START_MARGIN_SECONDS = 15.0
+"""From the last pod's marker to the start. Assumed: several looks into the bucket, and one that has to be repeated."""
+READY_MINUTES = 20.0
+"""Assumed: a client draws its 5,000 prompts in half a minute; the rest is for ten times as many and a slow tokenizer."""
+RUN_MINUTES = 60.0
+"""Measured: 24 s a request at full load, so 5,000 prompts over 1,000 connections take 2 minutes; the limit is for thirty times as
+many and ends what hangs."""
+STORE_MINUTES = 10.0
+"""Assumed: 16 results of 50 MB take seconds; the rest is for attempts that are repeated."""
+IDLE_MINUTES = 2.0
+"""Assumed: requests that a client gave up are dropped by the server within seconds."""
+FRUITLESS = 2
+"""Runs in a row without a common start after which the measurement ends: what keeps clients from starting will not pass."""
+STOP_SECONDS = 5.0
+"""For clients when the pod is told to end; of the 30 s that Kubernetes gives by default, the rest is for storing."""
 LOG = logging.getLogger("launch_clients")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One benchmark run, as every pod of it sees it."""
-
-    name: str
-    endpoint: str
-    model: str
-    tokenizer: str
-    workload: str
-    input_len: int
-    output_len: int
-    range_ratio: str
-    clients: int
-    """Client processes of all pods together."""
-    connections: int
-    """Requests in flight of all clients together."""
-    prompts_per_client: int
-    pods: int
-
-    @property
-    def first_seed(self) -> int:
-        """Differs between runs: a server that is still warm must not know the prompts."""
-        return zlib.crc32(self.name.encode()) % 2**31
+class StopError(BaseException):
+    """The pod was told to end. Not an Exception: nothing on the way may take it for a failure of its own."""
 
 
-def share(total: int, parts: int, index: int) -> range:
-    """The consecutive numbers of 0..total-1 that fall to one of `parts`, as evenly as they divide."""
-    return range(total * index // parts, total * (index + 1) // parts)
+def play(pod: Pod) -> list[str]:
+    """Play all runs; gives what failed, in words. Raises LateError and BucketError."""
+    plan, failures, fruitless = pod.plan, [], 0
+    for run in plan.runs:
+        outcome: Outcome = pod.play(run)
+        pod.progress.tell(dict, state="between runs", runs_done=run.index + 1)
+        failures += [f"{run.folder}: {failure}" for failure in outcome.failures]
+        fruitless = 0 if outcome.went else fruitless + 1
+        if fruitless == FRUITLESS and run is not plan.runs[-1]:
+            return [
+                *failures,
+                f"{len(plan.runs) - run.index - 1} runs were left out: {FRUITLESS} in a row never started",
+            ]
+    return failures
 
 
-def client_command(run: Run, client: int, *, started_at: float, results: Path) -> list[str]:
-    """The `vllm bench serve` of one client, numbered over all pods."""
-    metadata = {
-        "run": run.name,
-        "client": client,
-        "clients": run.clients,
-        "workload": run.workload,
-        "seed": run.first_seed + client,
-        # Saved start times are monotonic and mean nothing on another node; this is the wall clock they hang on.
-        "started_at": f"{started_at:.3f}",
-    }
-    return [
-        "vllm",
-        "bench",
-        "serve",
-        "--backend=openai",
-        f"--base-url={run.endpoint}",
-        "--endpoint=/v1/completions",
-        f"--model={run.model}",
-        f"--tokenizer={run.tokenizer}",
-        "--dataset-name=random",
-        f"--random-input-len={run.input_len}",
-        f"--random-output-len={run.output_len}",
-        f"--random-range-ratio={run.range_ratio}",
-        f"--num-prompts={run.prompts_per_client}",
-        f"--max-concurrency={len(share(run.connections, run.clients, client))}",
-        f"--seed={run.first_seed + client}",
-        "--percentile-metrics=ttft,tpot,itl,e2el",
-        "--metric-percentiles=50,90,99",
-        "--disable-tqdm",
-        "--save-result",
-        "--save-detailed",
-        f"--result-dir={results}",
-        f"--result-filename={result_name(client)}",
-        "--metadata",
-        *(f"{key}={value}" for key, value in metadata.items()),
-    ]
+def store_what_is_asked(bucket: Bucket, plan: Plan) -> None:
+    """run.json, with the name and the moment of the measurement."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {**plan.asked, "name": plan.name, "created": created}
+    bucket.put(f"runs/{plan.name}/run.json", json.dumps(content, indent=1).encode())
 
 
-def result_name(client: int) -> str:
-    """File and object name of one client's result."""
-    return f"client-{client:03d}.json"
-
-
-def allow_open_files(connections: int) -> None:
-    """Raise the soft limit of open files. Exits when even the hard limit is too low: requests would fail one by one."""
-    needed = connections + SPARE_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        sys.exit(f"{connections} connections a client need {needed} open files; this pod may have {hard} at most")
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def wait_for_server(run: Run, *, until: float, poll_seconds: float = POLL_SECONDS) -> None:
-    """Return once the server lists the model. Exits when it does not by the moment `until` (epoch seconds)."""
-    url = f"{run.endpoint}/v1/models"
-    key = os.environ.get("OPENAI_API_KEY")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    while True:
-        try:
-            request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the endpoint is http by construction
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
-                served = [entry["id"] for entry in json.load(response)["data"]]
-            if run.model in served:
-                return
-            sys.exit(f"{url} serves {', '.join(served)}, not {run.model}: the clients would get errors only")
-        except urllib.error.HTTPError as error:
-            if error.code in (401, 403):
-                sys.exit(f"{url}: HTTP {error.code}: the API key in this pod is not the server's")
-            problem = f"HTTP {error.code}"
-        except OSError as error:
-            problem = str(error)
-        if time.time() >= until:
-            sys.exit(f"{url} did not answer in time: {problem}")
-        LOG.info("waiting for %s: %s", url, problem)
-        time.sleep(poll_seconds)
-
-
-def common_start(
-    bucket: Bucket, run: Run, pod: int, *, until: float, margin_seconds: float, poll_seconds: float
-) -> float:
-    """The moment at which all pods of the run start, in epoch seconds. Exits when one of them never reports."""
-    prefix = f"runs/{run.name}/ready/"
-    bucket.put(f"{prefix}{pod}", b"ready")
-    while True:
-        ready = bucket.created(prefix)
-        if len(ready) == run.pods:
-            return max(ready.values()) + margin_seconds
-        if time.time() >= until:
-            missing = sorted(set(range(run.pods)) - {int(name.removeprefix(prefix)) for name in ready})
-            sys.exit(f"pods {missing} of {run.pods} did not report in time; a run without their share measures nothing")
-        LOG.info("%d of %d pods are ready", len(ready), run.pods)
-        time.sleep(poll_seconds)
-
-
-def run_clients(run: Run, clients: Iterable[int], *, started_at: float, results: Path) -> Mapping[int, int]:
-    """Start this pod's clients at once and wait for all; exit code by client."""
-    processes = {}
-    for client in clients:
-        command = client_command(run, client, started_at=started_at, results=results)
-        with (results / f"client-{client:03d}.log").open("wb") as log:
-            processes[client] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    return {client: process.wait() for client, process in processes.items()}
-
-
-def tokens_and_window(results: Sequence[Mapping[str, Any]]) -> tuple[int, int, float]:
-    """Input tokens, output tokens and seconds from first start to last end, over the requests that succeeded.
-
-    Start times of one node share a clock, so clients of one pod may be laid over each other.
-    """
-    tokens_in = tokens_out = 0
-    first, last = float("inf"), float("-inf")
-    for result in results:
-        requests = zip(
-            result["start_times"],
-            result["ttfts"],
-            result["itls"],
-            result["input_lens"],
-            result["output_lens"],
-            strict=True,
-        )
-        for start, ttft, itls, length_in, length_out in requests:
-            if length_out == 0:  # failed
-                continue
-            tokens_in, tokens_out = tokens_in + length_in, tokens_out + length_out
-            first, last = min(first, start), max(last, start + ttft + sum(itls))
-    return tokens_in, tokens_out, max(last - first, 0.0)
-
-
-def report(clients: Mapping[int, int], results: Path) -> tuple[str, bool]:
-    """What a person reads in the pod's log, and whether every client did its work."""
-    lines, read, sound = [], [], True
-    for client, code in clients.items():
-        file = results / result_name(client)
-        if code != 0 or not file.exists():
-            tail = (results / f"client-{client:03d}.log").read_text(errors="replace").splitlines()[-5:]
-            lines.append(f"client {client}: exit code {code}; its last words: {' | '.join(tail)}")
-            sound = False
-            continue
-        result = json.loads(file.read_text())
-        sound = sound and result["completed"] > 0
-        lines.append(f"client {client}: {result['completed']} requests completed, {result.get('failed', 0)} failed")
-        read.append({key: result[key] for key in ("start_times", "ttfts", "itls", "input_lens", "output_lens")})
-    tokens_in, tokens_out, seconds = tokens_and_window(read)
-    if seconds > 0:
-        lines.append(
-            f"this pod: {(tokens_in + tokens_out) / seconds:,.0f} total tok/s, {tokens_out / seconds:,.0f} output tok/s "
-            f"over {seconds:.1f} s"
-        )
-    return "\n".join(lines), sound
+def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket, progress: Progress) -> list[str]:
+    """Everything between reading the plan and the closing line; gives what failed."""
+    results = Path(options.results)
+    results.mkdir(parents=True, exist_ok=True)
+    mine = [plan.connections_of(run, client) for run in plan.runs for client in plan.clients_of(run, number)]
+    allow_open_files(max(mine, default=0))
+    dataset = Path(options.dataset) if options.dataset else None
+    pod = Pod(
+        plan=plan,
+        number=number,
+        bucket=bucket,
+        endpoint=options.endpoint.rstrip("/"),
+        tokenizer=options.tokenizer,
+        server_pods=options.server_pods,
+        results=results,
+        slices=Slices(plan, dataset, results),
+        progress=progress,
+        limits=Limits(
+            ready_minutes=options.ready_minutes,
+            run_minutes=options.run_minutes,
+            store_minutes=STORE_MINUTES,
+            idle_minutes=options.idle_minutes,
+            margin_seconds=options.start_margin_seconds,
+            poll_seconds=options.poll_seconds,
+        ),
+    )
+    try:
+        # Before anything runs: a measurement whose results cannot be stored is not worth its GPUs.
+        if number == 0:
+            store_what_is_asked(bucket, plan)
+        progress.start()
+        until = time.time() + 60 * options.wait_minutes
+        wait_for_server(pod.endpoint, plan.model, until=until)
+        progress.tell(state="waiting for the other pods")
+        begin = pod.barrier("begin")
+        begin.arrive()
+        begin.wait(until + 60)
+        failures = play(pod)
+        if failures and plan.pods > 1:
+            # A pod that ends with an error ends the Job and with it the pods that are still storing.
+            last = pod.barrier("end")
+            last.arrive()
+            last.wait(time.time() + 60 * STORE_MINUTES)
+    except StopError:
+        LOG.warning("told to end; what is there is stored")
+        pod.abandon("the pod was told to end", STOP_SECONDS)
+        raise
+    except (LateError, BucketError, OSError) as error:
+        pod.abandon(f"given up: {error}", STOP_SECONDS)
+        raise
+    return failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run this pod's share. 0 when every client finished and its result is in the bucket."""
+    """Play this pod's part. 0 when every client of every run finished and everything is in the bucket."""
     options = _parse(arguments)
-    pod = int(os.environ["JOB_COMPLETION_INDEX"])
-    run = Run(
-        name=f"{os.environ['JOB_NAME']}-{os.environ['JOB_UID'][:8]}",
-        endpoint=options.endpoint.rstrip("/"),
-        model=options.model,
-        tokenizer=options.tokenizer,
-        workload=options.workload,
-        input_len=options.input_len,
-        output_len=options.output_len,
-        range_ratio=options.range_ratio,
-        clients=options.clients,
-        connections=options.connections,
-        prompts_per_client=options.prompts_per_client,
-        pods=options.pods,
-    )
-    mine = share(run.clients, run.pods, pod)
-    results = Path(options.results)
-    results.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, _stop)
+    name = f"{os.environ['JOB_NAME']}-{os.environ['JOB_UID'][:8]}"
+    number = int(os.environ["JOB_COMPLETION_INDEX"])
     bucket = Bucket(options.bucket, storage_url=options.storage_url, metadata_url=options.metadata_url)
-
-    allow_open_files(max(len(share(run.connections, run.clients, client)) for client in mine))
-    until = time.time() + 60 * options.wait_minutes
-    wait_for_server(run, until=until)
+    where = f"gs://{bucket.name}/runs/{name}/"
     try:
-        # Before the run, and not only to meet the others: a run whose results cannot be stored is not worth its GPUs.
-        start = common_start(
-            bucket, run, pod, until=until, margin_seconds=options.start_margin_seconds, poll_seconds=POLL_SECONDS
-        )
-        LOG.info("clients %d to %d of %d start at %.0f", mine[0], mine[-1], run.clients, start)
-        time.sleep(max(0.0, start - time.time()))
-        codes = run_clients(run, mine, started_at=time.time(), results=results)
-        text, sound = report(codes, results)
-        LOG.info("%s", text)
-        for file in sorted(results.iterdir()):
-            bucket.put(f"runs/{run.name}/{file.name}", file)
-    except BucketError as error:
-        LOG.error("%s", error)
+        plan = read_plan(Path(options.run), name)
+    except PlanError as error:
+        LOG.error("failed: %s", error)
         return 1
-    LOG.info("results: gs://%s/runs/%s/", bucket.name, run.name)
-    return 0 if sound else 1
+    progress = Progress(
+        bucket,
+        f"runs/{name}/.progress/{number}.json",
+        period_seconds=options.progress_seconds,
+        pod=number,
+        pods=plan.pods,
+        state="waiting for the server",
+        runs=len(plan.runs),
+        runs_done=0,
+    )
+    problem, state = "", "failed"
+    try:
+        problem = "; ".join(measure(options, plan, number, bucket, progress))
+    except (BucketError, LateError, DatasetError, OSError) as error:
+        problem = str(error)
+    except SystemExit as error:
+        problem = str(error.code)
+    except StopError:
+        problem, state = "the pod was told to end before the measurement was done", "stopped"
+    if problem:
+        progress.end(state=state, problem=problem)
+        LOG.error("failed: %s; what there is: %s", problem, where)
+        return 1
+    progress.end(state="finished")
+    LOG.info("finished: %d runs; results: %s", len(plan.runs), where)
+    return 0
+
+
+def _stop(*_: Any) -> NoReturn:
+    # Once is enough: a second signal must not end the storing.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise StopError
+
+
+def _addresses(text: str) -> list[tuple[str, int]]:
+    try:
+        return split_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for text in ("endpoint", "model", "tokenizer", "workload", "range-ratio", "bucket", "results"):
+    for text in ("run", "endpoint", "bucket", "tokenizer", "results"):
         parser.add_argument(f"--{text}", required=True)
-    for number in ("input-len", "output-len", "clients", "connections", "prompts-per-client", "pods", "wait-minutes"):
-        parser.add_argument(f"--{number}", required=True, type=int)
+    parser.add_argument(
+        "--server-pods", required=True, type=_addresses, help="HOST:PORT; every address of HOST is one server"
+    )
+    parser.add_argument("--wait-minutes", required=True, type=float)
+    parser.add_argument("--dataset", default="")
+    parser.add_argument("--ready-minutes", type=float, default=READY_MINUTES)
+    parser.add_argument("--run-minutes", type=float, default=RUN_MINUTES)
+    parser.add_argument("--idle-minutes", type=float, default=IDLE_MINUTES)
     parser.add_argument("--start-margin-seconds", type=float, default=START_MARGIN_SECONDS)
+    parser.add_argument("--poll-seconds", type=float, default=2.0)
+    parser.add_argument("--progress-seconds", type=float, default=10.0)
     parser.add_argument("--storage-url", default=STORAGE_URL)
     parser.add_argument("--metadata-url", default=METADATA_URL)
     return parser.parse_args(arguments)

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,13 @@ class Bucket:
     metadata_url: str = METADATA_URL
     pause_seconds: float = 2.0
     """Pause before the second attempt; doubles after every further one."""
+    attempts: int = ATTEMPTS
+    timeout_seconds: float = 120.0
+    """For one step of a call, not for the whole of an upload."""
     _token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
     def put(self, object_name: str, content: bytes | Path) -> None:
-        """Store bytes or a file. Raises BucketError after six attempts."""
+        """Store bytes or a file, in the place of an object of that name. Raises BucketError after the last attempt."""
         query = urllib.parse.urlencode({"uploadType": "media", "name": object_name})
         url = f"{self.storage_url}/upload/storage/v1/b/{self.name}/o?{query}"
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
@@ -54,6 +57,10 @@ class Bucket:
                 raise BucketError(f"{object_name}: sent {size} bytes, the bucket has {stored}")
 
         self._persist(f"put gs://{self.name}/{object_name}", send)
+
+    def hasty(self) -> Bucket:
+        """The same bucket for what may be lost: one attempt, ten seconds. Of its own, so that a thread may use it."""
+        return replace(self, attempts=1, timeout_seconds=10.0)
 
     def created(self, prefix: str) -> dict[str, float]:
         """Objects below a prefix, and when the bucket's own clock saw each, in epoch seconds."""
@@ -77,7 +84,7 @@ class Bucket:
     def _call(self, url: str, data: Any = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._bearer()}", **(headers or {})}
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - http(s) by construction
-        with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=self.timeout_seconds) as response:  # noqa: S310
             answer: dict[str, Any] = json.load(response)
             return answer
 
@@ -96,7 +103,7 @@ class Bucket:
 
     def _persist(self, what: str, action: Callable[[], None]) -> None:
         pause = self.pause_seconds
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, self.attempts + 1):
             try:
                 return action()
             except urllib.error.HTTPError as error:
@@ -108,8 +115,8 @@ class Bucket:
                 self._token = ("", 0.0)
             except (OSError, BucketError) as error:
                 problem = str(error)
-            if attempt == ATTEMPTS:
-                raise BucketError(f"{what}: given up after {ATTEMPTS} attempts: {problem}")
+            if attempt == self.attempts:
+                raise BucketError(f"{what}: given up after {self.attempts} attempts: {problem}")
             LOG.warning("%s: %s; again in %.0f s", what, problem, pause)
             time.sleep(pause)
             pause *= 2

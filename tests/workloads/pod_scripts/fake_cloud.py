@@ -1,16 +1,17 @@
-"""A server on loopback that plays the model server, the metadata server and Cloud Storage."""
+"""A server on loopback that plays the model server, the metadata server, Cloud Storage and a server of files."""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 TOKEN = "token-of-the-pod"
 
@@ -31,6 +32,16 @@ class FakeCloud:
     objects: dict[str, bytes] = field(default_factory=dict)
     created: dict[str, str] = field(default_factory=dict)
     tokens_handed_out: int = 0
+    in_flight: list[int] = field(default_factory=lambda: [0])
+    """Running requests that /metrics tells, reading by reading; the last one stays."""
+    metrics_seconds: float = 0.0
+    """How long an answer of /metrics takes."""
+    metrics_read: int = 0
+    cut_after: list[int] = field(default_factory=list)
+    """Bytes after which a download breaks off, one download after another."""
+    etag: str | None = '"1"'
+    ranges: list[str | None] = field(default_factory=list)
+    """The Range of every download that was asked for."""
 
 
 @contextmanager
@@ -65,6 +76,12 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
             address = urlsplit(self.path)
             if address.path == "/v1/models":
                 return self.models()
+            if address.path == "/metrics":
+                return self.metrics()
+            if address.path.startswith("/files/"):
+                return self.download(f"files/{address.path.removeprefix('/files/')}")
+            if address.path.startswith("/storage/v1/b/results/o/"):
+                return self.refused() or self.download(unquote(address.path.removeprefix("/storage/v1/b/results/o/")))
             if address.path == "/computeMetadata/v1/instance/service-accounts/default/token":
                 if self.headers["Metadata-Flavor"] != "Google":
                     return self.answer(403, "no flavor")
@@ -81,6 +98,42 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
             if cloud.api_key is not None and self.headers["Authorization"] != f"Bearer {cloud.api_key}":
                 return self.answer(401, "who are you")
             return self.answer(200, {"data": [{"id": model} for model in cloud.models]})
+
+        def metrics(self) -> None:
+            time.sleep(cloud.metrics_seconds)
+            cloud.metrics_read += 1
+            running = cloud.in_flight.pop(0) if len(cloud.in_flight) > 1 else cloud.in_flight[0]
+            text = (
+                f'vllm:num_requests_running{{engine="0",model_name="the/model"}} {running}.0\n'
+                'vllm:num_requests_waiting{engine="0",model_name="the/model"} 0.0\n'
+                'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
+            )
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def download(self, name: str) -> None:
+            """A file, from where it is asked for if it is still the same, and broken off if that is due."""
+            wanted = self.headers["Range"]
+            cloud.ranges.append(wanted)
+            if name not in cloud.objects:
+                return self.answer(404, f"no {name}")
+            content, begin = cloud.objects[name], 0
+            if wanted is not None and cloud.etag is not None and self.headers["If-Range"] == cloud.etag:
+                begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if begin else 200)
+            if begin:
+                self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+            if cloud.etag is not None:
+                self.send_header("ETag", cloud.etag)
+            self.send_header("Content-Length", str(len(content) - begin))
+            self.end_headers()
+            end = begin + cloud.cut_after.pop(0) if cloud.cut_after else len(content)
+            self.wfile.write(content[begin:end])
+            if end < len(content):
+                self.close_connection = True
+            return None
 
         def refused(self) -> bool:
             if self.headers["Authorization"] != f"Bearer {TOKEN}":

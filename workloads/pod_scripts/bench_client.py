@@ -1,0 +1,343 @@
+"""One benchmark client: vLLM's own `vllm bench serve`, watched from inside its process.
+
+Two functions of vllm.benchmarks.serve are wrapped and nothing else is touched. `get_samples` gives the requests: their hashes and
+the lengths asked for are noted. `fetch_spec_decode_metrics` is called twice: after the warm-up, right before the first measured
+request, which is where the client waits for all others, and right after the last answer.
+
+A dataset named `custom` is read here and not by vLLM 0.18.1, whose reader needs pandas, which vLLM does not install, and takes
+no lengths without prompts. The format is vLLM's: lines of `prompt` and `output_tokens`; in the place of `prompt` there may be
+`input_tokens`, for which a prompt is made (prompt_text).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from .prompt_text import Asked, PromptError, Writer
+
+SCHEMA = 1
+TICK_SECONDS = 0.02
+SAMPLE_SECONDS = 1.0
+LEAST_SAMPLE_SECONDS = 0.1
+"""A last, shorter second than this is not worth a sample: its share would be of a few ticks."""
+GO_POLL_SECONDS = 0.02
+HOOKS = ("add_cli_args", "main_async", "get_samples", "fetch_spec_decode_metrics")
+
+
+@dataclass
+class Request:
+    """One request with the fields of vLLM's SampleRequest. Source: vllm/benchmarks/datasets.py, 0.18.1."""
+
+    prompt: str | list[int]
+    prompt_len: int
+    expected_output_len: int
+    multi_modal_data: None = None
+    lora_request: None = None
+    request_id: str | None = None
+
+
+@dataclass
+class Seen:
+    """What the hooks noted."""
+
+    hashes: list[str] = field(default_factory=list)
+    asked_input: list[int] = field(default_factory=list)
+    asked_output: list[int] = field(default_factory=list)
+    drawn: bool = False
+    ready_at: float = 0.0
+    go_at: float = 0.0
+    released_at: float = 0.0
+    released_clock: float = 0.0
+    """perf_counter at released_at."""
+    ended_at: float = 0.0
+    calls: int = 0
+    """Of fetch_spec_decode_metrics."""
+
+
+class Sampler:
+    """CPU, delay of the event loop and open files, second by second, by a task within the loop that is measured."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+        self.cpu: list[float] = []
+        self.lag_ms: list[float] = []
+        self.files: list[int] = []
+        self._lags = array("d")
+        self._task: asyncio.Task[None] | None = None
+        self._begin = self._cpu_before = self._worst = 0.0
+
+    def start(self) -> None:
+        """Begin within the running loop."""
+        self._begin, self._cpu_before = time.perf_counter(), time.process_time()
+        self._task = asyncio.get_running_loop().create_task(self._tick())
+
+    def stop(self) -> None:
+        """End, with the rest of a second as the last sample."""
+        if self._task is not None:
+            self._task.cancel()
+        if not self.at or time.perf_counter() - self._begin >= LEAST_SAMPLE_SECONDS:
+            self._note()
+
+    @property
+    def lag_p99_ms(self) -> float:
+        """Of all ticks."""
+        return sorted(self._lags)[int(0.99 * (len(self._lags) - 1))] if self._lags else 0.0
+
+    async def _tick(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.perf_counter()
+            lag = max(0.0, 1e3 * (now - before - TICK_SECONDS))
+            self._lags.append(lag)
+            self._worst = max(self._worst, lag)
+            if now - self._begin >= SAMPLE_SECONDS:
+                self._note()
+
+    def _note(self) -> None:
+        now, cpu = time.perf_counter(), time.process_time()
+        self.at.append(round(time.time(), 3))
+        self.cpu.append(round((cpu - self._cpu_before) / max(now - self._begin, 1e-6), 4))
+        self.lag_ms.append(round(self._worst, 3))
+        self.files.append(open_files())
+        self._begin, self._cpu_before, self._worst = now, cpu, 0.0
+
+
+def open_files() -> int:
+    """Files that this process has open, the look itself not counted."""
+    return len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 - once a second with thousands of files
+
+
+def prompt_hash(prompt: Any) -> str:
+    """16 hexadecimal digits of a prompt; of one given as token ids, or as anything else, those of its JSON."""
+    text = prompt if isinstance(prompt, str) else json.dumps(prompt)
+    return blake2b(text.encode("utf-8", errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def read_requests(file: Path, number: int, tokenizer: Any, seed: int, id_prefix: str = "") -> Iterator[Request]:
+    """The first `number` requests of a file that trace_slices wrote; from its beginning again when it has fewer."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not lines:
+        sys.exit(f"{file} has no requests")
+    writer: Writer | None = None
+    for index in range(number):
+        line = lines[index % len(lines)]
+        if "prompt" in line:
+            prompt = line["prompt"]
+            if isinstance(prompt, list):
+                length = len(prompt)
+            else:
+                length = len(prompt.split()) if tokenizer is None else len(tokenizer(prompt).input_ids)
+        else:
+            writer = writer or Writer(tokenizer, seed)
+            length = line["input_tokens"]
+            prompt = writer.prompt(Asked(length, line.get("prefix_tokens", 0), line.get("prefix_seed", 0)))
+        yield Request(prompt, length, line["output_tokens"], request_id=f"{id_prefix}{index}")
+
+
+def wrap_samples(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+    """`get_samples` that notes what it gives."""
+
+    def get_samples(args: Any, tokenizer: Any, *rest: Any, **named: Any) -> Any:
+        if getattr(args, "dataset_name", None) == "custom":
+            # A server may hold two requests of one id for the same.
+            own = getattr(args, "request_id_prefix", "")
+            samples: Any = list(read_requests(Path(args.dataset_path), args.num_prompts, tokenizer, args.seed, own))
+        else:
+            samples = original(args, tokenizer, *rest, **named)
+        seen.drawn = True
+        seen.hashes = [prompt_hash(sample.prompt) for sample in samples]
+        seen.asked_input = [int(sample.prompt_len) for sample in samples]
+        seen.asked_output = [int(sample.expected_output_len) for sample in samples]
+        return samples
+
+    return get_samples
+
+
+def wrap_fetch(
+    original: Callable[..., Any], seen: Seen, sampler: Sampler, barrier: Callable[[], Any]
+) -> Callable[..., Any]:
+    """`fetch_spec_decode_metrics` whose first call waits for the common start and whose second ends the watch."""
+
+    async def fetch_spec_decode_metrics(*positional: Any, **named: Any) -> Any:
+        seen.calls += 1
+        if seen.calls == 2:
+            seen.ended_at = time.time()
+            sampler.stop()
+        # Before the barrier: nothing may lie between the start and the first request.
+        answer = await original(*positional, **named)
+        if seen.calls == 1:
+            await barrier()
+        return answer
+
+    return fetch_spec_decode_metrics
+
+
+def write_whole(file: Path, text: str) -> None:
+    """A reader sees the whole file or none."""
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+
+
+async def wait_for_go(ready: Path, go: Path, seen: Seen) -> None:
+    """Say that this client is ready, read the moment of the start once it is there, and sleep until then."""
+    seen.ready_at = time.time()
+    write_whole(ready, f"{seen.ready_at:.6f}\n")
+    while not go.exists():
+        await asyncio.sleep(GO_POLL_SECONDS)
+    seen.go_at = float(go.read_text())
+    # In steps, so that a clock that is set meanwhile is followed.
+    while (left := seen.go_at - time.time()) > 0:
+        await asyncio.sleep(min(left, 0.25) if left > 0.5 else left)
+    seen.released_at, seen.released_clock = time.time(), time.perf_counter()
+
+
+def tokens_and_window(result: Mapping[str, Any]) -> tuple[int, int, float, float]:
+    """Input tokens, output tokens, first start and last end (monotonic clock) of the requests that succeeded."""
+    tokens_in = tokens_out = 0
+    first, last = float("inf"), float("-inf")
+    lists = [result[key] for key in ("start_times", "ttfts", "itls", "input_lens", "output_lens")]
+    for start, ttft, itls, length_in, length_out in zip(*lists, strict=True):
+        if length_out == 0:  # failed
+            continue
+        tokens_in, tokens_out = tokens_in + length_in, tokens_out + length_out
+        first, last = min(first, start), max(last, start + ttft + sum(itls))
+    return tokens_in, tokens_out, first, last
+
+
+def problem_of(seen: Seen, result: Mapping[str, Any], program: str) -> str | None:
+    """Why this client's result does not stand for what its witness says; None: it does."""
+    if not seen.drawn:
+        return f"{program} never called get_samples: its requests are unknown"
+    if seen.calls == 0:
+        return f"{program} never called fetch_spec_decode_metrics: the client did not wait for the common start"
+    if seen.calls == 1:
+        return f"{program} called fetch_spec_decode_metrics once and not again: the end of the run is unknown"
+    if seen.calls > 2:
+        return f"{program} called fetch_spec_decode_metrics {seen.calls} times, not twice: start and end are not where they belong"
+    sent = len(result["start_times"])
+    if sent != len(seen.hashes):
+        return f"{program} drew {len(seen.hashes)} requests and has {sent} results: their order is not known"
+    early = sum(1 for start in result["start_times"] if 0 < start < seen.released_clock)
+    if early:
+        return f"{program} started {early} measured requests before the common start"
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run vLLM's benchmark and write the witness. Exits with a message when vLLM is not the one that the hooks fit."""
+    options, of_vllm = _parse(sys.argv[1:] if arguments is None else arguments)
+    clock = _clock()
+    try:
+        import vllm  # type: ignore[import-not-found, unused-ignore]  # of the pod's image
+        from vllm.benchmarks import serve  # type: ignore[import-not-found, unused-ignore]
+        from vllm.utils.argparse_utils import FlexibleArgumentParser  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        sys.exit(f"vLLM's benchmark cannot be imported: {error}")
+    program = f"vllm bench serve {vllm.__version__}"
+    missing = [name for name in HOOKS if not hasattr(serve, name)]
+    if missing:
+        sys.exit(f"{program} has no {' and no '.join(missing)} in vllm.benchmarks.serve: this client fits 0.18.1")
+    parser = FlexibleArgumentParser()
+    serve.add_cli_args(parser)
+    args = parser.parse_args(of_vllm)
+
+    seen, sampler = Seen(), Sampler()
+
+    async def barrier() -> None:
+        await wait_for_go(options.ready_file, options.go_file, seen)
+        # Monotonic start times mean nothing on another node; this is the wall clock they hang on.
+        args.metadata = [*(args.metadata or ()), f"started_at={seen.go_at:.3f}"]
+        sampler.start()
+
+    serve.get_samples = wrap_samples(serve.get_samples, seen)
+    serve.fetch_spec_decode_metrics = wrap_fetch(serve.fetch_spec_decode_metrics, seen, sampler, barrier)
+    try:
+        result = asyncio.run(serve.main_async(args))
+    except PromptError as error:
+        sys.exit(str(error))
+    problem = problem_of(seen, result, program)
+    if problem is not None:
+        sys.exit(problem)
+    tokens_in, tokens_out, first, last = tokens_and_window(result)
+    write_whole(options.witness, json.dumps(_witness(options, args.seed, program, clock, seen, sampler)))
+    if options.summary is not None:
+        summary = {
+            "completed": result["completed"],
+            "failed": result["failed"],
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+        }
+        window = {"first": first, "last": last} if tokens_out else {}
+        write_whole(options.summary, json.dumps({**summary, **window}))
+    return 0
+
+
+def _witness(
+    options: argparse.Namespace, seed: int, program: str, clock: dict[str, float], seen: Seen, sampler: Sampler
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "client": options.client,
+        "pod": options.pod,
+        "node": os.environ.get("NODE_NAME") or os.uname().nodename,
+        "program": program,
+        "seed": seed,
+        "clock": clock,
+        "clock_at_end": _clock(),
+        "barrier": {"ready_at": seen.ready_at, "go_at": seen.go_at, "released_at": seen.released_at},
+        "ended_at": seen.ended_at,
+        "loop_lag_p99_ms": round(sampler.lag_p99_ms, 3),
+        "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "samples": {
+            "at": sampler.at,
+            "cpu_share": sampler.cpu,
+            "loop_lag_ms": sampler.lag_ms,
+            "open_files": sampler.files,
+        },
+        "prompt_hashes": seen.hashes,
+        "asked_input_tokens": seen.asked_input,
+        "asked_output_tokens": seen.asked_output,
+    }
+
+
+def _clock() -> dict[str, float]:
+    """Both clocks at one moment: the reading of the wall clock lies between two of the other, and the closest of a few is taken."""
+    best = (float("inf"), 0.0, 0.0)
+    for _ in range(5):
+        before, wall, after = time.perf_counter(), time.time(), time.perf_counter()
+        best = min(best, (after - before, wall, (before + after) / 2))
+    return {"wall": best[1], "perf_counter": best[2]}
+
+
+def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, usage="bench_client [options] -- [options of vllm bench serve]"
+    )
+    for name in ("witness", "go-file", "ready-file"):
+        parser.add_argument(f"--{name}", required=True, type=Path)
+    parser.add_argument("--summary", type=Path)
+    for name in ("client", "pod"):
+        parser.add_argument(f"--{name}", required=True, type=int)
+    own, of_vllm = list(arguments), []
+    if "--" in own:
+        at = own.index("--")
+        own, of_vllm = own[:at], own[at + 1 :]
+    return parser.parse_args(own), of_vllm
+
+
+if __name__ == "__main__":
+    sys.exit(main())
