@@ -15,11 +15,13 @@ from model_server.prefix_cache import PrefixCache
 if TYPE_CHECKING:
     from model_server.clock import Clock
     from model_server.node import Node
+    from model_server.outbox import Outbox
 
 _DRAWS: Final = 4096
 """Draws of accepted drafts that are made once and used in turn: a draw for each token would cost more than sending it."""
-_LATEST_STEPS: Final = 1.0
-"""A step that is late by more than so many steps starts the beat anew: the machine is too slow, and steps shall not rush."""
+MOST_BEHIND_SECONDS: Final = 0.25
+"""Of the wall. Steps that are late are made up for at once, up to so much: a rate holds on a busy machine. One that is even
+later starts the beat anew and is counted: the machine is too slow for this pace."""
 
 Emit = Callable[[int, bool, Finish], None]
 """Takes the number of new tokens, whether they are the last, and why it ended."""
@@ -60,9 +62,16 @@ class Engine:
     """One rank. Lives in one event loop; its steps follow each other while there is work."""
 
     def __init__(
-        self, rank: int, node: Node, clock: Clock, *, slower: float = 1.0, drafts_rejected: bool = False
+        self,
+        rank: int,
+        node: Node,
+        clock: Clock,
+        outbox: Outbox,
+        *,
+        slower: float = 1.0,
+        drafts_rejected: bool = False,
     ) -> None:
-        self.rank, self.node, self._clock, self._slower = rank, node, clock, slower
+        self.rank, self.node, self._clock, self._outbox, self._slower = rank, node, clock, outbox, slower
         self.waiting: deque[Generation] = deque()
         self.running: dict[Generation, None] = {}
         self.blocks_used = 0
@@ -71,6 +80,7 @@ class Engine:
         self._draw = 0
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._step_wall_seconds = 0.0
         self._prefilled: list[Generation] = []
         # Counters, as vLLM names them.
         self.prompt_tokens = 0
@@ -84,7 +94,7 @@ class Engine:
         self.accepted_by_position = [0] * node.speculative_tokens
         self.steps = 0
         self.late_steps = 0
-        """Steps that began so late that the beat was started anew: this machine could not keep the pace."""
+        """Turns that came so late that the beat was started anew: this machine could not keep the pace."""
 
     # Work
 
@@ -92,9 +102,11 @@ class Engine:
         """Take a request into the queue."""
         generation.rank = self.rank
         self.waiting.append(generation)
-        if self._timer is None:
-            self._due = asyncio.get_running_loop().time()
+        if self._timer is None and not self.running:
+            loop = asyncio.get_running_loop()
+            self._due = loop.time()
             self._begin_step()
+            self._timer = loop.call_at(self._due, self._turn)
 
     def abort(self, generation: Generation) -> None:
         """Forget a request that nobody waits for; one that has ended already is left alone."""
@@ -120,24 +132,38 @@ class Engine:
 
     # Steps
 
-    def _begin_step(self) -> None:
-        decoding = len(self.running)
-        prompt_tokens = self._admit(self.node.max_num_batched_tokens - decoding * (1 + self.node.speculative_tokens))
-        if not self.running:
-            self._timer = None
-            return
-        tokens = decoding * (1 + self.node.speculative_tokens) + prompt_tokens
-        seconds = self._clock.wall_seconds(self.node.pace.step_s(len(self.running), tokens) * self._slower)
+    def _turn(self) -> None:
+        """The step that is due, and those after it that are due as well."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if now - self._due > _LATEST_STEPS * seconds:
+        if now - self._due > MOST_BEHIND_SECONDS:
             self.late_steps += 1
             self._due = now
-        self._due += seconds
-        self.steps += 1
-        self._timer = loop.call_at(self._due, self._end_step)
+        if now - self._due < self._step_wall_seconds:
+            self._finish_step()
+            goes_on = self._begin_step()
+        else:
+            with self._outbox.held():
+                goes_on = True
+                while goes_on and self._due <= now:
+                    self._finish_step()
+                    goes_on = self._begin_step()
+        self._timer = loop.call_at(self._due, self._turn) if goes_on else None
 
-    def _end_step(self) -> None:
+    def _begin_step(self) -> bool:
+        """Decide what the next step holds and when it ends; False when there is nothing to do."""
+        decoding = len(self.running)
+        width = 1 + self.node.speculative_tokens
+        prompt_tokens = self._admit(self.node.max_num_batched_tokens - decoding * width)
+        if not self.running:
+            return False
+        seconds = self.node.pace.step_s(len(self.running), decoding * width + prompt_tokens) * self._slower
+        self._step_wall_seconds = self._clock.wall_seconds(seconds)
+        self._due += self._step_wall_seconds
+        self.steps += 1
+        return True
+
+    def _finish_step(self) -> None:
         width = self.node.speculative_tokens
         first = self._prefilled
         self._prefilled = []
@@ -164,7 +190,6 @@ class Engine:
         for generation in first:
             if self._prefixes is not None and generation in self.running:
                 self._prefixes.add(prefix_units(generation.asked.prompt))
-        self._begin_step()
 
     def _admit(self, budget: int) -> int:
         """Give the step's tokens to prompts, those begun first; returns how many."""

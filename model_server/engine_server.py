@@ -17,6 +17,7 @@ from model_server.clock import WallClock
 from model_server.engine import Engine, Generation, goal_of, snapshot
 from model_server.listener import Listener
 from model_server.node import Evenly, Faults, Node
+from model_server.outbox import Outbox
 from model_server.routing import Router
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class EngineServer(Listener):
         """Not ready until `ready` is set. `clock`: by default the wall's time."""
         super().__init__(clock or WallClock())
         self.node, self.faults = node, faults or Faults()
+        self.outbox = Outbox()
         self.engines = [
             Engine(
                 rank,
                 node,
                 self.clock,
+                self.outbox,
                 slower=self.faults.slow_ranks.get(rank, 1.0),
                 drafts_rejected=self.faults.drafts_rejected,
             )
@@ -184,7 +187,6 @@ class _Answer:
         self._finish: Finish = "length"
         self._done = asyncio.get_running_loop().create_future()
         self._events: dict[int, bytes] = {}
-        self._write: Callable[[bytes], None] | None = None
         self._chunks: ChunkWriter | None = None
         self._opening = b""
         self._transport: asyncio.Transport | None = None
@@ -204,7 +206,6 @@ class _Answer:
             raise ConnectionResetError
         self._chunks = ChunkWriter(self._asked, self._id, int(time.time()))
         self._opening = _framed(self._chunks.opening())
-        self._write = request.transport.write
         submit()
         await self._done
         await response.write_eof()
@@ -220,35 +221,33 @@ class _Answer:
         if self._cut_after is not None and self._said >= self._cut_after:
             transport.abort()
             return
-        if self._write is not None:
+        if self._chunks is not None:
             self._server.chunks_sent += 1
             if last or self._opening or self._reasoning_left:
-                self._write(self._rare(number, last, finish))
+                event: bytes | None = self._rare(self._chunks, number, last, finish)
             else:
                 event = self._events.get(number)
-                if event is None:
-                    assert self._chunks is not None
-                    event = self._events[number] = _framed(self._chunks.tokens(number, last=False))
-                self._write(event)
+            if event is None:
+                event = self._events[number] = _framed(self._chunks.tokens(number, last=False))
+            self._server.outbox.write(transport, event)
         if last and not self._done.done():
             self._done.set_result(None)
 
-    def _rare(self, number: int, last: bool, finish: Finish) -> bytes:
+    def _rare(self, chunks: ChunkWriter, number: int, last: bool, finish: Finish) -> bytes:
         """The first event, those of the reasoning, and the last one."""
-        assert self._chunks is not None
         written, self._opening = self._opening, b""
         reasoned = min(number, self._reasoning_left)
         self._reasoning_left -= reasoned
         rest = number - reasoned
         if reasoned and self._server.faults.reasoning_unsplit:
             text = words(reasoned) + ("" if self._reasoning_left else _END_OF_REASONING)
-            written += _framed(self._chunks.text(text, "content", finish if last and not rest else None))
+            written += _framed(chunks.text(text, "content", finish if last and not rest else None))
         elif reasoned and self._asked.shows_reasoning:
-            written += _framed(self._chunks.tokens(reasoned, last=last and not rest, part="reasoning", finish=finish))
+            written += _framed(chunks.tokens(reasoned, last=last and not rest, part="reasoning", finish=finish))
         if rest:
-            written += _framed(self._chunks.tokens(rest, last=last, finish=finish))
+            written += _framed(chunks.tokens(rest, last=last, finish=finish))
         if last:
-            written += _framed(self._chunks.closing(self._said))
+            written += _framed(chunks.closing(self._said))
         return written
 
     def _whole(self) -> Said:
