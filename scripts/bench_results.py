@@ -194,7 +194,7 @@ class _RunWriter:
         moments, _, _ = one.chunk_times()
         chunks = np.bincount(np.clip(moments.astype(np.int64), 0, seconds - 1), minlength=seconds)
         cpu = 0.02 + chunks * CPU_SECONDS_PER_CHUNK
-        lag = 1.0 + 3.0 * self.rng.random(seconds)
+        lag = 0.3 + 0.9 * self.rng.random(seconds)
         if client == faults.saturated_client:
             cpu, lag = np.full(seconds, 0.995), 180.0 + 90.0 * self.rng.random(seconds)
         last_pod = (self.load.clients - 1) // self.clients_per_pod

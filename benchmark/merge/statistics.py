@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import atan, cos, isclose, pi, sin, sqrt
+from math import sqrt
 from typing import Final
 
 import numpy as np
 
 from benchmark.measurement import Distribution, Estimate, Histogram
 from benchmark.merge.client_data import Floats
+from benchmark.student_t import two_sided
 
 CONFIDENCE: Final = 0.95
 BINS: Final = 60
@@ -91,38 +92,6 @@ def _histogram(arrays: Sequence[Floats], low: float, high: float, scale: float) 
     return Histogram(edges=tuple((edges * scale).tolist()), counts=tuple(int(n) for n in counts))
 
 
-def student_cdf(t: float, freedom: int) -> float:
-    """P(T <= t) of Student's distribution. Source: Abramowitz and Stegun 26.7.3 and 26.7.4, exact for whole degrees of freedom."""
-    angle = atan(abs(t) / sqrt(freedom))
-    c, s = cos(angle), sin(angle)
-    if freedom % 2:
-        term, total = c, c if freedom > 1 else 0.0
-        for k in range(3, freedom - 1, 2):
-            term *= (k - 1) / k * c * c
-            total += term
-        within = 2.0 / pi * (angle + s * total)
-    else:
-        term = total = 1.0
-        for k in range(2, freedom - 1, 2):
-            term *= (k - 1) / k * c * c
-            total += term
-        within = s * total
-    return 0.5 + within / 2.0 if t >= 0 else 0.5 - within / 2.0
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """The t that is exceeded with 1 - probability (0.5 to 1), by bisection of `student_cdf`."""
-    low, high = 0.0, 1.0
-    while student_cdf(high, freedom) < probability:
-        high *= 2.0
-    while not isclose(low, high, rel_tol=1e-13, abs_tol=1e-13):
-        middle = (low + high) / 2.0
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if student_cdf(middle, freedom) < probability else (low, middle)
-    return high
-
-
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean of independent repeats with the 95 % interval of Student's distribution."""
     count = len(values)
@@ -130,7 +99,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     if count < 2:
         return Estimate(mean=mean, low=None, high=None, repeats=count, variation=None)
     deviation = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    half = student_quantile(0.5 + CONFIDENCE / 2.0, count - 1) * deviation / sqrt(count)
+    half = two_sided(count - 1, CONFIDENCE) * deviation / sqrt(count)
     return Estimate(
         mean=mean, low=mean - half, high=mean + half, repeats=count, variation=deviation / mean if mean else None
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from cli.quick_typer import QuickGroup
+from cli.bench.fetch import fetch
+from cli.bench.merge import merge
+from cli.bench.report import report
+from cli.bench.run import run
+from cli.quick_typer import QuickCommand, QuickGroup
 
 bench = typer.Typer(
     cls=QuickGroup,
@@ -12,3 +16,7 @@ bench = typer.Typer(
     rich_markup_mode=None,
     help="Run the benchmark on a live stack, merge many clients' results, certify and report them.",
 )
+bench.command(cls=QuickCommand, short_help="Measure a stack that is up, and bring the results here.")(run)
+bench.command(cls=QuickCommand, short_help="Bring an earlier measurement here.")(fetch)
+bench.command(cls=QuickCommand, short_help="Merge all clients' results and certify them.")(merge)
+bench.command(cls=QuickCommand, short_help="Make a page and images of a measurement.")(report)

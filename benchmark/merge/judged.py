@@ -1,0 +1,46 @@
+"""Merge, certify and compare a folder, and keep the outcome as merged.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark.errors import BenchmarkError
+from benchmark.measurement import Judged
+from benchmark.merge.measure import merge_folder
+from benchmark.merge.options import MergeOptions
+
+
+def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:
+    """The measurement in a folder with its certificate and, against a stored baseline, comparisons.
+
+    Raises BenchmarkError for files that cannot be merged and for a baseline that cannot be read.
+    """
+    from benchmark.certificate import certify
+    from benchmark.certificate.baseline import compare, read
+
+    before = read(baseline) if baseline is not None else None
+    measurement = merge_folder(folder, options)
+    certificate = certify(measurement)
+    return Judged(
+        measurement=measurement,
+        certificate=certificate,
+        comparisons=compare(measurement, before, certificate) if before is not None else (),
+    )
+
+
+def as_text(judged: Judged) -> str:
+    """merged.json."""
+    return judged.model_dump_json(by_alias=True, indent=1) + "\n"
+
+
+def write(judged: Judged, path: Path) -> None:
+    """Put it in its place at once: a reader sees the old file or the new one. Raises BenchmarkError."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(as_text(judged), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BenchmarkError(
+            f"{path} cannot be written: {error.strerror or error}; give a place with --out FILE"
+        ) from None

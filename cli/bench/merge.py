@@ -1,0 +1,96 @@
+"""`fleet bench merge`: many clients' results as one measurement, certified."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS
+
+if TYPE_CHECKING:
+    from benchmark.measurement import Judged
+
+_Format = Literal["text", "json"]
+
+
+def merge(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A measurement's folder, one run's, or any with results of `vllm bench serve`."
+        ),
+    ],
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="FILE",
+            help="Leave a file, a pattern or a folder out, or reason:WORD: all with that problem. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Merge although clients, runs or run.json are missing.")
+    ] = False,
+    slo: Annotated[
+        str | None,
+        typer.Option(
+            "--slo",
+            metavar="ttft:500,tpot:50,e2e:9000",
+            help="Limits of a good request, milliseconds. Default: the stack's.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline.", show_default=False
+        ),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a person or a machine.")] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            dir_okay=False,
+            help="Where to write the outcome. Default: DIR/merged.json.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Merge all clients' results, certify them, and say what they come to.
+
+    Names every file that is damaged, missing or of another run, and refuses them (exit code 2) unless they are left out by
+    choice. Exits with 1 when the measurement is not certified, or worse than the baseline beyond noise.
+    """
+    from benchmark.folder import MERGED_FILE
+    from benchmark.merge import MergeOptions, slo_of
+    from benchmark.merge.judged import as_text, judge, write
+
+    options = MergeOptions(
+        exclude=tuple(exclude or ()), slo=slo_of(slo) if slo is not None else None, allow_missing=allow_missing
+    )
+    judged = judge(folder, options, baseline)
+    target = out or folder / MERGED_FILE
+    write(judged, target)
+    if format_ == "json":
+        sys.stdout.write(as_text(judged))
+    else:
+        from cli.bench.merge_text import print_judged
+        from cli.terminal import stdout_paper
+
+        print_judged(stdout_paper(), judged, written=target)
+    return exit_code(judged)
+
+
+def exit_code(judged: Judged) -> int:
+    """0: certified and not worse than a baseline it was compared with; 1: otherwise."""
+    from benchmark.certificate.baseline import regressed
+
+    sound = judged.certificate.verdict == "certified" and not regressed(judged.comparisons)
+    return CLEAN if sound else FINDINGS

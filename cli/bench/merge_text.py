@@ -1,0 +1,340 @@
+"""A judged measurement for a terminal: the certified rate, what else could be called one, latencies, clients, checks, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from preview.page import Page, Paper
+
+if TYPE_CHECKING:
+    from benchmark.measurement import Check, Distribution, Estimate, Judged, Measurement, Point, Rates, Run, SummedRates
+
+_LABEL = 30
+"""Columns of what a rate is of."""
+_CLIENTS_SHOWN = 8
+"""Clients up to which each has a line."""
+_COMPARED_WORST_FIRST = ("regressed", "not comparable", "improved", "same within noise")
+
+
+def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
+    """Write the outcome to `paper`; `written` is where merged.json lies."""
+    page = Page(paper)
+    measurement, certificate = judged.measurement, judged.certificate
+    page.prose(certificate.headline, indent=0, style="bold green" if certificate.verdict == "certified" else "bold red")
+    _subject(page, measurement)
+    if len(measurement.points) > 1:
+        _loads(page, measurement)
+    for point in measurement.points:
+        runs = [run for run in measurement.runs if run.name in point.runs]
+        _throughput(page, measurement, point, runs)
+        _latencies(page, point)
+    for run in measurement.runs:
+        if run.failed:
+            _failures(page, run)
+    _goodput(page, measurement.runs)
+    _clients(page, _shown_run(measurement))
+    _servers(page, _shown_run(measurement))
+    _cost(page, measurement)
+    _compared(page, judged)
+    _checks(page, certificate.checks)
+    _remarks(page, measurement)
+    page.blank()
+    page.line(("→ ", "dim"), (str(written), "bold"), (" has all of it", "dim"))
+    page.print()
+
+
+def _subject(page: Page, measurement: Measurement) -> None:
+    asked = measurement.asked
+    if asked is None:
+        page.prose("Bare results: nothing is known of what was asked.", indent=0, style="dim")
+        return
+    shape = asked.shape
+    page.prose(
+        f"{asked.name or 'unnamed'} · {shape.model}, vLLM {shape.engine_version} · {_count(shape.replicas, 'node')} of "
+        f"{shape.machine_type} · profile {asked.profile} · workload {asked.workload.name} · {asked.created}",
+        indent=0,
+        style="dim",
+    )
+
+
+def _loads(page: Page, measurement: Measurement) -> None:
+    page.title("Loads")
+    page.line(
+        (f"  {'in flight':>9}{'total tok/s':>18}{'output tok/s':>17}{'TTFT p50':>10}{'TPOT p50':>10}{'$/M':>9}", "dim")
+    )
+    best = max(measurement.points, key=lambda point: point.total_tokens_per_s.mean)
+    for point in measurement.points:
+        tpot, usd = point.latencies.tpot, point.usd_per_million_tokens
+        text = (
+            f"  {point.connections:>9,}{_interval(point.total_tokens_per_s, 0):>18}{_interval(point.output_tokens_per_s, 0):>17}"
+            f"{_ms(point.latencies.ttft.p50):>10}{_ms(tpot.p50) if tpot else '-':>10}{f'{usd:,.4f}' if usd else '-':>9}"
+        )
+        page.line((text, "bold" if point is best else ""))
+
+
+def _throughput(page: Page, measurement: Measurement, point: Point, runs: Sequence[Run]) -> None:
+    page.title(f"{point.connections:,} requests in flight, {_count(len(runs), 'repeat')}")
+    page.line((f"  {'throughput':<{_LABEL}}{'total tok/s':>17}{'output tok/s':>18}{'req/s':>9}", "dim"))
+    basis = _basis(runs)
+    certified = "steady window" if basis == "steady" else f"{basis} window (never steady)"
+    _rate_line(page, certified, point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s, "bold")
+    if (
+        point.total_tokens_per_s_per_node is not None
+        and measurement.asked is not None
+        and measurement.asked.shape.replicas > 1
+    ):
+        nodes = measurement.asked.shape.replicas
+        _plain_line(page, "  of it per node", point.total_tokens_per_s_per_node, point.output_tokens_per_s.mean / nodes,
+                    point.requests_per_s.mean / nodes)  # fmt: skip
+    common = [run.common for run in runs if run.common is not None]
+    if len(common) == len(runs):
+        _plain_line(
+            page,
+            "every client at work",
+            *(fmean(values) for values in zip(*(_three(one) for one in common), strict=True)),
+        )
+    _plain_line(
+        page,
+        "first request to last answer",
+        *(fmean(values) for values in zip(*(_three(run.whole) for run in runs), strict=True)),
+    )
+    _plain_line(
+        page,
+        "article's way: clients' sum",
+        *(fmean(values) for values in zip(*(_three(run.summed) for run in runs), strict=True)),
+    )
+    one = runs[0]
+    if len(runs) == 1 or any(run.steady is None for run in runs):
+        bad = next((run for run in runs if run.steady is None), one)
+        page.prose(bad.steady_why, style="dim" if bad.steady else "yellow")
+
+
+def _three(rates: Rates | SummedRates) -> tuple[float, float, float]:
+    return rates.total_tokens_per_s, rates.output_tokens_per_s, rates.requests_per_s
+
+
+def _basis(runs: Sequence[Run]) -> str:
+    if all(run.steady is not None for run in runs):
+        return "steady"
+    return "common" if all(run.common is not None for run in runs) else "whole"
+
+
+def _rate_line(page: Page, label: str, total: Estimate, output: Estimate, requests: Estimate, style: str) -> None:
+    text = f"{_interval(total, 0):>17}{_interval(output, 0):>18}{requests.mean:>9,.1f}"
+    page.line(f"  {label:<{_LABEL}}", (text, style))
+
+
+def _plain_line(page: Page, label: str, total: float, output: float, requests: float) -> None:
+    numbers = f"{f'{total:,.0f}':>17}{f'{output:,.0f}':>18}{requests:>9,.1f}"
+    page.line(f"  {label:<{_LABEL}}", numbers)
+
+
+def _interval(estimate: Estimate, digits: int) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:,.{digits}f}"
+    return f"{estimate.mean:,.{digits}f} ±{(estimate.high - estimate.low) / 2:,.{digits}f}"
+
+
+def _latencies(page: Page, point: Point) -> None:
+    wide = page.width >= 90
+    names = ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"] if wide else ["p50", "p90", "p99", "p99.9", "max"]
+    page.line(("  " + f"{'latency, ms':<12}" + "".join(f"{name:>11}" for name in names), "dim"))
+    found = point.latencies
+    for name, one in (("TTFT", found.ttft), ("TPOT", found.tpot), ("ITL, chunks", found.itl), ("E2E", found.e2e)):
+        if one is not None:
+            page.line("  " + f"{name:<12}" + "".join(f"{_ms(value):>11}" for value in _values(one, wide)))
+
+
+def _values(one: Distribution, wide: bool) -> tuple[float, ...]:
+    if wide:
+        return one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max
+    return one.p50, one.p90, one.p99, one.p999, one.max
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}" if value >= 10 else f"{value:,.2f}"
+
+
+def _failures(page: Page, run: Run) -> None:
+    share = run.failed / (run.failed + run.completed)
+    page.title(f"{run.name}: {_count(run.failed, 'request')} failed, {share:.2%} of all", style="bold yellow")
+    for error in run.errors:
+        page.prose(f"{error.count:,} {error.kind}: {error.example}", mark="· ", mark_style="dim")
+
+
+def _goodput(page: Page, runs: Sequence[Run]) -> None:
+    known = [(run, run.goodput) for run in runs if run.goodput is not None]
+    if not known:
+        return
+    first = known[0][1]
+    limits = [
+        f"{name} {limit:g} ms"
+        for name, limit in (("TTFT", first.ttft_ms), ("TPOT", first.tpot_ms), ("E2E", first.e2e_ms))
+        if limit is not None
+    ]
+    page.title(f"Goodput: {', '.join(limits)}")
+    for run, good in known:
+        page.prose(
+            f"{run.name}: {good.share:.1%} of all requests within; {good.requests_per_s:,.1f} req/s and "
+            f"{good.output_tokens_per_s:,.0f} output tok/s of them"
+        )
+
+
+def _shown_run(measurement: Measurement) -> Run:
+    """The run whose clients are shown: the one with the highest rate of its kind."""
+    return max(measurement.runs, key=lambda run: (run.steady or run.common or run.whole).total_tokens_per_s)
+
+
+def _clients(page: Page, run: Run) -> None:
+    clients = run.clients
+    page.title(f"Clients of {run.name}", "own time each: output tok/s, chunks/s")
+    if len(clients) > _CLIENTS_SHOWN:
+        _folded_clients(page, run)
+        return
+    witnessed = any(client.cpu_share_mean is not None for client in clients)
+    page.line(
+        (
+            f"  {'client':<7}{'in flight':>10}{'done':>8}{'failed':>8}{'output':>9}{'chunks':>9}{'TTFT p50':>10}"
+            + (f"{'CPU':>6}{'lag p99':>9}" if witnessed else ""),
+            "dim",
+        )
+    )
+    for one in clients:
+        seen = ""
+        if witnessed:
+            cpu = "?" if one.cpu_share_mean is None else f"{one.cpu_share_mean:.0%}"
+            lag = "?" if one.loop_lag_p99_ms is None else f"{one.loop_lag_p99_ms:.1f}"
+            seen = f"{cpu:>6}{lag:>9}"
+        page.line(
+            f"  {one.client:<7}{one.connections:>10,}{one.completed:>8,}{one.failed:>8,}{one.output_tokens_per_s:>9,.0f}"
+            f"{one.chunks_per_s:>9,.0f}{_ms(one.ttft_p50_ms):>10}{seen}"
+        )
+
+
+def _folded_clients(page: Page, run: Run) -> None:
+    clients = run.clients
+    page.line((f"  {f'{len(clients)} clients':<22}{'least':>12}{'median':>12}{'most':>12}   client of the most", "dim"))
+    rows: list[tuple[str, list[tuple[float, int]], str]] = [
+        ("output tok/s", [(one.output_tokens_per_s, one.client) for one in clients], ",.0f"),
+        ("chunks/s", [(one.chunks_per_s, one.client) for one in clients], ",.0f"),
+        ("TTFT p50, ms", [(one.ttft_p50_ms, one.client) for one in clients], ",.1f"),
+        ("failed", [(float(one.failed), one.client) for one in clients], ",.0f"),
+        ("CPU of a core", [(one.cpu_share_mean, one.client) for one in clients if one.cpu_share_mean is not None], ".0%"),
+        ("loop lag p99, ms", [(one.loop_lag_p99_ms, one.client) for one in clients if one.loop_lag_p99_ms is not None], ",.1f"),
+    ]  # fmt: skip
+    for name, found, form in rows:
+        if not found:
+            continue
+        ordered = sorted(found)
+        least, middle, most = ordered[0][0], ordered[len(ordered) // 2][0], ordered[-1][0]
+        page.line(
+            f"  {name:<22}{least:>12{form}}{middle:>12{form}}{most:>12{form}}   {ordered[-1][1] if most > least else '':<4}"
+        )
+    if all(one.cpu_share_mean is None for one in clients):
+        page.prose("No witness: neither CPU nor event-loop lag is known.", style="yellow")
+
+
+def _servers(page: Page, run: Run) -> None:
+    server, gpus = run.server, run.gpus
+    if server is None and gpus is None:
+        return
+    page.title(f"Servers during {run.name}'s window")
+    if server is not None:
+        engines = server.engines
+        running = [one.running_mean for one in engines]
+        page.prose(
+            f"{_count(server.servers, 'server')}, {_count(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
+            f"requests running on each (mean), at most {max(one.waiting_peak for one in engines):,.0f} waiting, KV cache "
+            f"{fmean(one.kv_mean for one in engines):.0%} full (peak {max(one.kv_peak for one in engines):.0%})"
+            if engines
+            else f"{_count(server.servers, 'server')}, none of which could be read"
+        )
+        page.prose("; ".join(_server_facts(run)))
+    if gpus is not None:
+        powers = [one for one in gpus.readings if one.name == "power_watts"]
+        power = max(powers, key=lambda one: (one.gpus, one.source == "nvidia-smi dmon"), default=None)
+        if power is not None:
+            energy = gpus.watt_hours_per_million_tokens
+            page.prose(
+                f"{_count(power.gpus, 'GPU')}: {power.mean:,.0f} W each (peak {power.peak:,.0f} W), by {power.source}"
+                + (f"; {energy:,.1f} Wh per million tokens, GPUs alone" if energy is not None else "")
+            )
+        if gpus.problem:
+            page.prose(gpus.problem, style="yellow")
+
+
+def _server_facts(run: Run) -> Iterator[str]:
+    server = run.server
+    if server is None:
+        return
+    if server.acceptance_rate is not None:
+        yield f"{server.acceptance_rate:.1%} of drafted tokens accepted"
+    if server.mean_acceptance_length is not None:
+        yield f"{server.mean_acceptance_length:.2f} tokens a step"
+    if server.prefix_hit_share is not None:
+        yield f"{server.prefix_hit_share:.2%} of prompt tokens from the prefix cache"
+    yield f"{server.preemptions:,.0f} preemptions"
+    tflops = [one.tflops_mean for one in server.engines if one.tflops_mean is not None]
+    if tflops:
+        yield f"{fmean(tflops):,.0f} TFLOP/s a GPU by vLLM's own count, rough for a hybrid model"
+
+
+def _cost(page: Page, measurement: Measurement) -> None:
+    cost = measurement.asked.cost if measurement.asked else None
+    if cost is None:
+        return
+    least = "at least " if cost.at_least else ""
+    page.title(f"Cost at {least}${cost.usd_per_hour:,.2f} an hour ({cost.capacity})")
+    for point in measurement.points:
+        if point.usd_per_million_tokens is not None and point.usd_per_million_output_tokens is not None:
+            page.prose(
+                f"{point.connections:,} in flight: {least}${point.usd_per_million_tokens:,.4f} per million tokens, "
+                f"${point.usd_per_million_output_tokens:,.4f} per million output tokens"
+            )
+
+
+def _compared(page: Page, judged: Judged) -> None:
+    if not judged.comparisons:
+        return
+    page.title(f"Against {judged.comparisons[0].baseline}")
+    styles = {"regressed": "bold red", "improved": "green", "not comparable": "yellow", "same within noise": ""}
+    for one in sorted(judged.comparisons, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
+        change = f"{one.change_share:+.1%} (noise ±{one.noise_share:.1%})" if one.verdict != "not comparable" else ""
+        page.prose(f"{one.quantity}: {one.verdict} {change}".rstrip(), mark="· ", style=styles[one.verdict])
+        page.prose(one.why, indent=4, style="dim")
+
+
+def _checks(page: Page, checks: Sequence[Check]) -> None:
+    passed = sum(check.verdict == "passed" for check in checks)
+    page.title(f"Certificate: {passed} of {len(checks)} checks passed")
+    for verdict, style in (("failed", "bold red"), ("not measured", "yellow")):
+        for check in checks:
+            if check.verdict != verdict:
+                continue
+            needed = "" if check.required or verdict == "failed" else ", not required"
+            page.prose(
+                f"{check.title}: {verdict}{needed} [{check.id}]",
+                mark="✗ " if verdict == "failed" else "? ",
+                mark_style=style,
+            )
+            page.prose(f"found: {check.found}", indent=4)
+            page.prose(f"allowed: {check.allowed}", indent=4)
+            page.prose(check.why, indent=4, style="dim")
+
+
+def _remarks(page: Page, measurement: Measurement) -> None:
+    if measurement.excluded:
+        page.title(f"Left out by choice ({len(measurement.excluded)})")
+        for one in measurement.excluded:
+            page.prose(f"{one.file}: {one.why}", mark="· ", mark_style="dim")
+    if measurement.remarks:
+        page.title(f"Good to know ({len(measurement.remarks)})")
+        for remark in measurement.remarks:
+            page.prose(remark, mark="· ", mark_style="dim")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
