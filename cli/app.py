@@ -16,6 +16,7 @@ from cli.preview import preview
 from cli.quick_typer import QuickCommand, QuickGroup
 from cli.rehearse import rehearse
 from cli.render import render
+from cli.verify import verify
 
 __all__ = ["ClickError", "app"]
 
@@ -53,6 +54,9 @@ app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, 
 )
 app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
     rehearse
+)
+app.command(cls=QuickCommand, short_help="Look at a live stack for a minute: does it serve what its file declares?")(
+    verify
 )
 app.add_typer(bench, name="bench")
 app.add_typer(config, name="config")

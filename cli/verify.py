@@ -1,0 +1,143 @@
+"""`fleet verify`: whether a live stack serves what its file declares."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS, CommandError
+from cli.options import Root, Stack
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+_Format = Literal["text", "json"]
+_KEY_VARIABLE = "VLLM_API_KEY"
+
+
+def verify(
+    stack: Stack = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--endpoint",
+            "-e",
+            metavar="URL",
+            help="Ask this URL instead of the stack's own; alone, without the cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--outputs",
+            metavar="FILE",
+            dir_okay=False,
+            help="Stack outputs as `pulumi stack output --json --show-secrets` prints them. Default: Pulumi is asked.",
+            show_default=False,
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            dir_okay=False,
+            help="Reach the cluster with this file instead of the stack's own.",
+            show_default=False,
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.", show_default=False),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="When to stop, whatever answers.")
+    ] = 60.0,
+    root: Root = None,
+) -> int:
+    """Look at a live stack for a minute: does it serve what its file declares?
+
+    Exits with 1 when something differs, with the lesson that applies. Sends a few short requests to every replica. Where
+    the stack has an API key, put it into the environment variable VLLM_API_KEY.
+    """
+    from cli.project import find_root, require_stack
+
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    url = None if endpoint is None else base_url(endpoint)
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
+    from settings.load import parse
+    from settings.stack_file import read
+
+    file = read(folder, name)
+    settings = parse(name, file.config)
+    key = _api_key(settings)
+    from live import stack_outputs
+    from verify import report as reports
+    from verify.verification import Asking
+    from verify.verification import verify as look
+
+    # An endpoint, or a cluster that was named, can be looked at without asking Pulumi.
+    named = url is not None or kubeconfig is not None or context is not None
+    told = stack_outputs.read(name, folder, outputs) if outputs is not None or not named else None
+    asking = Asking(endpoint=url, outputs=told, kubeconfig=kubeconfig, context=context, api_key=key, seconds=timeout)
+    found = look(settings, file.project, asking)
+    if format_ == "json":
+        sys.stdout.write(reports.json_text(found))
+    else:
+        from cli.terminal import stdout_paper
+
+        reports.print_text(stdout_paper(), found)
+    return CLEAN if found.passed else FINDINGS
+
+
+def base_url(given: str) -> str:
+    """The URL without a slash at its end. Raises CommandError for what is no base URL of a server."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(given)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    # Not repeated where it may hold a password.
+    shown = "with a user name" if "@" in given else given
+    wrong = f"--endpoint {shown}: allowed is http://HOST[:PORT] or https://HOST[:PORT]"
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not port_is_fine
+        or any(c.isspace() for c in given)
+    ):
+        raise CommandError(f"{wrong}; write for example http://127.0.0.1:8000")
+    if parts.username is not None or parts.password is not None:
+        raise CommandError(f"{wrong}; a key belongs into the environment variable {_KEY_VARIABLE}")
+    if parts.path.rstrip("/") or parts.query or parts.fragment:
+        raise CommandError(
+            f"{wrong}, as paths such as /v1 and /metrics are added; write {parts.scheme}://{parts.netloc}"
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _api_key(settings: Settings) -> str | None:
+    """The key where the stack has one. Raises CommandError where it is not there or can be no header; never repeats it."""
+    if not settings.guards_v1_only:
+        return None
+    key = os.environ.get(_KEY_VARIABLE, "").strip()
+    if not key:
+        where = settings.server.api_key_secret
+        secret = f"Secret Manager holds it as {where}" if where else "`pulumi config get apiKey` prints it"
+        raise CommandError(
+            f"stack {settings.stack} asks for an API key below /v1, and {_KEY_VARIABLE} is not set; {secret}: "
+            f"export {_KEY_VARIABLE}=..."
+        )
+    if not key.isascii() or not key.isprintable():
+        raise CommandError(f"{_KEY_VARIABLE} holds characters that no HTTP header takes; it is one line of plain ASCII")
+    return key

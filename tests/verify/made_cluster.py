@@ -1,0 +1,131 @@
+"""A cluster in a folder: pods, nodes and gateway as the control plane would say of a stack that is up."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from settings.settings import Settings
+from tests.verify import kubectl_stand_in
+from verify import declared
+from workloads import vllm_args
+
+
+class MadeCluster:
+    """Change `objects` and call `write`."""
+
+    def __init__(self, folder: Path, settings: Settings, urls: list[str]) -> None:
+        self.folder, self.settings = folder, settings
+        self.pods = [pod_of(settings, number) for number in range(len(urls))]
+        self.nodes = [node_of(settings, number) for number in range(len(urls))]
+        self.objects: dict[str, Any] = {}
+        if settings.gateway.enabled:
+            name, pool = settings.gateway.name, settings.gateway.pool
+            self.objects = {
+                f"gateways-{name}": programmed_gateway(),
+                f"httproutes-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
+                f"inferencepools-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
+            }
+        names = [pod["metadata"]["name"] for pod in self.pods]
+        self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
+        self.logs: dict[str, str] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        program = folder / "bin" / "kubectl"
+        program.parent.mkdir()
+        # -S -E: half the time of its start, many times over.
+        program.write_text(f"#!{sys.executable} -SE\n" + Path(kubectl_stand_in.__file__).read_text())
+        program.chmod(0o755)
+
+    def write(self) -> None:
+        """Put everything into files."""
+        files: dict[str, Any] = {
+            "pods": {"items": self.pods},
+            "nodes": {"items": self.nodes},
+            "forwards": self.forwards,
+            **self.objects,
+        }
+        for name, content in files.items():
+            (self.folder / f"{name}.json").write_text(json.dumps(content))
+        for pod, text in self.logs.items():
+            (self.folder / f"logs-{pod}.txt").write_text(text)
+
+    @property
+    def path(self) -> str:
+        """PATH with the stand-in in front."""
+        return f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+    @property
+    def calls(self) -> list[str]:
+        """What kubectl was asked."""
+        return (self.folder / "calls.txt").read_text().splitlines()
+
+
+def pod_of(settings: Settings, number: int) -> dict[str, Any]:
+    """A ready server pod."""
+    engine, image = settings.serving.engine, settings.server.image
+    arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
+    return {
+        "metadata": {"name": f"{settings.server.name}-{number:05d}"},
+        "spec": {
+            "nodeName": f"gke-node-{number}",
+            "containers": [
+                {
+                    "name": "vllm",
+                    "image": f"europe-west4-docker.pkg.dev/p/r/{image.repository}:{image.tag}@{image.digest}",
+                    "args": arguments,
+                }
+            ],
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": []},
+    }
+
+
+def node_of(settings: Settings, number: int) -> dict[str, Any]:
+    """The node that it stands on."""
+    labels = {
+        **settings.placement.node_selector,
+        "cloud.google.com/gke-accelerator": "nvidia-b200",
+        "node.kubernetes.io/instance-type": "a4-highgpu-8g",
+        "topology.kubernetes.io/zone": settings.zones[0],
+    }
+    return {"metadata": {"name": f"gke-node-{number}", "labels": labels}}
+
+
+def programmed_gateway() -> dict[str, Any]:
+    """A Gateway that works, with the conditions that GKE's controller writes."""
+    return {
+        "status": {
+            "addresses": [{"type": "IPAddress", "value": "10.0.0.50"}],
+            "conditions": _true("Accepted", "Programmed"),
+            "listeners": [
+                {"name": "http", "attachedRoutes": 1, "conditions": _true("Accepted", "Programmed", "ResolvedRefs")}
+            ],
+        }
+    }
+
+
+def outputs_of(settings: Settings, endpoint: str) -> Mapping[str, Any]:
+    """Stack outputs as Pulumi prints them."""
+    return {
+        "endpoint": endpoint,
+        "clusterName": "vllm-fleet",
+        "kubeconfig": "apiVersion: v1\nkind: Config\n# kubeconfig-secret-of-the-tests\n",
+        "platform": {
+            "project": "fleet-tests",
+            "region": "europe-west4",
+            "imagePrefix": "europe-west4-docker.pkg.dev/p/r",
+            "resultsBucket": "fleet-tests-results",
+        },
+        "modelRevision": settings.serving.model.revision,
+        "profile": settings.serving.profile.name,
+        "usdPerHour": 32.71,
+        "usdPerHourIsAtLeast": True,
+    }
+
+
+def _true(*types: str) -> list[dict[str, str]]:
+    return [{"type": type_, "status": "True", "reason": type_} for type_ in types]

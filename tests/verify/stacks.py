@@ -1,0 +1,109 @@
+"""The repository's own stacks, and servers that are what these declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from model_server.engine_server import EngineServer
+from model_server.in_thread import serving
+from model_server.node import Cache, Faults, Node, Pace
+from settings.load import parse
+from settings.settings import Settings
+from settings.stack_file import read
+from verify import declared
+from verify.findings import Check, Report
+from verify.verification import Asking, verify
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+ROOT = Path(__file__).parents[2]
+KEY = "sk-of-the-tests"
+DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
+
+
+def settings_of(stack: str, **server: Any) -> Settings:
+    """A stack of the repository, with settings of its `server` section laid over it."""
+    import json
+
+    config = dict(read(ROOT, stack).config)
+    if server:
+        given = json.loads(config["vllm-fleet:server"])
+        engine = {**given.get("engine", {}), **server.pop("engine", {})}
+        config["vllm-fleet:server"] = json.dumps({**given, **server, **({"engine": engine} if engine else {})})
+    return parse(stack, config)
+
+
+def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **changes: Any) -> Node:
+    """A server that is what the stack declares, fast; `labels` are laid over those of its cache, `changes` over the rest."""
+    engine = settings.serving.engine
+    expected = declared.kv_expectation(settings)
+    assert expected is not None
+    block = declared.block_tokens(settings)
+    assert block is not None
+    resolved = {key: value for key, value in declared.cache_labels(settings).items() if key.startswith("mamba")}
+    node = Node(
+        model=declared.model_name(settings),
+        ranks=engine.data_parallel_size,
+        max_model_len=declared.context_tokens(settings) or 2560,
+        cache=Cache(
+            blocks=expected.blocks,
+            block_tokens=block,
+            dtype=engine.kv_cache_dtype or "auto",
+            prefix_caching=bool(engine.enable_prefix_caching),
+            memory_utilization=engine.gpu_memory_share,
+            labels={**resolved, **(labels or {})},
+        ),
+        pace=Pace(fixed_s=0.001),
+        speculative_tokens=engine.speculative_tokens,
+        mean_answer_tokens=24,
+        # Without a parser the thought stays in the text, which is how this server answers a chat that does not reason.
+        reasons=engine.reasoning_parser is not None,
+        version=declared.version(settings),
+    )
+    return replace(node, **changes)
+
+
+class Guarded(EngineServer):
+    """Asks for the key below /v1, as vLLM does."""
+
+    key = KEY
+
+    def _routes(self) -> Sequence[web.RouteDef]:
+        from aiohttp import web
+
+        def guarded(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
+            async def ask(request: web.Request) -> web.StreamResponse:
+                if request.path.startswith("/v1") and request.headers.get("Authorization") != f"Bearer {self.key}":
+                    return web.json_response({"error": "Unauthorized"}, status=401)
+                answer: web.StreamResponse = await handler(request)
+                return answer
+
+            return ask
+
+        return [web.route(one.method, one.path, guarded(one.handler)) for one in super()._routes()]  # type: ignore[arg-type]
+
+
+@contextmanager
+def served(node: Node, faults: Faults | None = None, *, guarded: bool = False, ready: bool = True) -> Iterator[str]:
+    """URL of a running server."""
+    kind = Guarded if guarded else EngineServer
+    with serving(lambda: kind(node, faults=faults), ready=ready) as server:
+        yield server.url
+
+
+def look(
+    settings: Settings, faults: Faults | None = None, *, labels: dict[str, str] | None = None, **changes: Any
+) -> Report:
+    """`fleet verify` of the endpoint alone, on a server that is what the stack declares but for what is given."""
+    with served(node_of(settings, labels=labels, **changes), faults) as url:
+        return verify(settings, "vllm-fleet", Asking(endpoint=url, seconds=20))
+
+
+def check_of(report: Report, id_: str) -> Check:
+    """One check of a report."""
+    return next(check for check in report.checks if check.id == id_)

@@ -1,0 +1,303 @@
+"""A stack whose cluster can be looked at: through a kubectl that forwards ports for real, and by hand-made facts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live.errors import LiveError
+from model_server.node import Faults
+from settings.settings import Settings
+from tests.verify.made_cluster import MadeCluster, node_of, pod_of, programmed_gateway
+from tests.verify.stacks import check_of, served, settings_of
+from tests.verify.stacks import node_of as server_of
+from verify import checks_cluster, checks_engine, checks_service, cluster
+from verify.cluster import _node, _pod
+from verify.facts import Cluster, Facts
+from verify.verification import Asking, judge, verify
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Settings:
+    return settings_of("gateway", replicas=2)
+
+
+def _facts(settings: Settings, **changes: Any) -> Facts:
+    """What a cluster says in which all is as declared, with `changes` of `Cluster`."""
+    number = settings.replicas
+    seen = Cluster(
+        pods=tuple(_pod(pod_of(settings, n)) for n in range(number)),
+        nodes=tuple(_node(node_of(settings, n)) for n in range(number)),
+        gateway=programmed_gateway(),
+        route={
+            "status": {
+                "parents": [{"conditions": [{"type": t, "status": "True"} for t in ("Accepted", "ResolvedRefs")]}]
+            }
+        },
+        pool={"status": {}},
+    )
+    return Facts(endpoint="", door=None, cluster=replace(seen, **changes))
+
+
+# Through kubectl
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gateway: Settings) -> Iterator[MadeCluster]:
+    with served(server_of(gateway)) as first, served(server_of(gateway), Faults(starving_ranks=(6,))) as second:
+        found = MadeCluster(tmp_path / "cluster", gateway, [first, second])
+        monkeypatch.setenv("PATH", found.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(found.folder))
+        yield found
+
+
+def test_every_replica_is_asked_through_its_own_tunnel_and_the_bad_one_is_named(
+    made: MadeCluster, tmp_path: Path
+) -> None:
+    made.write()
+    (tmp_path / "kubeconfig").write_text("")
+    asking = Asking(kubeconfig=tmp_path / "kubeconfig", context="blue", seconds=30)
+    report = verify(made.settings, "vllm-fleet", asking)
+    ranks = check_of(report, "ranks")
+    assert [(one.where, one.name) for one in ranks.differences] == [("qwen35-server-00001", "rank 6")]
+    assert [check.id for check in report.of("failed")] == ["ranks"]
+    passed = {check.id for check in report.of("passed")}
+    assert passed >= {"replicas", "reachable", "flags", "configuration", "gateway", "capacity", "version", "completion"}
+    assert check_of(report, "reachable").summary.startswith("2 pods answered /health")
+    assert all(f"--kubeconfig={tmp_path / 'kubeconfig'} --context=blue --namespace=vllm" in call for call in made.calls)
+
+
+def test_a_pod_without_a_tunnel_is_not_passed(made: MadeCluster, tmp_path: Path) -> None:
+    del made.forwards["qwen35-server-00001"]
+    made.write()
+    report = verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+    check = check_of(report, "reachable")
+    assert check.state == "not checked"
+    assert "qwen35-server-00001" in check.summary
+
+
+def test_a_cluster_that_refuses_is_not_checked_and_the_endpoint_still_is(made: MadeCluster, tmp_path: Path) -> None:
+    made.write()
+    (made.folder / "trouble-pods.txt").write_text(
+        'Error from server (Forbidden): pods is forbidden: User "me@x" cannot list resource "pods" in API group "" '
+        'in the namespace "vllm"\n'
+    )
+    url = f"http://{made.forwards['qwen35-server-00000']}"
+    report = verify(made.settings, "vllm-fleet", Asking(endpoint=url, kubeconfig=tmp_path, seconds=30))
+    assert check_of(report, "completion").state == "passed"
+    for id_ in ("replicas", "flags", "gateway", "capacity"):
+        assert check_of(report, id_).state == "not checked"
+        assert "me@x" in check_of(report, id_).summary
+
+
+def test_with_neither_cluster_nor_endpoint_there_is_nothing_to_report(made: MadeCluster, tmp_path: Path) -> None:
+    made.write()
+    (made.folder / "trouble-pods.txt").write_text(
+        "Unable to connect to the server: dial tcp 10.0.0.2:443: i/o timeout\n"
+    )
+    with pytest.raises(LiveError, match="nothing can be looked at"):
+        verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+
+
+def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = settings_of("dev")
+    with served(server_of(dev, labels={"num_gpu_blocks": "None"})) as url:
+        made = MadeCluster(tmp_path / "cluster", dev, [url])
+        made.logs["qwen35-server-00000"] = "(EngineCore_DP0 pid=9) INFO GPU KV cache size: 959,904 tokens\n" * 8
+        made.write()
+        monkeypatch.setenv("PATH", made.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+    check = check_of(report, "kv-tokens")
+    assert (check.state, check.summary[:7]) == ("passed", "959,904")
+    assert report.passed
+
+
+# By hand
+
+
+def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: Settings) -> None:
+    facts = _facts(gateway)
+    for check in (
+        checks_cluster.replicas(facts, gateway),
+        checks_cluster.gateway(facts, gateway),
+        checks_cluster.capacity(facts, gateway),
+        checks_engine.flags(facts, gateway),
+        checks_service.version(facts, gateway),
+    ):
+        assert check is not None
+        assert check.state in ("passed", "not checked"), check
+    assert checks_cluster.gateway(facts, gateway).state == "passed"  # type: ignore[union-attr]
+
+
+def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gateway: Settings) -> None:
+    stuck = copy.deepcopy(programmed_gateway())
+    stuck["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}
+    check = checks_cluster.gateway(_facts(gateway, gateway=stuck), gateway)
+    assert check is not None
+    assert check.state == "failed"
+    assert [(one.name, one.found) for one in check.differences] == [("Programmed", "False: Pending")]
+    assert "networkservices.googleapis.com" in check.summary
+    assert [lesson.id for lesson in check.lessons] == ["gateway-without-proxy-only-subnet"]
+    assert "PROGRAMMED False for ever" in check.lessons[0].text
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "name"),
+    [
+        ({"gateway": {}}, "Gateway inference-gateway", "object"),
+        ({"gateway": {"status": {}}}, "Gateway inference-gateway", "Programmed"),
+        ({"route": {}}, "HTTPRoute qwen35-pool", "object"),
+        ({"route": {"status": {"parents": []}}}, "HTTPRoute qwen35-pool", "parents"),
+        (
+            {"route": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "True"}]}]}}},
+            "HTTPRoute qwen35-pool",
+            "ResolvedRefs",
+        ),
+        ({"pool": {}}, "InferencePool qwen35-pool", "object"),
+        (
+            {"pool": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "False"}]}]}}},
+            "InferencePool qwen35-pool",
+            "Accepted",
+        ),
+    ],
+)
+def test_every_part_of_the_gateway_is_looked_at(
+    gateway: Settings, changes: dict[str, Any], where: str, name: str
+) -> None:
+    check = checks_cluster.gateway(_facts(gateway, **changes), gateway)
+    assert check is not None
+    assert check.state == "failed"
+    assert (where, name) in {(one.where, one.name) for one in check.differences}
+
+
+def test_a_listener_that_is_not_programmed_fails(gateway: Settings) -> None:
+    stuck = copy.deepcopy(programmed_gateway())
+    stuck["status"]["listeners"][0]["conditions"][1]["status"] = "False"
+    check = checks_cluster.gateway(_facts(gateway, gateway=stuck), gateway)
+    assert check is not None
+    assert check.differences[0].where == "Gateway inference-gateway, listener http"
+
+
+def test_a_missing_replica_is_told_with_why(gateway: Settings) -> None:
+    waiting = pod_of(gateway, 1)
+    waiting["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/4 nodes are available"}],
+    }
+    pods = (_pod(pod_of(gateway, 0)), _pod(waiting))
+    check = checks_cluster.replicas(_facts(gateway, pods=pods), gateway)
+    assert [(one.declared, one.found) for one in check.differences] == [
+        ("2", "1 ready"),
+        ("ready", "0/4 nodes are available"),
+    ]
+
+
+def test_pods_that_go_are_not_counted(gateway: Settings) -> None:
+    going = pod_of(gateway, 2)
+    going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    facts = _facts(gateway)
+    assert facts.cluster is not None
+    check = checks_cluster.replicas(_facts(gateway, pods=(*facts.cluster.pods, _pod(going))), gateway)
+    assert check.state == "passed"
+
+
+def test_another_owners_number_of_replicas_is_not_judged() -> None:
+    external = settings_of("dev", replicas="external")
+    check = checks_cluster.replicas(_facts(external), external)
+    assert check.state == "passed"
+    assert "replicas: external" in check.summary
+
+
+@pytest.mark.parametrize(
+    ("stack", "labels", "name"),
+    [
+        ("gateway", {"cloud.google.com/gke-spot": "false"}, "cloud.google.com/gke-spot"),
+        ("cud", {"cloud.google.com/gke-provisioning": "spot"}, "cloud.google.com/gke-provisioning"),
+        ("cud", {"cloud.google.com/reservation-name": "another"}, "cloud.google.com/reservation-name"),
+        ("dev", {"node.kubernetes.io/instance-type": "a3-megagpu-8g"}, "machine"),
+        ("dev", {"topology.kubernetes.io/zone": "europe-west4-a"}, "zone"),
+    ],
+)
+def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str], name: str) -> None:
+    settings = settings_of(stack, replicas=1)
+    assert checks_cluster.capacity(_facts(settings), settings).state == "passed"
+    wrong = node_of(settings, 0)
+    wrong["metadata"]["labels"] |= labels
+    check = checks_cluster.capacity(_facts(settings, nodes=(_node(wrong),)), settings)
+    assert check.state == "failed"
+    assert [(one.where, one.name) for one in check.differences] == [("gke-node-0", name)]
+    assert settings.capacity.mode in check.summary
+
+
+def test_a_node_of_the_cluster_without_a_pod_is_told() -> None:
+    dev = settings_of("dev")
+    facts = _facts(dev, nodes=(_node(node_of(dev, 0)), _node(node_of(dev, 7))))
+    assert "1 further B200 node of the cluster carry no pod" in checks_cluster.capacity(facts, dev).summary
+
+
+def test_the_bill_names_the_nodes_that_are_there(gateway: Settings) -> None:
+    facts = _facts(gateway, pods=(_pod(pod_of(gateway, 0)),))
+    price = checks_cluster.price(facts, gateway)
+    assert price.state == "information"
+    assert "as declared at least $" in price.summary
+    assert "with the 1 node that carry pods at least $" in price.summary
+
+
+def test_flags_of_an_older_update_are_named() -> None:
+    dev = settings_of("dev")
+    old = pod_of(dev, 0)
+    arguments = old["spec"]["containers"][0]["args"]
+    arguments.remove("--max-num-seqs=8192")
+    arguments[arguments.index("--max-model-len=2560")] = "--max-model-len=4096"
+    arguments.append("--shutdown-timeout=20")
+    check = checks_engine.flags(_facts(dev, pods=(_pod(old),)), dev)
+    assert check.state == "failed"
+    assert {(one.name, one.declared, one.found) for one in check.differences} == {
+        ("--max-num-seqs", "8192", "left out"),
+        ("--max-model-len", "2560", "4096"),
+    }
+
+
+def test_an_image_of_another_digest_is_named() -> None:
+    dev = settings_of("dev")
+    other = pod_of(dev, 0)
+    other["spec"]["containers"][0]["image"] = "r/vllm/vllm-openai:v0.18.0@sha256:" + "0" * 64
+    check = checks_service.version(_facts(dev, pods=(_pod(other),)), dev)
+    assert check.state == "failed"
+    assert check.differences[0].found.startswith("vllm-openai:v0.18.0@")
+
+
+def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
+    """The flags of workloads/server_pod.py, not only those that this test's pods were made with."""
+    from workloads.server_pod import arguments
+
+    for stack in ("dev", "spot", "gateway", "cud"):
+        settings = settings_of(stack)
+        pod = pod_of(settings, 0)
+        pod["spec"]["containers"][0]["args"] = arguments(settings, None)
+        check = checks_engine.flags(_facts(settings, pods=(_pod(pod),)), settings)
+        assert check.state == "passed", check
+
+
+def test_judging_names_every_check_once(gateway: Settings) -> None:
+    ids = [check.id for check in judge(_facts(gateway), gateway)]
+    assert len(ids) == len(set(ids))
+
+
+def test_logs_are_read_from_their_beginning() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    class Asked:
+        def run(self, *arguments: str, what: str, seconds: float) -> str:
+            del what, seconds
+            asked.append(arguments)
+            return "GPU KV cache size: 1,005,840 tokens"
+
+    assert cluster.logged_kv_tokens(Asked(), ("a",)) == {"a": (1_005_840,)}  # type: ignore[arg-type]
+    assert asked == [("logs", "a", "--container=vllm", "--limit-bytes=2000000")]

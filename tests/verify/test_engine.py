@@ -1,0 +1,248 @@
+"""Engines that are configured as declared, and that are not: labels, engines, KV tokens, ranks, drafts, prefixes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from live.metrics_text import parse
+from model_server.node import Faults
+from settings.settings import Settings
+from tests.verify.stacks import check_of, look, settings_of
+from verify import checks_engine, checks_traffic, declared
+from verify.facts import Facts, Reply, Server, Twice
+from verify.findings import Check
+
+
+@pytest.fixture(scope="module")
+def dev() -> Settings:
+    return settings_of("dev")
+
+
+@pytest.fixture(scope="module")
+def cud() -> Settings:
+    return settings_of("cud")
+
+
+def _info(**labels: str) -> str:
+    return "vllm:cache_config_info{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "} 1\n"
+
+
+def _facts(text: str, *, logged: tuple[int, ...] = ()) -> Facts:
+    server = Server(name="pod-1", health=Reply(status=200), metrics=parse(text), logged_kv_tokens=logged)
+    return Facts(endpoint="", door=None, pods=(server,))
+
+
+def _lessons(check: Check) -> list[str]:
+    return [lesson.id for lesson in check.lessons]
+
+
+# The resolved configuration
+
+
+def test_a_cache_in_bf16_is_named_with_declared_and_found(dev: Settings) -> None:
+    report = look(dev, labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"})
+    check = check_of(report, "configuration")
+    assert check.state == "failed"
+    assert {(one.name, one.declared, one.found) for one in check.differences} == {
+        ("cache_dtype", "fp8_e4m3", "auto"),
+        ("gpu_memory_utilization", "0.92", "0.95"),
+    }
+    assert _lessons(check) == ["utilisation-with-mtp"]
+    assert "908 requests failed" in check.lessons[0].text
+
+
+def test_a_hybrid_model_without_its_cache_mode_teaches_the_ten_fold_lesson(cud: Settings) -> None:
+    check = check_of(look(cud, labels={"mamba_cache_mode": "none"}), "configuration")
+    assert [(one.name, one.declared, one.found) for one in check.differences] == [("mamba_cache_mode", "align", "none")]
+    assert "hybrid-prefix-cache-flags" in _lessons(check)
+
+
+@pytest.mark.parametrize(
+    ("label", "found"),
+    [
+        ("block_size", "800"),
+        ("enable_prefix_caching", "False"),
+        ("mamba_ssm_cache_dtype", "float16"),
+        ("prefix_caching_hash_algo", "xxhash"),
+        ("num_gpu_blocks_override", "100"),
+        ("kv_cache_memory_bytes", "1000000"),
+    ],
+)
+def test_every_other_value_is_compared_too(dev: Settings, label: str, found: str) -> None:
+    good = {"num_gpu_blocks_override": "None", "kv_cache_memory_bytes": "None", **declared.cache_labels(dev)}
+    assert checks_engine.configuration(_facts(_info(engine="0", **good)), dev).state == "passed"
+    check = checks_engine.configuration(_facts(_info(engine="0", **{**good, label: found})), dev)
+    assert [(one.name, one.found) for one in check.differences] == [(label, found)]
+
+
+def test_one_engine_of_eight_that_differs_is_named(dev: Settings) -> None:
+    good = dict(declared.cache_labels(dev))
+    text = _info(engine="0", **good) + _info(engine="7", **{**good, "cache_dtype": "auto"})
+    check = checks_engine.configuration(_facts(text), dev)
+    assert check.differences[0].found == "auto on engine 7"
+
+
+def test_a_value_that_is_not_told_is_not_passed_in_silence(dev: Settings) -> None:
+    good = dict(declared.cache_labels(dev))
+    del good["cache_dtype"]
+    check = checks_engine.configuration(_facts(_info(engine="0", **good)), dev)
+    assert "not told: cache_dtype" in check.summary
+    assert checks_engine.configuration(_facts(_info(engine="0")), dev).state == "not checked"
+
+
+def test_without_metrics_nothing_of_the_engines_is_checked_and_none_is_passed(dev: Settings) -> None:
+    report = look(dev, Faults(metrics_missing=True))
+    for id_ in ("configuration", "engines", "kv-tokens", "ranks", "speculation"):
+        check = check_of(report, id_)
+        assert check.state == "not checked", check
+        assert "/metrics" in check.summary
+
+
+def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
+    batch = declared.cache_labels(settings_of("dev", profile="serve-batch"))
+    assert (batch["enable_prefix_caching"], batch["mamba_cache_mode"]) == ("False", "none")
+
+
+# Engines
+
+
+def test_one_engine_where_eight_are_declared_teaches_tp8(dev: Settings) -> None:
+    check = check_of(look(dev, ranks=1), "engines")
+    assert (check.differences[0].declared, check.differences[0].found) == ("8", "1 (0)")
+    assert _lessons(check) == ["tp8-on-one-gpu-model"]
+
+
+# KV tokens
+
+
+def test_half_the_cache_is_found(dev: Settings) -> None:
+    check = check_of(look(dev, labels={"num_gpu_blocks": "1200"}), "kv-tokens")
+    assert check.state == "failed"
+    assert check.differences[0].found == "475,200 (-50 %)"
+
+
+def test_the_cache_of_8192_sequences_is_recognised_with_its_lesson(dev: Settings) -> None:
+    check = checks_engine.kv_tokens(_facts(_info(engine="0", num_gpu_blocks="1494", block_size="1584")), dev)
+    assert "maxNumSeqs 8,192 as declared" in check.differences[0].found
+    assert _lessons(check) == ["max-num-seqs-above-state"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "state"), [(2_310, "passed"), (2_544, "passed"), (2_300, "failed"), (2_560, "failed")]
+)
+def test_the_tolerance_is_five_per_cent_either_way(dev: Settings, blocks: int, state: str) -> None:
+    check = checks_engine.kv_tokens(_facts(_info(engine="0", num_gpu_blocks=str(blocks), block_size="1584")), dev)
+    assert check.state == state, check
+
+
+def test_one_api_server_tells_the_sum_of_its_engines() -> None:
+    """Source: vLLM 0.18.1, v1/engine/utils.py: `num_gpu_blocks += msg["num_gpu_blocks"]` for every engine that is READY."""
+    module = settings_of("dev", engine={"entrypoint": "module"})
+    expected = declared.kv_expectation(module)
+    assert expected is not None
+    text = "".join(_info(engine=str(n), num_gpu_blocks=str(8 * expected.blocks), block_size="1584") for n in range(8))
+    check = checks_engine.kv_tokens(_facts(text), module)
+    assert (check.state, check.summary[:7]) == ("passed", f"{expected.tokens:,}")
+
+
+def test_where_the_metrics_do_not_tell_the_log_does(dev: Settings) -> None:
+    """Several API servers never hear of the blocks: vLLM 0.18.1 tells `None`."""
+    silent = _info(engine="0", num_gpu_blocks="None", block_size="1584")
+    check = checks_engine.kv_tokens(_facts(silent), dev)
+    assert check.state == "not checked"
+    assert "num_gpu_blocks None" in check.summary
+    assert checks_engine.kv_tokens(_facts(silent, logged=(959_904, 959_904)), dev).state == "passed"
+    assert checks_engine.kv_tokens(_facts(silent, logged=(959_904, 288_000)), dev).state == "failed"
+
+
+# Ranks
+
+
+def test_ranks_that_starve_are_named_with_what_they_hold(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(starving_ranks=(3, 5))), "ranks")
+    assert check.state == "failed"
+    assert [one.name for one in check.differences] == ["rank 3", "rank 5"]
+    assert check.differences[0].found == "none; 0 running, 0 waiting, cache 0.0 % full"
+    assert _lessons(check) == ["utilisation-with-mtp"]
+    assert "another idle" in check.lessons[0].text
+
+
+def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(unavailable_share=0.25)), "ranks")
+    assert check.state == "failed"
+    assert check.differences[0].declared == "32 requests answered"
+    assert "24 answered; HTTP 503" in check.differences[0].found
+
+
+def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
+    spot = settings_of("spot")
+    door = Server(name="endpoint", health=Reply(status=200))
+    check = checks_traffic.ranks(Facts(endpoint="http://10.0.0.9", door=door), spot)
+    assert check.state == "not checked"
+    assert "/metrics is one pod's" in check.summary
+
+
+# Drafts
+
+
+def test_drafts_that_are_never_accepted_teach_what_they_cost(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(drafts_rejected=True)), "speculation")
+    assert check.state == "failed"
+    assert check.differences[0].declared == "90 % as published, 80 % at least"
+    assert check.differences[0].found.startswith("0 % of")
+    assert _lessons(check) == ["phases.tp8-mtp5", "phases.no-mtp-095"]
+
+
+def test_no_speculation_where_it_is_declared_teaches_a_third_of_the_throughput(dev: Settings) -> None:
+    check = check_of(look(dev, speculative_tokens=0), "speculation")
+    assert check.differences[0].found == "no counters of drafts: speculation is off"
+    assert _lessons(check) == ["phases.no-mtp-095"]
+    assert "66,021 tok/s without, 96,023 with" in check.lessons[0].text
+
+
+def test_speculation_that_nobody_declared_is_found() -> None:
+    without = settings_of("dev", engine={"speculative": None})
+    assert check_of(look(without), "speculation").state == "passed"
+    assert check_of(look(without, speculative_tokens=1), "speculation").state == "failed"
+
+
+def test_two_draft_tokens_are_held_against_both_positions() -> None:
+    two = settings_of("dev", profile="mtp2-095")
+    assert declared.acceptance(two) == pytest.approx((0.9 + 0.624) / 2)
+
+
+# Prefixes
+
+
+def test_a_repeated_prompt_comes_from_the_cache(cud: Settings) -> None:
+    check = check_of(look(cud), "prefix-caching")
+    assert check.state == "passed"
+    assert "of 4,753 tokens" in check.summary
+
+
+def test_a_cache_that_never_hits_teaches_the_mamba_flags(cud: Settings) -> None:
+    settings = cud
+    from tests.verify.stacks import node_of
+
+    node = node_of(settings)
+    check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
+    assert check.state == "failed"
+    assert check.differences[0].declared == "3,168, 1,584 at least"
+    assert _lessons(check) == ["hybrid-prefix-cache-flags"]
+    assert "ten-fold" in check.lessons[0].text
+
+
+def test_a_context_in_which_no_prompt_can_hit_is_not_checked_and_teaches_why(dev: Settings) -> None:
+    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None), dev)
+    assert check.state == "not checked"
+    assert _lessons(check) == ["prefix-cache-never-hits"]
+
+
+def test_a_long_prompt_that_is_refused_is_a_failure(cud: Settings) -> None:
+    twice = Twice(
+        where="pod-1", prompt_tokens=4_753, first=Reply(status=400), second=Reply(), before=parse(""), after=parse("")
+    )
+    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), cud)
+    assert (check.state, check.differences[0].found) == ("failed", "HTTP 400")

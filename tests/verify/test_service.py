@@ -1,0 +1,276 @@
+"""Servers that answer as declared, and that do not: reachable, model, version, key, completion, reasoning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from model_server.node import Faults
+from settings.settings import Settings
+from tests.verify.stacks import KEY, check_of, look, node_of, served, settings_of
+from verify import checks_service
+from verify.client import Client
+from verify.facts import Chat, Facts, Reply, Server
+from verify.findings import Report
+from verify.verification import Asking, verify
+
+
+@pytest.fixture(scope="module")
+def dev() -> Settings:
+    return settings_of("dev")
+
+
+@pytest.fixture(scope="module")
+def cud() -> Settings:
+    return settings_of("cud")
+
+
+@pytest.fixture(scope="module")
+def good(dev: Settings) -> Report:
+    return look(dev)
+
+
+@pytest.fixture(scope="module")
+def good_chat(cud: Settings) -> Report:
+    return look(cud)
+
+
+@pytest.mark.parametrize(
+    "id_",
+    [
+        "reachable",
+        "model",
+        "version",
+        "completion",
+        "reasoning",
+        "configuration",
+        "engines",
+        "kv-tokens",
+        "ranks",
+        "speculation",
+    ],
+)
+def test_a_server_that_is_what_the_stack_declares_passes(good: Report, good_chat: Report, id_: str) -> None:
+    for report in (good, good_chat):
+        assert check_of(report, id_).state == "passed", check_of(report, id_)
+        assert report.passed
+
+
+def test_what_needs_the_cluster_is_not_checked_through_the_endpoint_alone_and_says_so(good: Report) -> None:
+    for id_ in ("replicas", "flags", "capacity"):
+        check = check_of(good, id_)
+        assert check.state == "not checked"
+        assert "--outputs or --kubeconfig" in check.summary
+    assert "gateway" not in {check.id for check in good.checks}
+
+
+def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settings) -> None:
+    with served(node_of(dev), ready=False) as url:
+        report = verify(dev, "vllm-fleet", Asking(endpoint=url, seconds=20))
+    check = check_of(report, "reachable")
+    assert check.state == "failed"
+    assert check.differences[0].found == "HTTP 503: not ready"
+    assert {one.state for one in report.checks if one.id not in ("reachable", "price")} == {"not checked"}
+
+
+def test_a_dead_engine_is_not_ready(dev: Settings) -> None:
+    assert check_of(look(dev, Faults(engine_dead=True)), "reachable").state == "failed"
+
+
+def test_another_model_is_named(dev: Settings) -> None:
+    check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
+    assert check.state == "failed"
+    assert (check.differences[0].declared, check.differences[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
+
+
+def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Settings) -> None:
+    check = check_of(look(dev, max_model_len=131_072), "model")
+    assert (check.differences[0].name, check.differences[0].found) == ("max_model_len", "131072")
+    assert [lesson.id for lesson in check.lessons] == ["context-far-above-need"]
+    assert "74,848 tok/s against 85,509" in check.lessons[0].text
+
+
+def test_vllm_0_18_0_teaches_what_deepgemm_costs(dev: Settings) -> None:
+    check = check_of(look(dev, version="0.18.0"), "version")
+    assert (check.state, check.differences[0].found) == ("failed", "0.18.0")
+    assert [lesson.id for lesson in check.lessons] == ["deepgemm-accuracy"]
+
+
+def test_reasoning_left_in_the_content_is_found_in_both_answers(cud: Settings) -> None:
+    check = check_of(look(cud, Faults(reasoning_unsplit=True)), "reasoning")
+    assert check.state == "failed"
+    assert [(one.name, one.found) for one in check.differences] == [
+        ("whole answer", "</think> in `content`"),
+        ("stream", "</think> in `content`"),
+    ]
+    assert "--reasoning-parser=qwen3 is declared" in check.summary
+
+
+def test_without_a_parser_the_thought_stays_in_the_text_and_that_is_said(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(reasoning_unsplit=True), reasons=True), "reasoning")
+    assert check.state == "passed"
+    assert "no reasoningParser is declared" in check.summary
+    assert "</think>" in check.summary
+
+
+def test_a_parser_that_nobody_declared_is_a_difference(dev: Settings) -> None:
+    check = check_of(look(dev, reasons=True), "reasoning")
+    assert check.state == "failed"
+    assert check.differences[0].found == "text in `reasoning`"
+
+
+def test_answers_that_break_off_are_told(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(cut_share=1.0)), "completion")
+    assert check.state == "failed"
+    assert {one.found for one in check.differences} == {"the connection broke off"}
+
+
+def test_refused_answers_are_told_in_the_servers_words(dev: Settings) -> None:
+    check = check_of(look(dev, Faults(unavailable_share=1.0)), "completion")
+    assert check.differences[0].found == "HTTP 503: no engine is ready"
+
+
+# The key
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    del monkeypatch
+    return settings_of("cud", apiKeySecret="vllm-api-key")
+
+
+def _with_key(settings: Settings, key: str | None, *, guards: bool = True) -> Report:
+    with served(node_of(settings), guarded=guards) as url:
+        return verify(settings, "vllm-fleet", Asking(endpoint=url, api_key=key, seconds=20))
+
+
+def test_the_right_key_opens_and_its_absence_is_refused(guarded: Settings) -> None:
+    report = _with_key(guarded, KEY)
+    assert check_of(report, "api-key").state == "passed"
+    assert check_of(report, "ranks").state == "passed"
+    assert report.passed
+
+
+def test_a_wrong_key_is_told_and_never_shown(guarded: Settings) -> None:
+    report = _with_key(guarded, "sk-wrong-and-secret")
+    assert check_of(report, "model").differences[0].found == "HTTP 401: the key in VLLM_API_KEY is not accepted"
+    assert check_of(report, "completion").differences[0].found == "HTTP 401: Unauthorized"
+    assert "sk-wrong-and-secret" not in repr(report)
+
+
+def test_a_server_that_asks_for_no_key_is_open_to_everybody(guarded: Settings) -> None:
+    check = check_of(_with_key(guarded, KEY, guards=False), "api-key")
+    assert (check.state, check.differences[0].found) == ("failed", "HTTP 200")
+
+
+def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
+    found = check_of(_with_key(cud, None), "model").differences[0].found
+    assert found == "HTTP 401: it asks for a key, and the stack declares none"
+
+
+def test_the_key_goes_to_v1_and_nowhere_else() -> None:
+    from aiohttp import web
+
+    seen: dict[str, str | None] = {}
+
+    async def answer(request: web.Request) -> web.Response:
+        seen[request.path] = request.headers.get("Authorization")
+        return (
+            web.Response(status=302, headers={"Location": "/elsewhere"})
+            if request.path == "/v1/models"
+            else web.Response()
+        )
+
+    async def ask() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert site._server is not None
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        loop = asyncio.get_running_loop()
+        del loop
+        import time
+
+        async with Client(api_key=KEY, until=time.monotonic() + 5) as client:
+            for path in ("/health", "/metrics", "/version", "/v1/models"):
+                await client.get(f"http://127.0.0.1:{port}", path, 5)
+        await runner.cleanup()
+
+    asyncio.run(ask())
+    assert seen == {"/health": None, "/metrics": None, "/version": None, "/v1/models": f"Bearer {KEY}"}
+
+
+# What no server here says: answers made by hand
+
+
+def _facts(*chats: Chat) -> Facts:
+    door = Server(name="endpoint", health=Reply(status=200))
+    return Facts(endpoint="http://127.0.0.1:1", door=door, chats=chats, chat_through="endpoint")
+
+
+def _chat(**changes: Any) -> Chat:
+    given: dict[str, Any] = {
+        "stream": True,
+        "thinking": None,
+        "asked_tokens": 100,
+        "status": 200,
+        "content": "42",
+        "finish": "stop",
+        "usage": {"prompt_tokens": 25, "completion_tokens": 10, "total_tokens": 35},
+        "chunks": 6,
+    }
+    return Chat(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"content": ""}, "stream"),
+        ({"usage": None}, "stream, usage"),
+        ({"usage": {"prompt_tokens": 25}}, "stream, usage"),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": 10, "total_tokens": 10}}, "stream, prompt_tokens"),
+        ({"usage": {"prompt_tokens": 9_000, "completion_tokens": 10, "total_tokens": 9_010}}, "stream, prompt_tokens"),
+        ({"usage": {"prompt_tokens": 25, "completion_tokens": 101, "total_tokens": 126}}, "stream, completion_tokens"),
+        ({"usage": {"prompt_tokens": 25, "completion_tokens": 10, "total_tokens": 36}}, "stream, total_tokens"),
+        ({"chunks": 12}, "stream, completion_tokens"),
+        ({"trouble": "the connection broke off", "finish": None}, "stream"),
+    ],
+)
+def test_an_answer_that_cannot_be_right_is_told(changes: dict[str, Any], name: str) -> None:
+    assert checks_service.completion(_facts(_chat())).state == "passed"
+    check = checks_service.completion(_facts(_chat(**changes)))
+    assert check.state == "failed"
+    assert name in {one.name for one in check.differences}
+
+
+def test_a_stream_whose_time_was_up_is_none_that_failed() -> None:
+    slow = _chat(trouble="no answer within 20 s", finish=None, usage=None)
+    assert checks_service.completion(_facts(slow)).state == "passed"
+
+
+def test_a_thought_that_takes_all_tokens_is_split_and_the_rest_is_said(cud: Settings) -> None:
+    check = checks_service.reasoning(_facts(_chat(content="", reasoning="let me", thinking=True)), cud)
+    assert check.state == "passed"
+    assert "was not reached" in check.summary
+
+
+def test_thinking_that_is_switched_off_shows_no_reasoning() -> None:
+    off = settings_of("cud", engine={"thinking": False})
+    assert checks_service.reasoning(_facts(_chat()), off).state == "passed"
+    assert checks_service.reasoning(_facts(_chat(reasoning="let me")), off).state == "failed"
+    # The stream asks for it.
+    assert checks_service.reasoning(_facts(_chat(thinking=True)), off).state == "failed"
+
+
+def test_the_reasoning_field_is_the_one_that_vllm_0_18_1_has() -> None:
+    whole = json.loads('{"choices":[{"message":{"content":"42","reasoning":"17+25"},"finish_reason":"stop"}]}')
+    from verify.client import _first, _reasoning
+
+    assert _reasoning(_first(whole["choices"])["message"]) == "17+25"
+    assert _reasoning({"reasoning_content": "older releases"}) == ""

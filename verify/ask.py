@@ -1,0 +1,237 @@
+"""Asks the servers of a stack everything at once: who is there, one answer, a burst, one prompt twice. Judges nothing.
+
+What was asked is small beside a fleet's load: two answers of a few hundred tokens, four requests of 64 tokens for each engine,
+one long prompt twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from live.metrics_text import MetricsText
+from verify import declared, questions
+from verify.client import Client
+from verify.cluster import READ_SECONDS
+from verify.facts import Burst, Chat, Reply, Server, Twice
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+GREETING_SECONDS: Final = 10.0
+"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server_pod.py)."""
+CHAT_SECONDS: Final = 20.0
+BURST_SECONDS: Final = 12.0
+TWICE_SECONDS: Final = 10.0
+"""For a phase. Together with the greeting 52 s: a minute, whatever the server does."""
+SETTLE_SECONDS: Final = 1.5
+"""How long the counters may lag behind the answers. Assumed: engines tell their counts with every step."""
+_SETTLE_POLL_SECONDS: Final = 0.25
+
+
+LogReader = Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]]
+"""From names of pods to the tokens of their engines' caches, as their logs say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One address."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What came back."""
+
+    door: Server | None
+    pods: tuple[Server, ...]
+    chats: tuple[Chat, ...]
+    chat_through: str
+    twice: Twice | None
+    twice_trouble: str
+
+
+async def ask(
+    settings: Settings,
+    *,
+    door: Target | None,
+    pods: tuple[Target, ...],
+    one_server: bool,
+    api_key: str | None,
+    until: float,
+    log_of: LogReader | None = None,
+) -> Asked:
+    """Ask everybody, until `until` (time.monotonic()) at the latest.
+
+    `one_server`: everything sent to the door reaches the same server. `log_of` reads what pods' logs say of their caches; it is
+    asked only for pods whose metrics do not say it.
+    """
+    async with Client(api_key=api_key, until=until) as client:
+        everybody = ([door] if door else []) + list(pods)
+        greeted = dict(
+            zip(everybody, await asyncio.gather(*(_greet(client, settings, one) for one in everybody)), strict=True)
+        )
+        through = next((one for one in everybody if greeted[one].answers), None)
+        chats: tuple[Chat, ...] = ()
+        if through is not None:
+            chats = await _chats(client, settings, through, greeted[through])
+        # The pods where there are any; else the door, where what it says is one server's.
+        alone = [door] if door is not None and not pods and one_server else []
+        counted = [one for one in (*pods, *alone) if greeted[one].answers]
+        reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
+        bursts = await asyncio.gather(*(_burst(client, settings, one, greeted[one]) for one in counted))
+        for one, burst in zip(counted, bursts, strict=True):
+            greeted[one] = replace(greeted[one], burst=burst)
+        twice, twice_trouble = await _twice(client, settings, counted, greeted)
+        logged = await reading
+        for one in pods:
+            greeted[one] = replace(greeted[one], logged_kv_tokens=logged.get(one.name, ()))
+    return Asked(
+        door=greeted[door] if door else None,
+        pods=tuple(greeted[one] for one in pods),
+        chats=chats,
+        chat_through=through.name if through is not None else "",
+        twice=twice,
+        twice_trouble=twice_trouble,
+    )
+
+
+async def _greet(client: Client, settings: Settings, target: Target) -> Server:
+    url, seconds = target.url, GREETING_SECONDS
+    guarded = settings.guards_v1_only
+
+    async def nothing() -> Reply | None:
+        return None
+
+    health, models, without_key, version, (metrics, trouble) = await asyncio.gather(
+        client.get(url, "/health", seconds),
+        client.get(url, "/v1/models", seconds),
+        client.get(url, "/v1/models", seconds, with_key=False) if guarded else nothing(),
+        client.get(url, "/version", seconds),
+        client.metrics(url, seconds),
+    )
+    if guarded and settings.gateway.enabled and target.name == "endpoint" and health.status == 404:
+        # The gateway routes /v1 alone then; that it answers there is what is left to see.
+        health = models
+    return Server(
+        name=target.name,
+        health=health,
+        models=models,
+        models_without_key=without_key,
+        version=version,
+        metrics=metrics,
+        metrics_trouble=trouble,
+    )
+
+
+def listed_models(server: Server) -> tuple[Mapping[str, Any], ...]:
+    """The models of /v1/models."""
+    body = server.models.body
+    listed = body.get("data") if isinstance(body, Mapping) else None
+    return tuple(one for one in listed if isinstance(one, Mapping)) if isinstance(listed, list) else ()
+
+
+def _model(settings: Settings, server: Server) -> str:
+    """The declared model; another one only where it is all there is, so that the rest can be looked at."""
+    wanted = declared.model_name(settings)
+    listed = [str(one.get("id")) for one in listed_models(server)]
+    return wanted if wanted in listed or not listed else listed[0]
+
+
+async def _chats(client: Client, settings: Settings, target: Target, server: Server) -> tuple[Chat, ...]:
+    """A whole answer as the server gives it by default, and a stream that is told to think where it can show that."""
+    model = _model(settings, server)
+    told = True if settings.serving.engine.reasoning_parser is not None else None
+    whole = questions.chat(model, stream=False, thinking=None)
+    stream = questions.chat(model, stream=True, thinking=told)
+    return tuple(
+        await asyncio.gather(
+            client.chat(target.url, whole, CHAT_SECONDS, thinking=None),
+            client.chat_stream(target.url, stream, CHAT_SECONDS, thinking=told),
+        )
+    )
+
+
+async def _burst(client: Client, settings: Settings, target: Target, server: Server) -> Burst:
+    model = _model(settings, server)
+    ranks = settings.serving.engine.data_parallel_size
+    asked = ranks * questions.REQUESTS_PER_RANK
+    began = time.monotonic()
+    until = min(BURST_SECONDS, client.seconds_left)
+    before, _ = await client.metrics(target.url, until)
+    seed = secrets.randbits(32)
+    replies = await asyncio.gather(
+        *(
+            client.post(target.url, "/v1/completions", questions.short(model, seed + number), until)
+            for number in range(asked)
+        )
+    )
+    seconds = time.monotonic() - began
+    answered = sum(reply.ok for reply in replies)
+    after = await _settled(client, target, before, ranks if answered else 0)
+    troubles = Counter(reply.in_words for reply in replies if not reply.ok)
+    return Burst(
+        asked=asked,
+        answered=answered,
+        troubles=tuple(words for words, _ in troubles.most_common(3)),
+        seconds=seconds,
+        before=before,
+        after=after,
+    )
+
+
+async def _settled(client: Client, target: Target, before: MetricsText | None, ranks: int) -> MetricsText | None:
+    """A scrape once every rank has moved, or the last one when time is up."""
+    end = time.monotonic() + min(SETTLE_SECONDS, client.seconds_left)
+    while True:
+        after, _ = await client.metrics(target.url, GREETING_SECONDS)
+        if before is None or after is None or len(moved(before, after)) >= ranks or time.monotonic() >= end:
+            return after
+        await asyncio.sleep(_SETTLE_POLL_SECONDS)
+
+
+def moved(before: MetricsText, after: MetricsText) -> set[str]:
+    """Engines that generated tokens between two scrapes."""
+    name = "vllm:generation_tokens_total"
+    earlier, later = before.by("engine", name), after.by("engine", name)
+    return {engine for engine, value in later.items() if value > earlier.get(engine, 0.0)}
+
+
+async def _twice(
+    client: Client, settings: Settings, counted: list[Target], greeted: Mapping[Target, Server]
+) -> tuple[Twice | None, str]:
+    tokens = declared.prompt_to_hit(settings)
+    if not settings.serving.engine.enable_prefix_caching or tokens is None:
+        return None, ""
+    if not counted:
+        return None, "no single server could be asked for its counters"
+    target = counted[0]
+    body = questions.long(_model(settings, greeted[target]), secrets.randbits(32), tokens)
+    before, trouble = await client.metrics(target.url, TWICE_SECONDS)
+    # To one engine by name: each has a cache of its own.
+    first = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
+    second = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
+    after, _ = await client.metrics(target.url, TWICE_SECONDS)
+    found = Twice(where=target.name, prompt_tokens=tokens, first=first, second=second, before=before, after=after)
+    return found, trouble
+
+
+async def _logs(
+    client: Client, pods: tuple[Target, ...], greeted: Mapping[Target, Server], log_of: LogReader | None
+) -> Mapping[str, tuple[int, ...]]:
+    silent = tuple(one.name for one in pods if greeted[one].answers and not _tells_blocks(greeted[one].metrics))
+    if log_of is None or not silent or client.seconds_left < READ_SECONDS:
+        return {}
+    return await asyncio.to_thread(log_of, silent)
+
+
+def _tells_blocks(metrics: MetricsText | None) -> bool:
+    infos = metrics.of("vllm:cache_config_info") if metrics is not None else ()
+    return any(one.labels.get("num_gpu_blocks", "").isdecimal() for one in infos)

@@ -1,0 +1,220 @@
+"""What the control plane and the price list say: replicas, nodes as bought, the gateway, the bill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from settings.capacity import MACHINE_TYPE, Ladder
+from verify import lessons
+from verify.facts import Facts, Node
+from verify.findings import Check, Difference
+from verify.outcome import judged, not_checked, several, told
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
+"""Source: the article, "ClusterIP vs Inference Gateway"; Inference Gateway guide v1.4.0."""
+_GKE: Final = "cloud.google.com"
+_SPOT_LABELS: Final = ((f"{_GKE}/gke-spot", "true"), (f"{_GKE}/gke-provisioning", "spot"))
+
+
+def replicas(facts: Facts, settings: Settings) -> Check:
+    """Ready pods against declared replicas."""
+    title = "Replicas"
+    if facts.cluster is None:
+        return not_checked("replicas", title, facts.cluster_trouble)
+    pods = [pod for pod in facts.cluster.pods if not pod.going]
+    ready = [pod for pod in pods if pod.ready]
+    wanted = settings.server.replicas
+    differences = [
+        Difference(where=pod.name, name="pod", declared="ready", found=pod.why_not_ready)
+        for pod in pods
+        if not pod.ready
+    ]
+    if wanted == "external":
+        if not pods:
+            return not_checked("replicas", title, "somebody else scales, and there is no pod now")
+        held = f"{several(len(ready), 'replica')} ready; their number is somebody else's (replicas: external)"
+        return judged("replicas", title, differences, held=held)
+    if len(ready) != wanted:
+        differences.insert(
+            0,
+            Difference(where=settings.server.name, name="replicas", declared=str(wanted), found=f"{len(ready)} ready"),
+        )
+    held = f"{len(ready)} of {wanted} ready" if wanted else "paused: none declared, none there"
+    return judged("replicas", title, differences, held=held, failed="fewer or other pods than the stack file pays for")
+
+
+def capacity(facts: Facts, settings: Settings) -> Check:
+    """The nodes that the pods stand on against the capacity that is declared, and paid for."""
+    title = "Nodes as bought"
+    cluster = facts.cluster
+    if cluster is None:
+        return not_checked("capacity", title, facts.cluster_trouble)
+    if "nodes" in cluster.troubles:
+        return not_checked("capacity", title, cluster.troubles["nodes"])
+    taken = {pod.node for pod in cluster.pods if pod.node}
+    if not taken:
+        return not_checked("capacity", title, "no pod stands on a node")
+    nodes = {node.name: node for node in cluster.nodes}
+    unknown = sorted(taken - nodes.keys())
+    differences = [
+        Difference(where=name, name="node", declared=f"a {MACHINE_TYPE} node", found="none of the B200 nodes listed")
+        for name in unknown
+    ]
+    used = [nodes[name] for name in sorted(taken & nodes.keys())]
+    for node in used:
+        differences += _misplaced(node, settings)
+    bought = sorted({_bought_in_words(node) for node in used})
+    held = f"{several(len(used), 'node')}: {', '.join(bought)}"
+    if idle := len(nodes) - len(used):
+        held += f"; {several(idle, 'further B200 node')} of the cluster carry no pod of this stack"
+    failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
+    return judged("capacity", title, differences, held=held, failed=failed)
+
+
+def _misplaced(node: Node, settings: Settings) -> Iterator[Difference]:
+    for key, value in settings.placement.node_selector.items():
+        if node.labels.get(key) != value:
+            yield Difference(where=node.name, name=key, declared=value, found=node.labels.get(key, "no such label"))
+    spot_is_fine = settings.capacity.mode == "spot" or (
+        isinstance(settings.capacity, Ladder) and settings.capacity.spot
+    )
+    if not spot_is_fine:
+        for key, value in _SPOT_LABELS:
+            if node.labels.get(key) == value:
+                yield Difference(where=node.name, name=key, declared="not Spot", found=value)
+    machine, zone = (
+        node.labels.get(key) for key in ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
+    )
+    if machine is not None and machine != MACHINE_TYPE:
+        yield Difference(where=node.name, name="machine", declared=MACHINE_TYPE, found=machine)
+    if zone is not None and zone not in settings.zones:
+        yield Difference(where=node.name, name="zone", declared=", ".join(settings.zones), found=zone)
+
+
+def _bought_in_words(node: Node) -> str:
+    labels = node.labels
+    if any(labels.get(key) == value for key, value in _SPOT_LABELS):
+        return "Spot"
+    if name := labels.get(f"{_GKE}/reservation-name"):
+        return f"reservation {name}"
+    provisioning = labels.get(f"{_GKE}/gke-provisioning", "")
+    if labels.get(f"{_GKE}/gke-flex-start") == "true" or provisioning == "flex-start":
+        return "flex-start"
+    return provisioning or "no label says how"
+
+
+def price(facts: Facts, settings: Settings) -> Check:
+    """What the stack costs as declared, and with the nodes that are there."""
+    from planner import cost
+    from settings.figures import figures, fleet_shape
+
+    bill = figures(settings).bill
+    words = f"as declared {bill.total_in_words()}"
+    cluster = facts.cluster
+    if cluster is not None and "nodes" not in cluster.troubles:
+        taken = len({pod.node for pod in cluster.pods if pod.node})
+        if taken != settings.replicas or settings.server.replicas == "external":
+            found = cost.bill(replace(fleet_shape(settings), nodes=taken))
+            words += f"; with the {several(taken, 'node')} that carry pods {found.total_in_words()}"
+    if bill.unknown:
+        words += f"; unknown: {', '.join(bill.unknown)}"
+    return told("price", "Price", words)
+
+
+def gateway(facts: Facts, settings: Settings) -> Check | None:
+    """Gateway programmed, route accepted, pool there; nothing where the stack has none."""
+    if not settings.gateway.enabled:
+        return None
+    title = "Gateway programmed"
+    cluster = facts.cluster
+    if cluster is None:
+        return not_checked("gateway", title, facts.cluster_trouble)
+    troubles = [cluster.troubles[kind] for kind in ("gateway", "route", "pool") if kind in cluster.troubles]
+    name, pool = settings.gateway.name, settings.gateway.pool
+    unprogrammed = list(_gateway_oddities(cluster.gateway, name))
+    differences = [
+        *unprogrammed,
+        *_parents_oddities(cluster.route, f"HTTPRoute {pool}", ("Accepted", "ResolvedRefs"), needs_parents=True),
+        *_parents_oddities(cluster.pool, f"InferencePool {pool}", ("Accepted", "ResolvedRefs"), needs_parents=False),
+    ]
+    if troubles and not differences:
+        return not_checked("gateway", title, "; ".join(troubles))
+    addresses = _addresses(cluster.gateway)
+    failed = "no request comes through the load balancer"
+    if unprogrammed:
+        failed += f"; it says nothing when {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
+    return judged(
+        "gateway",
+        title,
+        differences,
+        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted",
+        failed=failed,
+        lessons=lessons.proxy_only_subnet(settings) if unprogrammed else (),
+    )
+
+
+def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator[Difference]:
+    where = f"Gateway {name}"
+    if gateway_ is None:
+        return
+    if not gateway_:
+        yield Difference(where=where, name="object", declared="there", found="not found")
+        return
+    status = gateway_.get("status") or {}
+    yield from _conditions(where, status.get("conditions"), must=("Programmed",), may=("Accepted",))
+    for listener in status.get("listeners") or ():
+        # The state of a listener: attached, programmed, no conflict.
+        yield from _conditions(
+            f"{where}, listener {listener.get('name', '')}",
+            listener.get("conditions"),
+            must=("Programmed",),
+            may=("Accepted", "ResolvedRefs"),
+        )
+    if not _addresses(gateway_):
+        yield Difference(where=where, name="address", declared="one", found="none")
+
+
+def _parents_oddities(
+    object_: Mapping[str, Any] | None, where: str, types: tuple[str, ...], *, needs_parents: bool
+) -> Iterator[Difference]:
+    if object_ is None:
+        return
+    if not object_:
+        yield Difference(where=where, name="object", declared="there", found="not found")
+        return
+    parents = (object_.get("status") or {}).get("parents") or ()
+    if not parents and needs_parents:
+        yield Difference(where=where, name="parents", declared="the Gateway", found="no controller has taken it")
+    for parent in parents:
+        must = types if needs_parents else ()
+        yield from _conditions(where, parent.get("conditions"), must=must, may=types)
+
+
+def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Difference]:
+    """Conditions that are not True: those of `must` also where they are missing or unknown, those of `may` when False."""
+    found = {str(one.get("type")): one for one in given or () if isinstance(one, Mapping)}
+    for type_ in must:
+        condition = found.get(type_)
+        if condition is None or condition.get("status") != "True":
+            yield Difference(where=where, name=type_, declared="True", found=_condition_in_words(condition))
+    for type_ in may:
+        condition = found.get(type_)
+        if type_ not in must and condition is not None and condition.get("status") == "False":
+            yield Difference(where=where, name=type_, declared="True", found=_condition_in_words(condition))
+
+
+def _condition_in_words(condition: Mapping[str, Any] | None) -> str:
+    if condition is None:
+        return "not there"
+    words = [str(condition.get("status")), str(condition.get("reason") or ""), str(condition.get("message") or "")]
+    return ": ".join(word for word in words if word)[:200]
+
+
+def _addresses(gateway_: Mapping[str, Any] | None) -> list[str]:
+    status = (gateway_ or {}).get("status") or {}
+    return [str(one.get("value")) for one in status.get("addresses") or () if one.get("value")]

@@ -1,0 +1,306 @@
+"""Whether the engines are configured as declared: flags, resolved cache settings, how many there are, what their caches hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from planner import memory
+from planner.gpu_memory import DoesNotFitError
+from verify import declared, lessons
+from verify.checks_service import nobody
+from verify.facts import Facts, Server
+from verify.findings import Check, Difference, Lesson
+from verify.outcome import judged, not_checked, several, where_in_words
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+INFO: Final = "vllm:cache_config_info"
+RUNNING: Final = "vllm:num_requests_running"
+_ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
+"""Flags that workloads/server_pod.py adds to the engine's."""
+_SETTING_OF: Final[Mapping[str, str]] = {
+    "cache_dtype": "kvCacheDtype",
+    "gpu_memory_utilization": "gpuMemoryUtilization",
+    "enable_prefix_caching": "enablePrefixCaching",
+    "mamba_cache_mode": "mambaCacheMode",
+    "mamba_ssm_cache_dtype": "mambaSsmCacheDtype",
+}
+"""Label -> engine setting, to ask which lesson the found value repeats."""
+
+
+def flags(facts: Facts, settings: Settings) -> Check:
+    """The arguments of the pods, flag by flag: what metrics do not tell."""
+    title = "Flags of the pods"
+    if facts.cluster is None:
+        return not_checked("flags", title, facts.cluster_trouble)
+    pods = [pod for pod in facts.cluster.pods if pod.args and not pod.going]
+    if not pods:
+        return not_checked("flags", title, "there is no server pod")
+    from workloads import vllm_args
+
+    engine = settings.serving.engine
+    wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
+    differences: list[Difference] = []
+    for pod in pods:
+        given = _parsed(one for one in pod.args if one.startswith("-") and not one.startswith("--model="))
+        for name in sorted(wanted.keys() | given.keys()):
+            if (name in _ADDED_BY_THE_POD and name not in wanted) or name == "--model":
+                continue
+            if wanted.get(name) != given.get(name):
+                differences.append(
+                    Difference(
+                        where=pod.name,
+                        name=name,
+                        declared=_flag_in_words(wanted, name),
+                        found=_flag_in_words(given, name),
+                    )
+                )
+    held = f"{several(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
+    failed = f"pods of another configuration: `pulumi up --stack {settings.stack}` has not been run, or not ended"
+    return judged("flags", title, differences, held=held, failed=failed)
+
+
+def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
+    """Flags by name; a JSON value as what it says."""
+    found: dict[str, Any] = {}
+    for argument in arguments:
+        if argument.startswith("-O") and not argument.startswith("--"):
+            found["-O"] = argument[2:].lstrip("=")
+            continue
+        name, equals, value = argument.partition("=")
+        if not equals:
+            found[name] = True
+        elif value.startswith("{"):
+            try:
+                found[name] = json.loads(value)
+            except ValueError:
+                found[name] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
+    if name not in flags_:
+        return "left out"
+    value = flags_[name]
+    return "given" if value is True else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def configuration(facts: Facts, settings: Settings) -> Check:
+    """The engines' resolved cache configuration against what follows from the stack file."""
+    title = "The engines' resolved configuration"
+    servers, why = _with_info(facts)
+    if not servers:
+        return not_checked("configuration", title, why)
+    wanted = _expected_labels(settings)
+    differences: list[Difference] = []
+    repeated: tuple[Lesson, ...] = ()
+    untold: set[str] = set()
+    for server in servers:
+        infos = _infos(server)
+        found_settings: dict[str, Any] = {}
+        for label, value in wanted.items():
+            by_value: dict[str, list[str]] = {}
+            for engine, labels in infos.items():
+                if label in labels:
+                    by_value.setdefault(labels[label], []).append(engine)
+                else:
+                    untold.add(label)
+            wrong = {found: engines for found, engines in by_value.items() if not _same(found, value)}
+            if not wrong:
+                continue
+            differences.append(
+                Difference(where=server.name, name=label, declared=value, found=_in_words(wrong, len(infos)))
+            )
+            if label in _SETTING_OF:
+                found_settings[_SETTING_OF[label]] = _as_setting(label, next(iter(wrong)))
+        if found_settings:
+            repeated += lessons.repeated(settings, found_settings)
+    held = f"{several(len(wanted) - len(untold), 'value')} as declared on {where_in_words(one.name for one in servers)}"
+    if untold:
+        held += f"; not told: {', '.join(sorted(untold))}"
+    if len(untold) == len(wanted):
+        return not_checked("configuration", title, f"{INFO} has none of the labels looked for")
+    failed = "the engines run with something else than the stack file says"
+    return judged("configuration", title, differences, held=held, failed=failed, lessons=repeated)
+
+
+def _expected_labels(settings: Settings) -> dict[str, str]:
+    wanted = dict(declared.cache_labels(settings))
+    extra = {argument.partition("=")[0].replace("_", "-") for argument in settings.serving.engine.extra_args}
+    # Set by nobody, these two decide the cache over everything that is declared.
+    for label in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
+        if f"--{label.replace('_', '-')}" not in extra:
+            wanted[label] = "None"
+    return wanted
+
+
+def _same(found: str, wanted: str) -> bool:
+    try:
+        return abs(float(found) - float(wanted)) < 1e-6
+    except ValueError:
+        return found == wanted
+
+
+def _as_setting(label: str, found: str) -> Any:
+    if label == "gpu_memory_utilization":
+        try:
+            return float(found)
+        except ValueError:
+            return None
+    if label == "enable_prefix_caching":
+        return found == "True"
+    return None if found in ("None", "none") else found
+
+
+def _in_words(wrong: Mapping[str, list[str]], engines: int) -> str:
+    parts = []
+    for found, where in wrong.items():
+        all_of_them = len(where) == engines
+        parts.append(
+            found if all_of_them else f"{found} on engine{'s' if len(where) > 1 else ''} {', '.join(sorted(where))}"
+        )
+    return "; ".join(parts)
+
+
+def engines(facts: Facts, settings: Settings) -> Check:
+    """As many engines as declared ranks."""
+    title = "Engines of a replica"
+    wanted = settings.serving.engine.data_parallel_size
+    servers = [one for one in facts.servers if one.answers and one.metrics is not None]
+    if not servers:
+        return not_checked("engines", title, _why_no_metrics(facts))
+    differences: list[Difference] = []
+    taught: tuple[Lesson, ...] = ()
+    for server in servers:
+        found = _engine_names(server)
+        if len(found) != wanted:
+            shown = f"{len(found)} ({', '.join(found)})" if found else "none at /metrics"
+            differences.append(Difference(where=server.name, name="engines", declared=str(wanted), found=shown))
+            if len(found) == 1 and wanted > 1:
+                taught += lessons.known(settings, "tp8-on-one-gpu-model")
+    return judged(
+        "engines", title, differences, held=f"{wanted} on {where_in_words(s.name for s in servers)}", lessons=taught
+    )
+
+
+def _engine_names(server: Server) -> list[str]:
+    if server.metrics is None:
+        return []
+    found = {one.labels.get("engine", "") for name in (RUNNING, INFO) for one in server.metrics.of(name)}
+    return sorted(found, key=lambda name: (len(name), name))
+
+
+def kv_tokens(facts: Facts, settings: Settings) -> Check:
+    """What an engine's cache holds against the planner's arithmetic."""
+    title = "KV tokens of an engine"
+    if not declared.is_the_articles_model(settings):
+        return not_checked(
+            "kv-tokens", title, f"the planner's memory model is not calibrated for {settings.serving.model.id}"
+        )
+    if any(word in _expected_labels_missing(settings) for word in ("num_gpu_blocks_override", "kv_cache_memory_bytes")):
+        return not_checked("kv-tokens", title, "extraArgs set the cache's size themselves")
+    layout = declared.layout(settings)
+    try:
+        expected = declared.kv_expectation(settings)
+    except DoesNotFitError as error:
+        return not_checked("kv-tokens", title, str(error))
+    assert layout is not None
+    assert expected is not None
+    if why := nobody(facts):
+        return not_checked("kv-tokens", title, why)
+    differences: list[Difference] = []
+    taught: tuple[Lesson, ...] = ()
+    seen: list[int] = []
+    silent: list[str] = []
+    for server in (one for one in facts.servers if one.answers):
+        found = _tokens_of(server, settings, layout)
+        if not found:
+            silent.append(server.name)
+            continue
+        seen += found
+        off = [tokens for tokens in found if abs(tokens / expected.tokens - 1) > declared.KV_TOLERANCE]
+        if not off:
+            continue
+        worst = max(off, key=lambda tokens: abs(tokens - expected.tokens))
+        words = f"{worst:,} ({100 * (worst / expected.tokens - 1):+.0f} %)"
+        if _near(worst, expected.as_flagged_tokens):
+            # The profile repeats a row whose own flag was another one; with the declared one this is what the model says.
+            words += (
+                f", which is what the model gives with maxNumSeqs {settings.serving.engine.sequences:,} as declared"
+            )
+            taught += lessons.declared(settings, "max-num-seqs-above-state")
+        declared_words = f"{expected.tokens:,} ± {100 * declared.KV_TOLERANCE:.0f} %"
+        differences.append(Difference(where=server.name, name="KV tokens", declared=declared_words, found=words))
+    if not seen:
+        return not_checked("kv-tokens", title, _why_no_blocks(facts, settings))
+    lowest, highest = min(seen), max(seen)
+    shown = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
+    held = f"{shown}, expected {expected.tokens:,} ± {100 * declared.KV_TOLERANCE:.0f} %"
+    if silent and not differences:
+        return not_checked(
+            "kv-tokens", title, f"{held}; {several(len(silent), 'pod')} did not tell: {', '.join(silent)}"
+        )
+    failed = "the cache is not what the planner's memory model gives for the declared flags: sequences that run at once go with it"
+    return judged("kv-tokens", title, differences, held=held, failed=failed, lessons=taught)
+
+
+def _expected_labels_missing(settings: Settings) -> set[str]:
+    return {"num_gpu_blocks_override", "kv_cache_memory_bytes"} - _expected_labels(settings).keys()
+
+
+def _near(tokens: int, expected: int | None) -> bool:
+    return expected is not None and abs(tokens / expected - 1) <= declared.KV_TOLERANCE
+
+
+def _tokens_of(server: Server, settings: Settings, layout: memory.CacheLayout) -> list[int]:
+    """Tokens of each engine's cache: from the metrics, else from what the log says."""
+    engine = settings.serving.engine
+    found: set[int] = set()
+    for labels in _infos(server).values():
+        blocks, block = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")
+        if not (blocks.isdecimal() and block.isdecimal()):
+            continue
+        number = int(blocks)
+        if engine.api_servers == 1 and engine.data_parallel_size > 1:
+            # One API server adds up what its engines report, and says the sum for each. Source: vLLM 0.18.1,
+            # v1/engine/utils.py, process_input of the engines' READY.
+            number //= engine.data_parallel_size
+        found.add(number // (1 + memory.linear_groups(layout)) * int(block))
+    return sorted(found) or sorted(set(server.logged_kv_tokens))
+
+
+def _why_no_blocks(facts: Facts, settings: Settings) -> str:
+    if not _with_info(facts)[0]:
+        return _with_info(facts)[1]
+    several_servers = settings.serving.engine.api_servers > 1
+    why = (
+        "with several API servers vLLM 0.18.1 tells num_gpu_blocks None at /metrics"
+        if several_servers
+        else "/metrics does not tell num_gpu_blocks"
+    )
+    where = "the pods' logs no longer begin at their start" if facts.pods else "the pods' logs are out of reach"
+    return f"{why}, and {where} (line `GPU KV cache size`)"
+
+
+def _infos(server: Server) -> dict[str, Mapping[str, str]]:
+    """Labels of the info metric by engine."""
+    found = server.metrics.of(INFO) if server.metrics is not None else ()
+    return {one.labels.get("engine", ""): one.labels for one in found}
+
+
+def _with_info(facts: Facts) -> tuple[list[Server], str]:
+    servers = [one for one in facts.servers if one.answers and _infos(one)]
+    if servers:
+        return servers, ""
+    scraped = any(one.metrics is not None for one in facts.servers)
+    return [], f"no {INFO} at /metrics: --disable-log-stats switches it off" if scraped else _why_no_metrics(facts)
+
+
+def _why_no_metrics(facts: Facts) -> str:
+    troubles = [one.metrics_trouble for one in facts.servers if one.answers and one.metrics_trouble]
+    return nobody(facts) or (troubles[0] if troubles else "no server told its metrics")

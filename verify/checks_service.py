@@ -1,0 +1,290 @@
+"""Whether the servers answer as declared: reachable, model, version, key, one completion, its reasoning apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from verify import declared, lessons, questions
+from verify.ask import listed_models
+from verify.client import OUT_OF_TIME
+from verify.facts import Chat, Facts, Server
+from verify.findings import Check, Difference, Lesson
+from verify.outcome import judged, not_checked, several, told, where_in_words
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+KEY_VARIABLE: Final = "VLLM_API_KEY"
+"""Where the user puts the key; the name that vLLM's own server reads."""
+_TEMPLATE_TOKENS: Final = 400
+"""Most tokens that a chat template puts around one question. Assumed; Qwen3.5's is about twenty."""
+_MARKS: Final = ("<think>", "</think>")
+
+
+def _everybody(facts: Facts) -> tuple[Server, ...]:
+    return ((facts.door,) if facts.door is not None else ()) + facts.pods
+
+
+def _answering(facts: Facts) -> tuple[Server, ...]:
+    return tuple(server for server in _everybody(facts) if server.answers)
+
+
+def nobody(facts: Facts) -> str:
+    """Why nobody could be asked; empty where somebody answers."""
+    if _answering(facts):
+        return ""
+    asked = _everybody(facts)
+    return "no server answers" if asked else facts.door_trouble or facts.cluster_trouble or "there is no server to ask"
+
+
+def reachable(facts: Facts) -> Check:
+    """/health of everybody."""
+    title = "Servers are there and ready"
+    servers = _everybody(facts)
+    differences = [
+        Difference(where=one.name, name="/health", declared="HTTP 200", found=_health_in_words(one))
+        for one in servers
+        if not one.answers
+    ]
+    untold = [f"no tunnel to {name}: {why}" for name, why in sorted(facts.tunnel_troubles.items())]
+    if not servers:
+        return not_checked("reachable", title, "; ".join(untold) or nobody(facts))
+    if untold and not differences:
+        return not_checked(
+            "reachable", title, f"{where_in_words(one.name for one in servers)} of more answer; {'; '.join(untold)}"
+        )
+    if differences and all(one.found == OUT_OF_TIME for one in differences):
+        return not_checked("reachable", title, f"{OUT_OF_TIME} before a server could be asked; --timeout gives it more")
+    beside = f"; the endpoint was not asked: {facts.door_trouble}" if facts.door is None and facts.door_trouble else ""
+    return judged(
+        "reachable",
+        title,
+        differences,
+        held=f"{where_in_words(one.name for one in servers)} answered /health{beside}",
+        failed="a server that answers 503 is still loading, or one of its engines has died; its log says which",
+    )
+
+
+def _health_in_words(server: Server) -> str:
+    return "HTTP 503: not ready" if server.health.status == 503 else server.health.in_words
+
+
+def model(facts: Facts, settings: Settings) -> Check:
+    """The served model and its context, from /v1/models."""
+    title = "Model and context"
+    if why := nobody(facts):
+        return not_checked("model", title, why)
+    wanted, context = declared.model_name(settings), declared.context_tokens(settings)
+    differences: list[Difference] = []
+    repeated: tuple[Lesson, ...] = ()
+    for server in _answering(facts):
+        if not server.models.ok:
+            differences.append(
+                Difference(
+                    where=server.name, name="/v1/models", declared="HTTP 200", found=_models_in_words(server, settings)
+                )
+            )
+            continue
+        listed = {str(one.get("id")): one for one in listed_models(server)}
+        if wanted not in listed:
+            found = ", ".join(sorted(listed)) or "none"
+            differences.append(Difference(where=server.name, name="model", declared=wanted, found=found))
+            continue
+        told_context = listed[wanted].get("max_model_len")
+        if context is not None and told_context != context:
+            differences.append(
+                Difference(where=server.name, name="max_model_len", declared=str(context), found=str(told_context))
+            )
+            if isinstance(told_context, int) and told_context > 0:
+                repeated += lessons.repeated(settings, {"maxModelLen": told_context})
+    return judged(
+        "model", title, differences, held=f"{wanted}, {context or 'its own'} tokens of context", lessons=repeated
+    )
+
+
+def _models_in_words(server: Server, settings: Settings) -> str:
+    if server.models.status in (401, 403):
+        if settings.guards_v1_only:
+            return f"HTTP {server.models.status}: the key in {KEY_VARIABLE} is not accepted"
+        return f"HTTP {server.models.status}: it asks for a key, and the stack declares none"
+    return server.models.in_words
+
+
+def version(facts: Facts, settings: Settings) -> Check:
+    """The release of vLLM, and the image of the pods where they can be seen."""
+    title = "vLLM's version"
+    tag, wanted = settings.server.image.tag, declared.version(settings)
+    differences: list[Difference] = []
+    repeated: tuple[Lesson, ...] = ()
+    asked = 0
+    for server in _answering(facts):
+        body = server.version.body
+        found = str(body.get("version", "")) if server.version.ok and isinstance(body, Mapping) else ""
+        if not found:
+            continue
+        asked += 1
+        if found.partition("+")[0] != wanted:
+            differences.append(Difference(where=server.name, name="/version", declared=wanted, found=found))
+            repeated += lessons.repeated(settings, {}, f"v{found.partition('+')[0]}")
+    digest = settings.server.image.digest
+    for pod in facts.cluster.pods if facts.cluster is not None else ():
+        if not pod.going and pod.image and not pod.image.endswith(f"@{digest}"):
+            found = pod.image.rpartition("/")[2]
+            differences.append(Difference(where=pod.name, name="image", declared=f"{tag}@{digest}", found=found))
+    if not asked and not differences:
+        return not_checked("version", title, nobody(facts) or "nobody told it at /version")
+    return judged("version", title, differences, held=f"{wanted}, as the tag {tag} says", lessons=repeated)
+
+
+def api_key(facts: Facts, settings: Settings) -> Check | None:
+    """Whether /v1 asks for the key; nothing where the stack declares none."""
+    if not settings.guards_v1_only:
+        return None
+    title = "API key in force"
+    if why := nobody(facts):
+        return not_checked("api-key", title, why)
+    differences = [
+        Difference(
+            where=one.name, name="/v1/models without a key", declared="HTTP 401", found=one.models_without_key.in_words
+        )
+        for one in _answering(facts)
+        if one.models_without_key is not None and one.models_without_key.status not in (401, 403)
+    ]
+    return judged(
+        "api-key",
+        title,
+        differences,
+        held="a request below /v1 without the key is refused",
+        failed="anybody who reaches the server may use it: pods that read the key at their start do not have it",
+    )
+
+
+def completion(facts: Facts) -> Check:
+    """One answer in one piece and one as a stream: text there, counts of tokens believable."""
+    title = "One completion"
+    if not facts.chats:
+        return not_checked("completion", title, nobody(facts) or "none was asked for")
+    differences = [one for chat in facts.chats for one in _oddities(chat, facts.chat_through)]
+    told_of = [_told_of(chat) for chat in facts.chats]
+    return judged(
+        "completion", title, differences, held=f"through {_via(facts)}: {'; '.join(told_of)}", failed="see below"
+    )
+
+
+def _via(facts: Facts) -> str:
+    return "the endpoint" if facts.chat_through == "endpoint" else f"pod {facts.chat_through}"
+
+
+def _kind(chat: Chat) -> str:
+    return "stream" if chat.stream else "whole answer"
+
+
+def _told_of(chat: Chat) -> str:
+    tokens = chat.usage.get("completion_tokens") if chat.usage is not None else None
+    size = several(tokens, "token") if isinstance(tokens, int) else f"{len(chat.content + chat.reasoning)} characters"
+    return f"{_kind(chat)} of {size}" + ("" if chat.finish else " so far")
+
+
+def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
+    kind = _kind(chat)
+    if not chat.content + chat.reasoning:
+        why = chat.trouble or "an empty text"
+        yield Difference(where=where, name=kind, declared="some text", found=why)
+        return
+    # A stream whose time was up has said something; one that broke off is another matter.
+    if chat.trouble and not chat.trouble.startswith("no answer within"):
+        yield Difference(where=where, name=kind, declared="an end", found=chat.trouble)
+    if chat.usage is None:
+        if chat.finish:
+            yield Difference(where=where, name=f"{kind}, usage", declared="counts of tokens", found="none")
+        return
+    prompt, answer, total = (chat.usage.get(key) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    if not (isinstance(prompt, int) and isinstance(answer, int) and isinstance(total, int)):
+        yield Difference(
+            where=where, name=f"{kind}, usage", declared="three whole numbers", found=str(dict(chat.usage))[:80]
+        )
+        return
+    most = len(questions.QUESTION) + _TEMPLATE_TOKENS
+    if not 1 <= prompt <= most:
+        yield Difference(where=where, name=f"{kind}, prompt_tokens", declared=f"1 to {most}", found=str(prompt))
+    if not 1 <= answer <= chat.asked_tokens:
+        yield Difference(
+            where=where, name=f"{kind}, completion_tokens", declared=f"1 to {chat.asked_tokens}", found=str(answer)
+        )
+    # A chunk carries at least one token; the one that ends the thought may come as two.
+    if chat.stream and chat.chunks > answer + 1:
+        yield Difference(
+            where=where,
+            name=f"{kind}, completion_tokens",
+            declared=f"at least its {chat.chunks} chunks",
+            found=str(answer),
+        )
+    if total != prompt + answer:
+        yield Difference(where=where, name=f"{kind}, total_tokens", declared=str(prompt + answer), found=str(total))
+
+
+def reasoning(facts: Facts, settings: Settings) -> Check:
+    """Reasoning in a field of its own where a parser is declared, and none where not."""
+    title = "Reasoning apart from the answer"
+    parser = settings.serving.engine.reasoning_parser
+    spoke = [chat for chat in facts.chats if chat.content or chat.reasoning]
+    if not spoke:
+        return not_checked("reasoning", title, nobody(facts) or "no completion came")
+    where = facts.chat_through
+    if parser is None:
+        differences = [
+            Difference(
+                where=where,
+                name=_kind(chat),
+                declared="no reasoningParser: all in `content`",
+                found="text in `reasoning`",
+            )
+            for chat in spoke
+            if chat.reasoning
+        ]
+        marked = any(mark in chat.content for chat in spoke for mark in _MARKS)
+        stays = "what the model thinks stays in the text" + (", with its mark </think>" if marked else "")
+        return judged("reasoning", title, differences, held=f"no reasoningParser is declared: {stays}")
+    differences = [one for chat in spoke for one in _unsplit(chat, where, thinks=_should_think(chat, settings))]
+    reached = any(chat.content and chat.reasoning for chat in spoke)
+    held = f"{parser}: `reasoning` and `content` hold their parts"
+    if not reached:
+        least = f"in {questions.STREAM_TOKENS} tokens or {max(chat.seconds for chat in spoke):.0f} s"
+        held = f"{parser}: the thought is in `reasoning`; the answer after it was not reached {least}"
+    return judged(
+        "reasoning",
+        title,
+        differences,
+        held=held,
+        failed=f"--reasoning-parser={parser} is declared, and clients that read `content` get the thought as the answer",
+    )
+
+
+def _should_think(chat: Chat, settings: Settings) -> bool:
+    return settings.serving.engine.thinking is not False if chat.thinking is None else chat.thinking
+
+
+def _unsplit(chat: Chat, where: str, *, thinks: bool) -> Iterator[Difference]:
+    kind = _kind(chat)
+    if mark := next((one for one in _MARKS if one in chat.content), None):
+        yield Difference(where=where, name=kind, declared="the thought in `reasoning`", found=f"{mark} in `content`")
+    elif thinks and not chat.reasoning:
+        yield Difference(where=where, name=kind, declared="the thought in `reasoning`", found="nothing in `reasoning`")
+    elif not thinks and chat.reasoning:
+        yield Difference(where=where, name=kind, declared="no thought: thinking is off", found="text in `reasoning`")
+
+
+def latency(facts: Facts) -> Check | None:
+    """How long the stream took: to know, not to judge."""
+    stream = next((chat for chat in facts.chats if chat.stream and chat.ttft_seconds is not None), None)
+    if stream is None or stream.ttft_seconds is None:
+        return None
+    words = f"first token after {stream.ttft_seconds * 1000:,.0f} ms"
+    tokens = stream.usage.get("completion_tokens") if stream.usage is not None else None
+    after = stream.seconds - stream.ttft_seconds
+    if isinstance(tokens, int) and tokens > 1 and after > 0:
+        words += f", then {after / (tokens - 1) * 1000:.1f} ms a token, {tokens} tokens in {stream.seconds:.1f} s"
+    return told(
+        "latency", "Latency of one request", f"{words}; through {_via(facts)}, beside whatever else it had to do"
+    )

@@ -1,0 +1,264 @@
+"""HTTP to a running server: every request bounded in time and size, every failure in words, the key sent only below /v1.
+
+aiohttp: a burst of hundreds of requests in one thread, and streams that can be left half read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+
+from live.metrics_text import MetricsText, MetricsTextError, parse
+from verify.facts import Chat, Reply
+
+LARGEST_BODY_BYTES: Final = 16 * 2**20
+"""Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
+RANK_HEADER: Final = "X-data-parallel-rank"
+"""Pins a request to one engine. Source: vLLM 0.18.1, entrypoints/openai/engine/serving.py."""
+
+
+OUT_OF_TIME: Final = "the time for this command was up"
+
+
+class Client:
+    """Requests until one common moment, at which all of them end."""
+
+    def __init__(self, *, api_key: str | None, until: float) -> None:
+        """`until` by time.monotonic()."""
+        self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._until = until
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Client:
+        """Open the connections."""
+        # No limit: the burst is bounded by who sends it. No proxies and no .netrc: what is asked is what was named.
+        connector = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close them."""
+        assert self._session is not None
+        await self._session.close()
+
+    @property
+    def seconds_left(self) -> float:
+        """Until everything ends."""
+        return max(0.0, self._until - time.monotonic())
+
+    async def get(self, url: str, path: str, seconds: float, *, with_key: bool = True) -> Reply:
+        """The answer to a GET."""
+        return await self._ask("GET", url + path, seconds, headers=self._of(path) if with_key else {})
+
+    async def post(
+        self, url: str, path: str, body: Mapping[str, Any], seconds: float, *, rank: int | None = None
+    ) -> Reply:
+        """The answer to a POST. `rank` asks for one engine of several."""
+        pinned = {} if rank is None else {RANK_HEADER: str(rank)}
+        return await self._ask("POST", url + path, seconds, headers={**self._of(path), **pinned}, body=body)
+
+    async def metrics(self, url: str, seconds: float) -> tuple[MetricsText | None, str]:
+        """One scrape, or why there is none."""
+        reply = await self.get(url, "/metrics", seconds)
+        if not reply.ok:
+            return None, f"/metrics: {reply.in_words}"
+        try:
+            return parse(reply.body if isinstance(reply.body, str) else str(reply.body)), ""
+        except MetricsTextError as error:
+            return None, f"/metrics: {error}"
+
+    async def chat(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
+        """A whole chat completion."""
+        began = time.monotonic()
+        asked = int(body["max_tokens"])
+        reply = await self.post(url, "/v1/chat/completions", body, seconds)
+        took = time.monotonic() - began
+        if not reply.ok or not isinstance(reply.body, Mapping):
+            trouble = _refusal(reply)
+            return Chat(
+                stream=False, thinking=thinking, asked_tokens=asked, status=reply.status, trouble=trouble, seconds=took
+            )
+        choice = _first(reply.body.get("choices"))
+        message = choice.get("message")
+        said = message if isinstance(message, Mapping) else {}
+        return Chat(
+            stream=False,
+            thinking=thinking,
+            asked_tokens=asked,
+            status=reply.status,
+            content=_text(said.get("content")),
+            reasoning=_reasoning(said),
+            finish=choice.get("finish_reason"),
+            usage=_usage(reply.body),
+            seconds=took,
+        )
+
+    async def chat_stream(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
+        """A streamed chat completion; what came until the time was up counts."""
+        assert self._session is not None
+        read = _Stream()
+        began = time.monotonic()
+        status, trouble = None, ""
+        try:
+            async with (
+                asyncio.timeout(min(seconds, self.seconds_left)),
+                self._session.post(
+                    url + "/v1/chat/completions",
+                    json=dict(body),
+                    headers=self._of("/v1/chat/completions"),
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                status = answer.status
+                if status != 200:
+                    trouble = _refusal(_reply(answer.status, await answer.content.read(LARGEST_BODY_BYTES), 0.0))
+                else:
+                    async for line in answer.content:
+                        read.line(line, time.monotonic() - began)
+                        if read.bytes > LARGEST_BODY_BYTES:
+                            break
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            trouble = in_words(error, time.monotonic() - began)
+        return Chat(
+            stream=True,
+            thinking=thinking,
+            asked_tokens=int(body["max_tokens"]),
+            status=status,
+            trouble=trouble,
+            content="".join(read.content),
+            reasoning="".join(read.reasoning),
+            finish=read.finish,
+            usage=read.usage,
+            chunks=read.chunks,
+            ttft_seconds=read.first,
+            seconds=time.monotonic() - began,
+        )
+
+    def _of(self, path: str) -> dict[str, str]:
+        # vLLM asks for the key below /v1 alone, and it is nobody else's business.
+        return dict(self._headers) if path.startswith("/v1/") else {}
+
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        seconds: float,
+        *,
+        headers: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        assert self._session is not None
+        began = time.monotonic()
+        try:
+            async with (
+                asyncio.timeout(min(seconds, self.seconds_left)),
+                # A redirect is followed nowhere: it would take the key along.
+                self._session.request(
+                    method, url, headers=dict(headers), json=None if body is None else dict(body), allow_redirects=False
+                ) as answer,
+            ):
+                content = bytearray()
+                async for piece in answer.content.iter_chunked(1 << 16):
+                    content += piece
+                    if len(content) > LARGEST_BODY_BYTES:
+                        return Reply(trouble=f"an answer of more than {LARGEST_BODY_BYTES >> 20} MiB")
+                return _reply(answer.status, bytes(content), time.monotonic() - began)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            seconds_taken = time.monotonic() - began
+            return Reply(trouble=in_words(error, seconds_taken), seconds=seconds_taken)
+
+
+class _Stream:
+    """Server-sent events of a chat, put together."""
+
+    def __init__(self) -> None:
+        self.content: list[str] = []
+        self.reasoning: list[str] = []
+        self.finish: str | None = None
+        self.usage: Mapping[str, Any] | None = None
+        self.chunks = 0
+        self.first: float | None = None
+        self.bytes = 0
+
+    def line(self, line: bytes, at: float) -> None:
+        self.bytes += len(line)
+        if not line.startswith(b"data:"):
+            return
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            return
+        event = json.loads(data)
+        if not isinstance(event, Mapping):
+            raise ValueError("an event of the stream is not a JSON object")
+        self.usage = _usage(event) or self.usage
+        choice = _first(event.get("choices"))
+        delta = choice.get("delta")
+        said = delta if isinstance(delta, Mapping) else {}
+        content, reasoning = _text(said.get("content")), _reasoning(said)
+        if content or reasoning:
+            self.chunks += 1
+            self.first = at if self.first is None else self.first
+            self.content.append(content)
+            self.reasoning.append(reasoning)
+        self.finish = choice.get("finish_reason") or self.finish
+
+
+def in_words(error: BaseException, seconds: float) -> str:
+    """Why a request failed."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {seconds:.0f} s" if seconds >= 0.5 else OUT_OF_TIME
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name is not known here"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or "the connection failed"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError):
+        return "the connection broke off"
+    if isinstance(error, json.JSONDecodeError):
+        return "an event of the stream is not JSON"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "the answer is not HTTP"
+    return str(error)[:200] or type(error).__name__
+
+
+def _reply(status: int, content: bytes, seconds: float) -> Reply:
+    text = content.decode(errors="replace")
+    try:
+        body: Any = json.loads(text)
+    except ValueError:
+        body = text
+    return Reply(status=status, body=body, seconds=seconds)
+
+
+def _refusal(reply: Reply) -> str:
+    """A refusal with the server's own words, shortened."""
+    if reply.status is None:
+        return reply.trouble
+    body = reply.body
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    said = error.get("message", error) if isinstance(error, Mapping) else error
+    words = " ".join(str(said).split())[:160]
+    return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
+
+
+def _first(choices: Any) -> Mapping[str, Any]:
+    found = choices[0] if isinstance(choices, list) and choices else {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _reasoning(said: Mapping[str, Any]) -> str:
+    """`reasoning` as 0.18.1 names it. Source: vLLM 0.18.1, ChatMessage and DeltaMessage."""
+    return _text(said.get("reasoning"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _usage(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    usage = body.get("usage")
+    return usage if isinstance(usage, Mapping) else None

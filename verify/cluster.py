@@ -1,0 +1,176 @@
+"""What the control plane says of a stack, through kubectl. A kind that cannot be read is told with why; the rest is read all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from live.errors import LiveError
+from settings.capacity import ACCELERATOR
+from settings.names import HTTP_PORT
+from verify.facts import Cluster, Node, Pod
+
+if TYPE_CHECKING:
+    from live.kubectl import Kubectl
+    from settings.settings import Settings
+
+GATEWAYS: Final = "gateways.gateway.networking.k8s.io"
+ROUTES: Final = "httproutes.gateway.networking.k8s.io"
+POOLS: Final = "inferencepools.inference.networking.k8s.io"
+CONTAINER: Final = "vllm"
+AT_ONCE: Final = 12
+"""kubectl processes side by side. Assumed: the article's fleet at once, without a laptop's memory being felt."""
+LOG_BYTES: Final = 2_000_000
+"""From the beginning of a pod's log: the start of eight engines is a tenth of that. Assumed."""
+READ_SECONDS: Final = 8.0
+"""For one object or list; kubectl itself is given 15 s more for credentials."""
+_KV_LINE: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+"""Source: vLLM 0.18.1, v1/core/kv_cache_utils.py."""
+
+
+def read(kubectl: Kubectl, settings: Settings) -> Cluster:
+    """Pods, nodes and, with a gateway, its objects. Raises LiveError where not even the pods can be read."""
+    gateway = settings.gateway
+    reads: dict[str, Callable[[], Any]] = {
+        "pods": lambda: _list(kubectl, "pods", f"app={settings.server.name}"),
+        "nodes": lambda: _list(kubectl, "nodes", f"cloud.google.com/gke-accelerator={ACCELERATOR}"),
+    }
+    if gateway.enabled:
+        reads |= {
+            "gateway": lambda: _one(kubectl, GATEWAYS, gateway.name),
+            "route": lambda: _one(kubectl, ROUTES, gateway.pool),
+            "pool": lambda: _one(kubectl, POOLS, gateway.pool),
+        }
+    found: dict[str, Any] = {}
+    troubles: dict[str, str] = {}
+    with ThreadPoolExecutor(max_workers=len(reads)) as threads:
+        asked = {name: threads.submit(one) for name, one in reads.items()}
+        for name, one in asked.items():
+            try:
+                found[name] = one.result()
+            except LiveError as error:
+                if name == "pods":
+                    raise
+                troubles[name] = str(error)
+    return Cluster(
+        pods=tuple(sorted((_pod(one) for one in found["pods"]), key=lambda pod: pod.name)),
+        nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
+        gateway=found.get("gateway"),
+        route=found.get("route"),
+        pool=found.get("pool"),
+        troubles=troubles,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tunnels:
+    """Ways to pods through this machine's loopback."""
+
+    urls: Mapping[str, str] = field(default_factory=dict)
+    """By the pod's name."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def tunnels(kubectl: Kubectl, pods: tuple[str, ...]) -> Iterator[Tunnels]:
+    """A tunnel to every pod, opened and closed side by side, while the block lasts."""
+    # Each is a context of its own, entered and left in a thread: closing a dozen one after another takes seconds.
+    contexts = {name: kubectl.port_forward(f"pod/{name}", HTTP_PORT) for name in pods}
+    urls: dict[str, str] = {}
+    troubles: dict[str, str] = {}
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
+        try:
+            opened = {name: threads.submit(context.__enter__) for name, context in contexts.items()}
+            for name, one in opened.items():
+                try:
+                    urls[name] = f"http://127.0.0.1:{one.result()}"
+                except LiveError as error:
+                    troubles[name] = str(error)
+            yield Tunnels(urls=urls, troubles=troubles)
+        finally:
+            # Those that could not be opened have closed themselves.
+            for closed in [threads.submit(contexts[name].__exit__, None, None, None) for name in urls]:
+                closed.result()
+
+
+def logged_kv_tokens(kubectl: Kubectl, pods: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """What each pod's log says of its engines' caches; nothing for one whose log has been rotated or cannot be read."""
+
+    def of(pod: str) -> tuple[int, ...]:
+        arguments = ("logs", pod, f"--container={CONTAINER}", f"--limit-bytes={LOG_BYTES}")
+        try:
+            text = kubectl.run(*arguments, what=f"reading the log of {pod}", seconds=READ_SECONDS)
+        except LiveError:
+            return ()
+        return tuple(int(found.replace(",", "")) for found in _KV_LINE.findall(text))
+
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
+        return dict(zip(pods, threads.map(of, pods), strict=True))
+
+
+def _list(kubectl: Kubectl, kind: str, selector: str) -> list[Any]:
+    text = kubectl.run(
+        "get", kind, "--output=json", f"--selector={selector}", what=f"listing {kind}", seconds=READ_SECONDS
+    )
+    items: list[Any] = _parsed(text, f"listing {kind}").get("items", [])
+    return items
+
+
+def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
+    what = f"reading {kind} {name}"
+    try:
+        return _parsed(kubectl.run("get", kind, name, "--output=json", what=what, seconds=READ_SECONDS), what)
+    except LiveError as error:
+        if error.reason == "not found":
+            return {}
+        raise
+
+
+def _parsed(text: str, what: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise LiveError(f"{what}: kubectl printed something that is not a JSON object")
+    return found
+
+
+def _pod(manifest: Mapping[str, Any]) -> Pod:
+    metadata, spec, status = manifest.get("metadata", {}), manifest.get("spec", {}), manifest.get("status", {})
+    container: Mapping[str, Any] = next((one for one in spec.get("containers", []) if one.get("name") == CONTAINER), {})
+    ready: Mapping[str, Any] = next((one for one in status.get("conditions", []) if one.get("type") == "Ready"), {})
+    return Pod(
+        name=str(metadata.get("name", "")),
+        node=str(spec.get("nodeName") or ""),
+        ready=ready.get("status") == "True",
+        going="deletionTimestamp" in metadata,
+        why_not_ready=_why_not_ready(status, ready),
+        image=str(container.get("image", "")),
+        args=tuple(str(one) for one in container.get("args", [])),
+    )
+
+
+def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
+    for container in status.get("containerStatuses", []):
+        for state in container.get("state", {}).values():
+            if isinstance(state, Mapping) and state.get("reason"):
+                restarts = container.get("restartCount", 0)
+                return f"{state['reason']}" + (f", {restarts} restarts" if restarts else "")
+    scheduled: Mapping[str, Any] = next(
+        (one for one in status.get("conditions", []) if one.get("type") == "PodScheduled"), {}
+    )
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")[:200]
+    return str(ready.get("reason") or status.get("phase") or "not ready")
+
+
+def _node(manifest: Mapping[str, Any]) -> Node:
+    metadata = manifest.get("metadata", {})
+    labels = {str(key): str(value) for key, value in (metadata.get("labels") or {}).items()}
+    return Node(name=str(metadata.get("name", "")), labels=labels)

@@ -1,0 +1,159 @@
+"""What the stack file says the running engines are: names, versions, sizes, the labels of vLLM's own metrics.
+
+Source of labels and spellings: vLLM 0.18.1, config/cache.py (metrics_info: every field of CacheConfig as `str`),
+v1/metrics/loggers.py (log_metrics_info).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planner import memory
+from planner.profiles import engine_shape
+from settings.engine import LONGEST_CONTEXT_TOKENS
+from verify.questions import LONG_PROMPT_ANSWER_TOKENS
+
+if TYPE_CHECKING:
+    from planner.deployment import Deployment
+    from settings.settings import Settings
+
+ARTICLE_MODEL = "Qwen3.5-27B"
+"""Part of the id of the model whose acceptance and cache the article published."""
+KV_TOLERANCE = 0.05
+"""Share by which an engine's cache may be off the planner's. The model was 0.8 % off on the one GPU it was not fitted to
+(docs/planner-model.md). What it takes from elsewhere may add: CUDA graphs twice as large 1.3 %, half as much again for
+activations 1.0 %, one more copy of the logits 0.8 %, another reading of the GPU's memory 0.5 %: 4.4 % together. What must be
+seen is larger: a bfloat16 cache halves the tokens; 0.88 of the GPU instead of 0.92, or 7 GiB of another process, is 5.7 %."""
+UNKNOWN_MODELS_BLOCK = 16
+"""Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvExpectation:
+    """Tokens of one engine's cache."""
+
+    tokens: int
+    blocks: int
+    as_flagged_tokens: int | None
+    """The same with the flags exactly as declared, where the published row that the profile repeats had another one."""
+
+
+def model_name(settings: Settings) -> str:
+    """The name clients ask for."""
+    return settings.serving.engine.served_model_name or settings.serving.model.id
+
+
+def version(settings: Settings) -> str:
+    """The release of vLLM, from the image's tag: `v0.18.1-cu130` is 0.18.1."""
+    return settings.server.image.tag.removeprefix("v").partition("-")[0]
+
+
+def is_hybrid(settings: Settings) -> bool:
+    """Whether the model keeps recurrent states beside keys and values."""
+    return "Qwen3.5" in settings.serving.model.id
+
+
+def is_the_articles_model(settings: Settings) -> bool:
+    """Whether acceptance and cache were published for it."""
+    return ARTICLE_MODEL in settings.serving.model.id
+
+
+def deployment(settings: Settings) -> Deployment | None:
+    """The stack as the planner knows fleets; None for a model whose architecture it does not know."""
+    from settings.planning import deployment_of
+
+    try:
+        return deployment_of(settings)
+    except LookupError:
+        return None
+
+
+def layout(settings: Settings) -> memory.CacheLayout | None:
+    """One engine's cache as declared; None for a model whose architecture the planner does not know."""
+    fleet = deployment(settings)
+    return None if fleet is None else fleet.layout
+
+
+def block_tokens(settings: Settings) -> int | None:
+    """Tokens of one cache block: what vLLM raises it to on a hybrid model, or what is declared; None where it is free."""
+    chosen = settings.serving.engine.block_size
+    known = layout(settings)
+    if known is None:
+        return chosen
+    return max(chosen or 0, memory.attention_block_tokens(known))
+
+
+def kv_expectation(settings: Settings) -> KvExpectation | None:
+    """What the planner says of one engine's cache; None where it cannot say. Raises DoesNotFitError."""
+    from planner.gpu_memory import budget
+    from settings.planning import facts_of_stack
+
+    fleet = deployment(settings)
+    if fleet is None:
+        return None
+    taken = budget(fleet)
+    facts = facts_of_stack(settings)
+    flagged = engine_shape(facts.flags, facts.env)
+    # Only what decides the cache: a row of the article may leave out flags that change nothing here.
+    same = flagged.max_num_seqs == fleet.engine.max_num_seqs
+    as_flagged = None if same else budget(replace(fleet, engine=flagged)).kv_tokens
+    return KvExpectation(tokens=taken.kv_tokens, blocks=taken.pool_blocks, as_flagged_tokens=as_flagged)
+
+
+def cache_labels(settings: Settings) -> Mapping[str, str]:
+    """Labels of `vllm:cache_config_info` that follow from the stack file, with the values that vLLM resolves them to."""
+    engine = settings.serving.engine
+    hybrid, known = is_hybrid(settings), layout(settings) is not None
+    prefix_caching = engine.enable_prefix_caching
+    expected: dict[str, str] = {
+        "gpu_memory_utilization": str(engine.gpu_memory_share),
+        "prefix_caching_hash_algo": engine.prefix_caching_hash_algo or "sha256",
+    }
+    if (block := block_tokens(settings)) is not None:
+        expected["block_size"] = str(block)
+    # A checkpoint may bring a cache type of its own; that of the known model does not.
+    if engine.kv_cache_dtype is not None or known:
+        expected["cache_dtype"] = engine.kv_cache_dtype or "auto"
+    # Unset, it is on for plain attention and off for hybrid models.
+    expected["enable_prefix_caching"] = str((not hybrid) if prefix_caching is None else prefix_caching)
+    if hybrid:
+        # Without prefix caching there is no mode, and Qwen3.5 has no other than align.
+        expected["mamba_cache_mode"] = "align" if prefix_caching else "none"
+    if known:
+        ssm = engine.mamba_ssm_cache_dtype
+        expected["mamba_ssm_cache_dtype"] = "float32" if ssm in (None, "auto") else str(ssm)
+    return expected
+
+
+def context_tokens(settings: Settings) -> int | None:
+    """`max_model_len` as the server tells it; None where the model's own is not known."""
+    declared = settings.serving.engine.max_model_len
+    return declared if declared is not None else LONGEST_CONTEXT_TOKENS if is_hybrid(settings) else None
+
+
+def acceptance(settings: Settings) -> float | None:
+    """Share of draft tokens that the article's model accepts, all positions together; None for others."""
+    from planner.calibration import calibration
+
+    drafts = settings.serving.engine.speculative_tokens
+    shares = calibration().parameters.acceptance[:drafts]
+    if not shares or len(shares) < drafts or not is_the_articles_model(settings):
+        return None
+    speculative = settings.serving.engine.speculative
+    return sum(shares) / drafts if speculative is not None and speculative.method == "mtp" else None
+
+
+def prompt_to_hit(settings: Settings) -> int | None:
+    """Tokens of a prompt of which two blocks come from the cache when it is sent again; one block where no more fits the
+    context. None where none that fits can hit.
+    """
+    block = block_tokens(settings) or UNKNOWN_MODELS_BLOCK
+    given_up = 1 if settings.serving.engine.speculative_tokens else 0
+    longest = (context_tokens(settings) or LONGEST_CONTEXT_TOKENS) - LONG_PROMPT_ANSWER_TOKENS
+    for hits in (2, 1):
+        tokens = block * (hits + given_up) + 1
+        if tokens <= longest:
+            return tokens
+    return None

@@ -1,0 +1,201 @@
+"""The whole of `fleet verify`: from a stack to a report. Bounded in time whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from live.errors import LiveError
+from live.kubectl import Kubectl
+from verify import checks_cluster, checks_engine, checks_service, checks_traffic, cluster
+from verify.ask import Asked, Target, ask
+from verify.facts import Cluster, Facts
+from verify.findings import Check, Report
+from verify.outcome import where_in_words
+
+if TYPE_CHECKING:
+    from live.stack_outputs import StackOutputs
+    from settings.settings import Settings
+
+ENDPOINT: Final = "endpoint"
+"""Name of the endpoint among the servers."""
+NOT_GIVEN: Final = "the cluster was not looked at: --endpoint alone; pass --outputs or --kubeconfig for it"
+_IN_CLUSTER: Final = (".svc", ".svc.cluster.local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a person gave."""
+
+    endpoint: str | None = None
+    """Instead of the stack's own."""
+    outputs: StackOutputs | None = None
+    kubeconfig: Path | None = None
+    """Instead of the stack's own."""
+    context: str | None = None
+    api_key: str | None = None
+    seconds: float = 60.0
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether there is a cluster to look at. The user's current context is none: it may be anybody's."""
+        return self.outputs is not None or self.kubeconfig is not None or self.context is not None
+
+
+def verify(settings: Settings, project: str, asking: Asking) -> Report:
+    """Look at the stack and judge it. Raises LiveError where there is nothing to look at."""
+    began = time.monotonic()
+    facts = _look(settings, asking, began + asking.seconds)
+    seconds = time.monotonic() - began
+    return Report(
+        project=project,
+        stack=settings.stack,
+        endpoint=facts.endpoint,
+        looked_at=_looked_at(facts),
+        seconds=seconds,
+        checks=judge(facts, settings),
+    )
+
+
+def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
+    """Every check, in the order of the report."""
+    checks = (
+        checks_cluster.replicas(facts, settings),
+        checks_service.reachable(facts),
+        checks_service.model(facts, settings),
+        checks_service.version(facts, settings),
+        checks_service.api_key(facts, settings),
+        checks_service.completion(facts),
+        checks_service.reasoning(facts, settings),
+        checks_engine.flags(facts, settings),
+        checks_engine.configuration(facts, settings),
+        checks_engine.engines(facts, settings),
+        checks_engine.kv_tokens(facts, settings),
+        checks_traffic.ranks(facts, settings),
+        checks_traffic.speculation(facts, settings),
+        checks_traffic.prefix_caching(facts, settings),
+        checks_cluster.gateway(facts, settings),
+        checks_cluster.capacity(facts, settings),
+        checks_cluster.price(facts, settings),
+        checks_service.latency(facts),
+    )
+    return tuple(check for check in checks if check is not None)
+
+
+def _look(settings: Settings, asking: Asking, until: float) -> Facts:
+    url = asking.endpoint or (asking.outputs.endpoint if asking.outputs is not None else "")
+    door_trouble = _out_of_reach(url)
+    # What nobody named may still be reachable (a VPN), so only names that no resolver outside knows are left alone.
+    door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
+    seen: Cluster | None = None
+    cluster_trouble = "" if asking.has_cluster else NOT_GIVEN
+    with contextlib.ExitStack() as stack:
+        kubectl = stack.enter_context(_kubectl(settings, asking)) if asking.has_cluster else None
+        tunnels = cluster.Tunnels()
+        if kubectl is not None:
+            try:
+                seen = cluster.read(kubectl, settings)
+            except LiveError as error:
+                cluster_trouble = str(error)
+            else:
+                ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
+                tunnels = stack.enter_context(cluster.tunnels(kubectl, ready))
+        if seen is None and door is None:
+            raise LiveError(f"nothing can be looked at: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
+        asked = asyncio.run(
+            ask(
+                settings,
+                door=door,
+                pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items())),
+                one_server=_is_one_server(url, settings),
+                api_key=asking.api_key if settings.guards_v1_only else None,
+                until=until,
+                log_of=_log_of(kubectl),
+            )
+        )
+    return _facts(asked, url, door_trouble, seen, cluster_trouble, tunnels, settings)
+
+
+def _facts(
+    asked: Asked,
+    url: str,
+    door_trouble: str,
+    seen: Cluster | None,
+    cluster_trouble: str,
+    tunnels: cluster.Tunnels,
+    settings: Settings,
+) -> Facts:
+    door = asked.door
+    # A private address answers nobody outside its network; where pods can be asked, that is no fault of the stack.
+    if door is not None and door.health.status is None and asked.pods and _is_private(url):
+        door_trouble = f"{url} is an address within the VPC ({door.health.in_words})"
+        door = None
+    return Facts(
+        endpoint=url,
+        door=door,
+        door_trouble=door_trouble,
+        one_server=_is_one_server(url, settings),
+        pods=asked.pods,
+        tunnel_troubles=dict(tunnels.troubles),
+        cluster=seen,
+        cluster_trouble=cluster_trouble,
+        chats=asked.chats,
+        chat_through=asked.chat_through,
+        twice=asked.twice,
+        twice_trouble=asked.twice_trouble,
+    )
+
+
+@contextlib.contextmanager
+def _kubectl(settings: Settings, asking: Asking) -> Iterator[Kubectl]:
+    with contextlib.ExitStack() as stack:
+        file = asking.kubeconfig
+        if file is None and asking.outputs is not None:
+            file = stack.enter_context(asking.outputs.kubeconfig_file())
+        yield Kubectl(namespace=settings.namespace, kubeconfig=file, context=asking.context)
+
+
+def _log_of(kubectl: Kubectl | None) -> Callable[[tuple[str, ...]], dict[str, tuple[int, ...]]] | None:
+    if kubectl is None:
+        return None
+    return lambda pods: cluster.logged_kv_tokens(kubectl, pods)
+
+
+def _out_of_reach(url: str) -> str:
+    """Why this machine cannot ask an endpoint; empty where it may."""
+    if not url:
+        return "no endpoint is known"
+    host = urlsplit(url).hostname or ""
+    if host.endswith(_IN_CLUSTER):
+        return f"{host} is a name of the cluster, which only its pods know"
+    return ""
+
+
+def _is_private(url: str) -> bool:
+    try:
+        address = ipaddress.ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+    return address.is_private and not address.is_loopback
+
+
+def _is_one_server(url: str, settings: Settings) -> bool:
+    """Whether everything asked of the URL reaches one server: a tunnel on this machine, or a stack of one replica."""
+    host = urlsplit(url).hostname or ""
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return True
+    return host == "localhost" or (settings.server.replicas == 1 and not settings.gateway.enabled)
+
+
+def _looked_at(facts: Facts) -> str:
+    names = [one.name for one in ((facts.door,) if facts.door is not None else ()) + facts.pods]
+    through = " through kubectl" if facts.pods else ""
+    return f"{where_in_words(names)}{through}"
