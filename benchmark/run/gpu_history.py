@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
         return "no pod's course is there to say when the measurement was, so DCGM was not asked"
     began, ended = found
     series, problem = prometheus.gpus(
-        outputs.cluster, outputs.region, servers, began - AROUND_SECONDS, ended + AROUND_SECONDS
+        outputs.cluster, outputs.region, servers, began - AROUND_SECONDS, min(ended + AROUND_SECONDS, time.time())
     )
     document = DcgmSeries(
         series=tuple(DcgmOne(metric=one.metric, labels=dict(one.labels), samples=one.samples) for one in series),

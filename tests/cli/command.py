@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def fleet(
-    *arguments: str, cwd: Path = ROOT, path: str | None = None, **environment: str
+    *arguments: str, cwd: Path = ROOT, path: str | None = None, timeout: float = 60, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """What `fleet ARGUMENTS` printed and how it ended. Nothing of the tester's own logins and stacks reaches it."""
     hidden = ("PULUMI_", "GOOGLE_", "CLOUDSDK_", "FLEET_", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "_FLEET")
@@ -25,7 +25,7 @@ def fleet(
         env={**env, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
     )
 

@@ -1,0 +1,293 @@
+"""`fleet bench run`: one measurement of a stack that is up, from this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.exits import CLEAN, INTERRUPTED, CommandError
+from cli.options import Root, Stack
+
+if TYPE_CHECKING:
+    from benchmark.run.cluster_view import Failure
+    from benchmark.run.display import Display
+    from benchmark.run.launch import Launched
+    from benchmark.run.price import Price
+    from benchmark.run.servers import ServerPod
+    from benchmark.run.session import Google
+    from benchmark.run.wanted import Changes
+    from live.kubectl import Kubectl
+    from live.stack_outputs import StackOutputs
+    from settings.settings import Settings
+
+DEFAULT_FOLDER = Path("out") / "runs"
+"""Below it, a folder for every measurement."""
+
+Outputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--outputs",
+        metavar="FILE",
+        dir_okay=False,
+        help="What `pulumi stack output --json --show-secrets` printed. Default: ask Pulumi.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        file_okay=False,
+        help="Folder for this measurement. Default: out/runs/NAME.",
+        show_default=False,
+    ),
+]
+
+
+def run(
+    stack: Stack = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", "-w", metavar="NAME", help="Instead of benchmark.workload.", show_default=False),
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            "--concurrency",
+            metavar="N[,N]",
+            help="Requests in flight per replica, one load after another, instead of benchmark.concurrency.",
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", metavar="N", help="Instead of benchmark.repeats.", show_default=False)
+    ] = None,
+    prompts_per_client: Annotated[
+        int | None,
+        typer.Option(
+            "--prompts-per-client", metavar="N", help="Instead of benchmark.promptsPerClient.", show_default=False
+        ),
+    ] = None,
+    outputs: Outputs = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig", metavar="FILE", dir_okay=False, help="Instead of the stack's own.", show_default=False
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context", metavar="NAME", help="A context of --kubeconfig, or of your own.", show_default=False
+        ),
+    ] = None,
+    out: Out = None,
+    no_gpu_samples: Annotated[
+        bool, typer.Option("--no-gpu-samples", help="Do not run nvidia-smi dmon in the servers' pods.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start it and leave; `fleet bench fetch` brings the results.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to pay for it.")] = False,
+    root: Root = None,
+) -> int:
+    """Run the benchmark on a stack that is up, bring its results here, merge, certify and report them.
+
+    Reads the stack's outputs, looks whether the servers are ready and idle, says what it costs and asks, then starts a Job
+    in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
+    """
+    from benchmark.run.wanted import Changes
+    from cli.project import find_root, require_stack
+
+    changes = Changes(
+        workload=workload,
+        concurrency=_numbers(concurrency),
+        repeats=repeats,
+        prompts_per_client=prompts_per_client,
+    )
+    folder = find_root(root)
+    name = require_stack(folder, stack)
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
+    if out is not None:
+        from benchmark.run.fetching import require_own
+
+        require_own(out, "a new measurement")
+    settings, given = _prepared(folder, name, changes, outputs)
+    return _launch(settings, given, kubeconfig, context, out, gpu_samples=not no_gpu_samples, detach=detach, yes=yes)
+
+
+def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) -> tuple[Settings, StackOutputs]:
+    from benchmark.run.wanted import require_the_same_stack, settings_for
+    from live import stack_outputs
+
+    settings = settings_for(root, stack, changes)
+    given = stack_outputs.read(stack, root, outputs)
+    require_the_same_stack(settings, given)
+    return settings, given
+
+
+def _launch(
+    settings: Settings,
+    outputs: StackOutputs,
+    kubeconfig: Path | None,
+    context: str | None,
+    out: Path | None,
+    *,
+    gpu_samples: bool,
+    detach: bool,
+    yes: bool,
+) -> int:
+    from benchmark.run.display import shown
+    from benchmark.run.launch import launch, require_no_other
+    from benchmark.run.price import price_of
+    from benchmark.run.servers import require_idle, require_ready, server_pods
+    from benchmark.run.session import cluster_of, google_of, require_bucket
+    from workloads.names import HTTP_PORT
+
+    google = google_of(outputs)
+    with cluster_of(outputs, settings, kubeconfig, context) as kubectl:
+        live, width = terminal()
+        with shown(sys.stdout, live=live, width=width) as display:
+            _say(display, "looking at the servers")
+            require_no_other(kubectl, settings)
+            pods = server_pods(kubectl, settings)
+            require_ready(pods, settings)
+            if trouble := require_idle(kubectl, pods, HTTP_PORT):
+                display.note(f"whether the servers are idle could not be looked at: {trouble}")
+            if not detach:
+                require_bucket(google.bucket)
+        _agree(price_of(settings), settings.stack, yes=yes)
+        launched = launch(kubectl, settings, outputs)
+        sys.stdout.write(f"Started {launched.measurement}.\n")
+        if detach:
+            sys.stdout.write(_what_goes_on(launched))
+            return CLEAN
+        try:
+            return _follow(kubectl, google, settings, outputs, launched, pods if gpu_samples else (), pods, out)
+        except KeyboardInterrupt:
+            sys.stdout.write(f"\nNo longer watching.\n{_what_goes_on(launched)}")
+            return INTERRUPTED
+
+
+def _follow(
+    kubectl: Kubectl,
+    google: Google,
+    settings: Settings,
+    outputs: StackOutputs,
+    launched: Launched,
+    sampled: tuple[ServerPod, ...],
+    pods: tuple[ServerPod, ...],
+    out: Path | None,
+) -> int:
+    from benchmark.run.display import shown
+    from benchmark.run.gpu_samples import GpuSamples
+    from benchmark.run.servers import CONTAINER
+    from benchmark.run.session import gpu_servers
+    from benchmark.run.watching import watch
+    from cli.bench.fetch import bring, judge
+
+    folder = out or DEFAULT_FOLDER / launched.measurement
+    live, width = terminal()
+    with shown(sys.stdout, live=live, width=width) as display:
+        with contextlib.ExitStack() as collecting:
+            samples = None
+            if sampled:
+                samples = collecting.enter_context(
+                    GpuSamples(kubectl, [pod.name for pod in sampled], CONTAINER, folder)
+                )
+            over = watch(kubectl, google.bucket, launched, display.state)
+        for problem in samples.problems if samples is not None else ():
+            display.note(problem)
+        if over.failed:
+            raise CommandError(_failed(kubectl, google, launched, over.failed, over.failures, folder, display))
+        bring(google, launched.measurement, folder, outputs, gpu_servers(settings, pods), display)
+    return judge(folder)
+
+
+def _failed(
+    kubectl: Kubectl,
+    google: Google,
+    launched: Launched,
+    why: str,
+    failures: tuple[Failure, ...],
+    folder: Path,
+    display: Display,
+) -> str:
+    """What a failed Job leaves: its pods' last words, and the runs that were stored."""
+    from benchmark.run.cluster_view import last_words
+    from benchmark.run.fetching import fetch
+    from live.errors import LiveError
+
+    lines = [f"the benchmark failed: {why}"]
+    for failure in failures:
+        lines.append(f"  {failure.pod}, container {failure.container}: {failure.why}")
+        try:
+            lines += [f"    {line}" for line in last_words(kubectl, failure).splitlines()]
+        except LiveError as error:
+            lines.append(f"    its log cannot be read: {error}")
+    try:
+        fetch(google.bucket, launched.measurement, folder)
+        runs = sorted(path.name for path in folder.glob("point-*-repeat-*") if any(path.glob("client-*.json")))
+    except LiveError as error:
+        lines.append(f"What it had stored could not be fetched: {error}")
+        lines.append(f"  later: {launched.how_to_fetch()}")
+        return "\n".join(lines)
+    if runs:
+        lines.append(f"Saved in {folder}: {', '.join(runs)}. `fleet bench merge {folder}` says what can be made of it.")
+    else:
+        lines.append(f"Nothing of it can be measured; logs, as far as they were stored, are in {folder}.")
+    display.note("the Job has failed")
+    return "\n".join(lines)
+
+
+def _agree(price: Price, stack: str, *, yes: bool) -> None:
+    """Say what it costs, and ask where somebody can answer. Raises CommandError."""
+    sys.stdout.write(f"{price.in_words()}\n")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError("a run costs money, and nobody is here to ask: pass --yes to agree")
+    sys.stdout.write(f"Run the benchmark on stack {stack} now? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was started")
+
+
+def _what_goes_on(launched: Launched) -> str:
+    return (
+        f"The benchmark goes on in the cluster and stores its results itself.\n"
+        f"  results, once it has ended:  {launched.how_to_fetch()}\n"
+        f"  to end it now:               {launched.how_to_stop()}\n"
+    )
+
+
+def _say(display: Display, phase: str) -> None:
+    from benchmark.run.display import State
+
+    display.state(State(phase))
+
+
+def terminal() -> tuple[bool, int]:
+    """Whether stdout shows a live line, and how wide it is."""
+    from cli.terminal import stdout_paper
+
+    paper = stdout_paper()
+    return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CommandError(
+            f"--concurrency {text}: write whole numbers with commas between them, e.g. 500,1000,2000"
+        ) from None

@@ -1,0 +1,132 @@
+"""Plays the nodes for one test: the servers' pods that run, and the benchmark's pods on their way from Pending to their end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rehearsal.api import JOB, NAMESPACE, NODE, POD, ClusterApi
+from tests.benchmark.run.laptop import NAMESPACE as VLLM
+from tests.benchmark.run.laptop import SERVER
+from tests.live.fake_google import FakeGoogle
+
+JOB_LABEL = "batch.kubernetes.io/job-name"
+C4 = {
+    "cloud.google.com/compute-class": "Performance",
+    "cloud.google.com/machine-family": "c4",
+    "node.kubernetes.io/instance-type": "c4-standard-16",
+}
+
+
+def prepare(api: ClusterApi, *, replicas: int = 1, ready: bool = True) -> None:
+    """Namespace, account and server pods as `pulumi up` leaves them."""
+    if api.get(NAMESPACE, VLLM) is None:
+        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VLLM}})
+    for name in ("default", "benchmark"):
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": VLLM}}
+        until(lambda account=account: api.apply(account) is not None)
+    for number in range(replicas):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{SERVER}-7d9c6bf5d8-0000{number}", "namespace": VLLM, "labels": {"app": SERVER}},
+            "spec": {"nodeName": f"gpu-{number}", "containers": [{"name": "vllm", "image": "vllm"}]},
+        }
+        api.apply(pod)
+        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+        status = {"phase": "Running", "conditions": conditions}
+        api.patch(POD, pod["metadata"]["name"], VLLM, {"status": status}, subresource="status")
+
+
+def clear(api: ClusterApi) -> None:
+    """Take away what a test has made."""
+    for kind in (JOB, POD, NODE):
+        for item in api.list_all(kind):
+            meta = item["metadata"]
+            api.delete(kind, meta["name"], meta.get("namespace"), grace_seconds=0)
+
+
+def add_c4_node(api: ClusterApi) -> None:
+    """A machine that the benchmark's pods fit on."""
+    api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c4-0", "labels": C4}})
+    amounts = {"cpu": "16", "memory": "60Gi", "ephemeral-storage": "400Gi", "pods": "32"}
+    conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}]
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
+    api.patch(NODE, "c4-0", None, {"status": status}, subresource="status")
+
+
+def benchmark_pods(api: ClusterApi) -> list[dict[str, Any]]:
+    """Pods of benchmark Jobs."""
+    return [pod for pod in api.list_all(POD) if JOB_LABEL in pod["metadata"].get("labels", {})]
+
+
+def scheduled(api: ClusterApi) -> dict[str, Any]:
+    """The benchmark's pod, once it has a node."""
+    until(lambda: any(pod["spec"].get("nodeName") for pod in benchmark_pods(api)))
+    return benchmark_pods(api)[0]
+
+
+def measurement_of(pod: dict[str, Any]) -> str:
+    """Name of the measurement that a pod would write."""
+    labels = pod["metadata"]["labels"]
+    return f"{labels[JOB_LABEL]}-{labels['batch.kubernetes.io/controller-uid'][:8]}"
+
+
+def set_phase(api: ClusterApi, pod: dict[str, Any], phase: str, exit_code: int = 0) -> None:
+    """What the kubelet would say of a pod."""
+    state: dict[str, Any] = {"running": {"startedAt": _now()}}
+    if phase in ("Succeeded", "Failed"):
+        reason = "Completed" if phase == "Succeeded" else "Error"
+        state = {"terminated": {"exitCode": exit_code, "reason": reason, "startedAt": _now(), "finishedAt": _now()}}
+    clients = {"name": "clients", "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
+    status = {"phase": phase, "startTime": _now(), "containerStatuses": [clients]}
+    api.patch(POD, pod["metadata"]["name"], VLLM, {"status": status}, subresource="status")
+
+
+def upload(google: FakeGoogle, folder: Path, name: str) -> None:
+    """Put a measurement into the bucket, as its pods would."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != "dcgm.json" and path.parent.name != "gpu":
+            google.put(f"runs/{name}/{path.relative_to(folder)}", path.read_bytes())
+
+
+@contextmanager
+def playing(play: Callable[[], None]) -> Iterator[None]:
+    """Play in the background; what went wrong there is told at the end."""
+    wrong: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            play()
+        except BaseException as error:
+            wrong.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield
+    thread.join(60)
+    if wrong:
+        raise wrong[0]
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until it holds; what is refused meanwhile is tried again."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if holds():
+                return
+            trouble: Exception | None = None
+        except Exception as error:
+            trouble = error
+        if time.monotonic() > end:
+            raise TimeoutError("it never held") from trouble
+        time.sleep(0.1)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

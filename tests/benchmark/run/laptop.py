@@ -1,0 +1,160 @@
+"""A laptop's surroundings: a project, a stack that is up, Google on loopback, and a kubectl that has no kubelet to talk to.
+
+Objects go through the real kubectl to a real API server; `exec` and `port-forward`, which end at a node's kubelet, are played by
+the stand-in, which hands everything else on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import SMALL_STACK, project
+from tests.live.fake_google import TOKEN, FakeGoogle
+from tests.live.programs import in_front, stand_in
+from tests.live.test_stack_outputs import outputs
+
+NAMESPACE = "vllm"
+SERVER = "qwen35-server"
+REVISION_KEY = "modelRevision"
+BENCHMARK = "  vllm-fleet:benchmark: {enabled: true, runOnUpdate: false, repeats: 1, promptsPerClient: 100}\n"
+
+KUBECTL = """
+import os, sys, time
+arguments = sys.argv[1:]
+words = [word for word in arguments if not word.startswith("--")]
+with open(os.environ["ASKED"], "a") as log:
+    log.write(" ".join(words[:3]) + "\\n")
+if words and words[0] == "port-forward":
+    print(f"Forwarding from 127.0.0.1:{os.environ['METRICS_PORT']} -> {words[2].lstrip(':')}", flush=True)
+    time.sleep(600)
+elif words and words[0] == "exec":
+    if os.environ.get("EXEC_SAYS"):
+        sys.exit(os.environ["EXEC_SAYS"])
+    import select
+    print("#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem", flush=True)
+    while not select.select([sys.stdin], [], [], 0.2)[0] or sys.stdin.read(1):
+        print(time.strftime(" %Y%m%d   %H:%M:%S      0    700     58     66     96     60", time.gmtime()), flush=True)
+elif os.environ.get("REAL_KUBECTL"):
+    os.execv(os.environ["REAL_KUBECTL"], [os.environ["REAL_KUBECTL"], *arguments])
+else:
+    sys.exit("Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout")
+"""
+
+
+@dataclass
+class Metrics:
+    """What the servers' /metrics say."""
+
+    port: int = 0
+    running: float = 0.0
+    tokens: float = 1000.0
+    growing: bool = False
+    asked: int = 0
+
+
+@contextmanager
+def metrics_server() -> Iterator[Metrics]:
+    """One server that every port forward leads to."""
+    metrics = Metrics()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            metrics.asked += 1
+            tokens = metrics.tokens + (metrics.asked if metrics.growing else 0)
+            text = (
+                f'vllm:num_requests_running{{engine="0"}} {metrics.running}\n'
+                f'vllm:num_requests_waiting{{engine="0"}} 0.0\nvllm:generation_tokens_total{{engine="0"}} {tokens}\n'
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    metrics.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield metrics
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass
+class Laptop:
+    """Where `fleet` is run, and with which environment."""
+
+    root: Path
+    outputs: Path
+    environment: dict[str, str]
+    metrics: Metrics
+    google: FakeGoogle
+    asked: Path
+    """What kubectl was asked, a line a call."""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def laptop(
+    folder: Path, google: FakeGoogle, *, kubeconfig: str = "", stack: str = SMALL_STACK + BENCHMARK
+) -> Iterator[Laptop]:
+    """A project with the stack `try`, its outputs in a file, and a PATH with the stand-in. With `kubeconfig`, kubectl is real."""
+    root = project(folder / "project", **{"try": stack})
+    given = outputs(
+        kubeconfig=kubeconfig or json.dumps({"apiVersion": "v1", "kind": "Config"}),
+        profile="serve-chat",
+        modelRevision=_revision(),
+        platform={
+            **outputs()["platform"],
+            "project": "fleet-tests",
+            "imagePrefix": "europe-west4-docker.pkg.dev/fleet-tests/hub",
+        },
+    )
+    file = folder / "outputs.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    stand_in(folder / "bin", "kubectl", KUBECTL)
+    with metrics_server() as metrics:
+        yield Laptop(
+            root=root,
+            outputs=file,
+            metrics=metrics,
+            google=google,
+            asked=folder / "asked",
+            environment={
+                "PATH": in_front(folder / "bin"),
+                "ASKED": str(folder / "asked"),
+                "METRICS_PORT": str(metrics.port),
+                "REAL_KUBECTL": (shutil.which("kubectl") or "") if kubeconfig else "",
+                "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
+                "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": google.url,
+                "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": google.url,
+                "TMPDIR": str(_temporary(folder)),
+            },
+        )
+
+
+def _temporary(folder: Path) -> Path:
+    made = folder / "tmp"
+    made.mkdir(exist_ok=True)
+    return made
+
+
+def _revision() -> str:
+    from settings.profiles import profile
+
+    model = profile("serve-chat").model
+    assert model is not None
+    return model.revision

@@ -1,0 +1,220 @@
+"""`fleet bench run` against a real API server with the real kubectl; the test plays the nodes, the pods and Google."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.api import CONFIG_MAP, JOB, NODE, ClusterApi
+from scripts.bench_results import make_measurement
+from tests.benchmark.run import kubelet
+from tests.benchmark.run.laptop import NAMESPACE, SERVER, Laptop, laptop
+from tests.cli.command import ROOT, fleet
+from tests.live.fake_google import FakeGoogle
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="the real kubectl is not on the PATH"),
+]
+
+
+@pytest.fixture
+def api(bare_control_plane: Any) -> Iterator[ClusterApi]:
+    made: ClusterApi = bare_control_plane.api
+    kubelet.prepare(made)
+    yield made
+    kubelet.clear(made)
+
+
+@pytest.fixture
+def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Iterator[Laptop]:
+    with laptop(tmp_path, google, kubeconfig=bare_control_plane.kubeconfig.read_text()) as made:
+        yield made
+
+
+def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return fleet(
+        *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root)),
+        *arguments,
+        cwd=here.root,
+        timeout=180,
+        **here.environment,
+    )
+
+
+def progress(google: FakeGoogle, name: str, **told: Any) -> None:
+    known = {"schema": 1, "pod": 0, "pods": 1, "runs": 1, "runs_done": 0, **told}
+    google.put(f"runs/{name}/.progress/0.json", json.dumps(known).encode())
+
+
+def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    seen: dict[str, Any] = {}
+
+    def play() -> None:
+        kubelet.until(lambda: bool(kubelet.benchmark_pods(api)))
+        time.sleep(3)  # it waits for a machine meanwhile
+        kubelet.add_c4_node(api)
+        pod = kubelet.scheduled(api)
+        seen["job"] = api.list_all(JOB)[0]
+        seen["config"] = api.get(CONFIG_MAP, seen["job"]["metadata"]["name"], NAMESPACE)
+        name = kubelet.measurement_of(pod)
+        kubelet.set_phase(api, pod, "Running")
+        progress(
+            google, name, state="running", run=1, point=0, repeat=0, connections=32, requests=400, requests_done=100
+        )
+        time.sleep(6)
+        kubelet.upload(google, make_measurement(tmp_path / "made", name=name, repeats=3), name)
+        kubelet.set_phase(api, pod, "Succeeded")
+
+    with kubelet.playing(play):
+        done = run(here, "--yes", "--out", str(out))
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    job = seen["job"]
+    assert job["spec"]["ttlSecondsAfterFinished"] == 24 * 3600
+    assert job["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "fleet"
+    assert seen["config"]["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert json.loads(seen["config"]["data"]["run.json"])["stack"] == "try"
+    assert "The stack costs" in done.stdout
+    assert "waiting for benchmark machines: FailedScheduling:" in done.stdout
+    assert "run 1 of 1 with 32 requests in flight, repeat 1, 100 of 400 requests (25%)" in done.stdout
+    assert json.loads((out / "merged.json").read_text())["measurement"]["schema"] == 1
+    assert (out / "report.html").is_file()
+    (dmon,) = (out / "gpu").iterdir()
+    assert dmon.name == f"dmon-{SERVER}-7d9c6bf5d8-00000.txt"
+    assert len(dmon.read_text().splitlines()) > 5
+    assert json.loads((out / "dcgm.json").read_text())["problem"].startswith("managed Prometheus has no DCGM series")
+    assert not (out / ".progress").exists()
+    assert list(Path(here.environment["TMPDIR"]).iterdir()) == []  # the kubeconfig is gone
+
+
+def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
+    here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path
+) -> None:
+    def play() -> None:
+        kubelet.add_c4_node(api)
+        pod = kubelet.scheduled(api)
+        name = kubelet.measurement_of(pod)
+        kubelet.upload(google, make_measurement(tmp_path / "made", name=name), name)
+        kubelet.set_phase(api, pod, "Failed", exit_code=1)
+
+    with kubelet.playing(play):
+        done = run(here, "--yes", "--no-gpu-samples", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "the benchmark failed: BackoffLimitExceeded" in done.stderr
+    assert "container clients: exit code 1" in done.stderr
+    assert "its log cannot be read" in done.stderr  # there is no kubelet to read it from
+    assert "point-00-repeat-0" in done.stderr
+    assert (tmp_path / "out" / "run.json").is_file()
+
+
+def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: ClusterApi) -> None:
+    done = run(here, "--yes", "--detach")
+    assert done.returncode == 0, done.stderr
+    (job,) = api.list_all(JOB)
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    assert f"fleet bench fetch {name}-{uid[:8]} --stack try" in done.stdout
+    assert f"kubectl --namespace vllm delete job {name}" in done.stdout
+    again = run(here, "--yes", "--detach")
+    assert again.returncode == 2
+    assert f"benchmark {name} is at work" in again.stderr
+    assert len(api.list_all(JOB)) == 1
+
+
+def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(here: Laptop, api: ClusterApi, tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())"),
+        *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
+        *("--out", str(tmp_path / "out")),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment}
+    with subprocess.Popen(
+        command, env=environment, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        kubelet.until(lambda: (tmp_path / "out" / "gpu").is_dir() and any((tmp_path / "out" / "gpu").iterdir()))
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert "The benchmark goes on in the cluster" in out
+    assert "fleet bench fetch benchmark-" in out
+    assert len(api.list_all(JOB)) == 1
+    assert list(Path(here.environment["TMPDIR"]).iterdir()) == []
+
+
+def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: ClusterApi) -> None:
+    here.metrics.running = 7
+    busy = run(here, "--yes")
+    assert busy.returncode == 2
+    assert "has 7 requests in flight" in busy.stderr
+    here.metrics.running, here.metrics.growing = 0, True
+    assert "tokens in 3 s" in run(here, "--yes").stderr
+    here.metrics.growing = False
+    kubelet.prepare(api, ready=False)
+    assert "0 of 1 servers are ready" in run(here, "--yes").stderr
+    kubelet.prepare(api, replicas=2)
+    assert "2 of 1 servers are ready, and 2 pods are there" in run(here, "--yes").stderr
+    assert api.list_all(JOB) == []
+
+
+def test_what_a_user_may_not_do_is_said_with_verb_and_resource(here: Laptop, api: ClusterApi) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": NAMESPACE}}
+    api.apply(account)
+    rules = [{"apiGroups": ["", "batch"], "resources": ["namespaces", "pods", "jobs"], "verbs": ["get", "list"]}]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reads"},
+        "rules": rules,
+    }
+    api.apply(role)
+    api.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "reads"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads"},
+            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": NAMESPACE}],
+        }
+    )
+    token = api.raw(
+        "POST",
+        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/reader/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )["status"]["token"]
+    import yaml
+
+    config = yaml.safe_load(json.loads(here.outputs.read_text())["kubeconfig"])
+    config["users"][0]["user"] = {"token": token}
+    file = here.root / "reader.yaml"
+    file.write_text(yaml.safe_dump(config))
+    done = run(here, "--yes", "--kubeconfig", str(file))
+    assert done.returncode == 2
+    assert (
+        f"user system:serviceaccount:{NAMESPACE}:reader may not create jobs.batch in namespace {NAMESPACE}"
+        in done.stderr
+    )
+
+
+def test_another_cluster_and_another_context_are_told(here: Laptop, api: ClusterApi) -> None:
+    config = json.loads(here.outputs.read_text())["kubeconfig"]
+    file = here.root / "own.yaml"
+    file.write_text(config)
+    done = run(here, "--yes", "--kubeconfig", str(file), "--context", "nope")
+    assert done.returncode == 2
+    assert "'nope' is not one" in done.stderr
+    api.delete(NODE, "none")
+    stack = here.root / "Pulumi.try.yaml"
+    stack.write_text(stack.read_text() + "  vllm-fleet:namespace: elsewhere\n")
+    assert "has no namespace elsewhere" in run(here, "--yes").stderr
