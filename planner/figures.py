@@ -1,13 +1,14 @@
-"""Published figures, and whether a fleet may show one.
+"""Published figures and measurements of your own, and whether a fleet may show one.
 
 A figure holds for the shape it was measured on and for nothing else. A fleet's shape equals it, differs only in ways
 that planner/data/equivalences.yaml argues away, or is unproven against it. Nothing is interpolated between rows.
+Published rows come from the article's files, measurements from measured.yaml, which `fleet bench record` writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ SETTINGS_LEFT_OPEN = "settings the article leaves open"
 # Files a fleet is matched with. The second run and the client-bound run are other readings of the same rows.
 _MATCHED_FILES: Mapping[Routing, str] = {"cluster-ip": "cluster_ip", "inference-gateway": "gateway"}
 _SINGLE_NODE_FILE = "phases"
+_MEASURED_FILE = "measured"
 _FIELDS = ("model", "engine_version", "machine_type", "gpus_per_replica", "workload", "routing")
 
 
@@ -47,27 +49,34 @@ class ServingShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One published row."""
+    """One published row, or one measurement of your own."""
 
     id: str
-    """`<file>.<row>`, for example cluster_ip.nodes-12."""
+    """`<file>.<row>`, for example cluster_ip.nodes-12, measured.spot-2026-11-21."""
     title: str
     total_tokens_per_s: int | None
     """Input and output tokens a second; None where the run gave no rate."""
     output_tokens_per_s: int | None
-    """Derived from the total by the workload's share of output; None where the workload is not stated."""
+    """Measured, or of a published total the workload's share of output; None where the workload is not stated."""
     tpot_median_ms: float | None
     ttft_median_ms: float | None
     scaling_efficiency_percent: float | None
     """Total over nodes times the same run's one-node total."""
     label: str
-    """How to name it wherever it is shown, for example "published, vLLM 0.18.0"."""
+    """How to name it wherever it is shown, for example "published, vLLM 0.18.0" or "measured 2026-11-21, vLLM 0.18.1, certified"."""
     shape: ServingShape
     shape_is_complete: bool
     """False where the article leaves further settings of that run open."""
     left_open: tuple[str, ...]
     """What the article does not say about the run."""
     source: Source
+    origin: Literal["published", "measured"] = "published"
+    date: str | None = None
+    """ISO date of a measurement."""
+    in_flight: int | None = None
+    """Requests in flight during the run, the whole fleet's; None where it is not stated."""
+    certified: bool = False
+    """Whether the measurement has a certificate. Of published rows nobody can say."""
     approximate: bool = False
     """Whether the article rounds it."""
     client_bound: bool = False
@@ -103,11 +112,13 @@ class Difference:
     ours: Scalar | None
     argument: str | None
     """Why it does not change the figure; None where nobody has argued that."""
+    origin: Literal["published", "measured"] = "published"
+    """Of the figure."""
 
     def __str__(self) -> str:
         if self.field == SETTINGS_LEFT_OPEN:
             return self.field
-        return f"{self.field} ({_in_words(self.published)} published, {_in_words(self.ours)} here)"
+        return f"{self.field} ({_in_words(self.published)} {self.origin}, {_in_words(self.ours)} here)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +127,7 @@ class Match:
 
     kind: Literal["exact", "equivalent", "unproven"]
     figure: Figure | None
-    """The nearest published row, or None where the number of nodes or the model was never measured."""
+    """The nearest row, or None where the number of nodes or the model was never measured."""
     differences: tuple[Difference, ...]
     reason: str
     """One sentence for a report."""
@@ -128,7 +139,51 @@ class Match:
 
 
 def match(shape: ServingShape) -> Match:
-    """The published row nearest to a fleet, and how near it is."""
+    """The row nearest to a fleet, published or measured, and how near it is.
+
+    A measurement of your own stands before a published row that is no nearer, unless it was taken under less load. The
+    published figure is then named among `also_published`, under its own label.
+    """
+    best, own = _published_match(shape), _measured_match(shape)
+    if own is None:
+        return best
+    assert own.figure is not None
+    if best.figure is None or best.kind == "unproven":
+        return own if own.kind != "unproven" or best.figure is None else _fewer_unargued(best, own)
+    if own.kind == "unproven" or len(own.differences) > len(best.differences) or _less_load(own.figure, best.figure):
+        return best
+    total = best.figure.total_tokens_per_s
+    words = f"{total:,} ({best.figure.label})"
+    return replace(own, figure=replace(own.figure, also_published=(words, *best.figure.also_published)))
+
+
+def _fewer_unargued(best: Match, own: Match) -> Match:
+    return own if len(own.unargued) < len(best.unargued) else best
+
+
+def _less_load(own: Figure, other: Figure) -> bool:
+    """Whether a measurement had fewer requests in flight than a row it would stand before."""
+    return own.in_flight is not None and other.in_flight is not None and own.in_flight < 0.99 * other.in_flight
+
+
+def _measured_match(shape: ServingShape) -> Match | None:
+    """The measurement nearest to a fleet; of several on one shape the newest of each load, and of these the fastest."""
+    candidates = [
+        figure
+        for figure in measured_figures()
+        if figure.certified
+        and figure.shape.routing == shape.routing
+        and figure.shape.replicas == shape.replicas
+        and figure.shape.model == shape.model
+    ]
+    newest = {
+        (repr(figure.shape), figure.in_flight): figure for figure in sorted(candidates, key=lambda f: f.date or "")
+    }
+    fastest_first = sorted(newest.values(), key=lambda figure: -(figure.total_tokens_per_s or 0))
+    return _nearest(shape, fastest_first)
+
+
+def _published_match(shape: ServingShape) -> Match:
     candidates = [figure for figure in _rows(_MATCHED_FILES[shape.routing]) if figure.shape.replicas == shape.replicas]
     same_model = [figure for figure in candidates if figure.shape.model == shape.model]
     best = _nearest(shape, same_model)
@@ -148,6 +203,8 @@ def match(shape: ServingShape) -> Match:
 def published(id_: str) -> Figure:
     """The figure of that id, `<file>.<row>`. Raises LedgerError with the rows there are."""
     file, _, row = id_.partition(".")
+    if file == _MEASURED_FILE:
+        raise ledger.LedgerError(f"{id_} is a measurement of your own, not a published figure")
     ledger.entry(file, "figures", row)
     return next(figure for figure in _rows(file) if figure.id == id_)
 
@@ -158,8 +215,13 @@ def published_nodes(routing: Routing) -> tuple[int, ...]:
 
 
 def all_figures() -> tuple[Figure, ...]:
-    """Every published figure, file by file."""
+    """Every published figure, file by file. The model is fitted to these, never to measurements of your own."""
     return tuple(figure for file in FIGURE_FILES for figure in _rows(file))
+
+
+def measured_figures() -> tuple[Figure, ...]:
+    """Every measurement of your own, in the order they were recorded; none as the project is shipped."""
+    return _measured()
 
 
 FIGURE_FILES = ("phases", "cluster_ip", "gateway", "single_client", "cluster_ip_rerun")
@@ -174,10 +236,61 @@ def _rows(file: str) -> tuple[Figure, ...]:
         raise ledger.LedgerError(f"{file}.yaml: {error!r} is missing or of the wrong form") from error
 
 
+@cache
+def _measured() -> tuple[Figure, ...]:
+    rows = ledger.load(_MEASURED_FILE).get("figures") or {}
+    figures = []
+    for row, fields in rows.items():
+        try:
+            figures.append(_measured_figure(row, fields))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ledger.LedgerError(f"measured.yaml, {row}: {error!r} is missing or of the wrong form") from error
+    return tuple(figures)
+
+
+def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
+    raw, latencies, date = fields["shape"], fields["latencies_ms"], str(fields["date"])
+    verdict = fields["certificate"]
+    return Figure(
+        id=f"{_MEASURED_FILE}.{row}",
+        title=fields["title"],
+        total_tokens_per_s=round(fields["total_tokens_per_s"]["mean"]),
+        output_tokens_per_s=round(fields["output_tokens_per_s"]["mean"]),
+        tpot_median_ms=latencies.get("tpot", {}).get("p50"),
+        ttft_median_ms=latencies["ttft"]["p50"],
+        scaling_efficiency_percent=None,
+        label=f"measured {date}, vLLM {raw['engine_version']}, {verdict}",
+        shape=ServingShape(
+            model=raw["model"],
+            engine_version=str(raw["engine_version"]),
+            machine_type=raw["machine_type"],
+            replicas=fields["replicas"],
+            gpus_per_replica=raw["gpus_per_replica"],
+            flags=normalise_flags(raw["flags"]),
+            env=normalise_environment(raw["env"]),
+            routing=fields["routing"],
+            workload=raw["workload"],
+        ),
+        shape_is_complete=True,
+        left_open=(),
+        source=replace(
+            ledger.source(fields["source"]), date=date, note=f"{fields['measurement']}, raw results: {fields['raw']}"
+        ),
+        origin="measured",
+        date=date,
+        in_flight=fields["in_flight"],
+        certified=verdict == "certified",
+        note=f"{fields['in_flight']:,} requests in flight, {fields['repeats']} repeats",
+        details={key: fields[key] for key in ("total_tokens_per_s", "output_tokens_per_s", "latencies_ms")},
+    )
+
+
 def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str, Any]) -> Figure:
     raw = _raw_shape(fields.get("shape") or content["shape"])
     total: int | None = fields["total_tokens_per_s"]
     version = raw["engine_version"]
+    replicas: int = fields.get("replicas") or content["replicas"]
+    per_node: int | None = content.get("concurrency_per_node")
     return Figure(
         id=f"{file}.{row}",
         title=fields["title"],
@@ -191,7 +304,7 @@ def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str
             model=raw["model"],
             engine_version=version,
             machine_type=raw["machine_type"],
-            replicas=fields.get("replicas") or content["replicas"],
+            replicas=replicas,
             gpus_per_replica=raw["gpus_per_replica"],
             flags=normalise_flags(raw["flags"]),
             env=normalise_environment(raw.get("env", {})),
@@ -201,6 +314,7 @@ def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str
         shape_is_complete=raw["complete"],
         left_open=(*raw["left_open"], *content.get("left_open", ())),
         source=ledger.source(content["source"]),
+        in_flight=None if per_node is None else per_node * replicas,
         approximate=fields.get("approximate", False),
         client_bound=content.get("client_bound", False),
         outcome=fields.get("outcome"),
@@ -246,26 +360,29 @@ def _compare(shape: ServingShape, figure: Figure) -> Match:
         )
     if differences:
         count = "1 difference" if len(differences) == 1 else f"{len(differences)} differences, each"
-        reason = f"equivalent to the published run: {count} argued"
+        reason = f"equivalent to the {figure.origin} run: {count} argued"
         return Match(kind="equivalent", figure=figure, differences=differences, reason=reason)
-    return Match(kind="exact", figure=figure, differences=(), reason="exactly the shape it was published for")
+    what = "published for" if figure.origin == "published" else "measured on"
+    return Match(kind="exact", figure=figure, differences=(), reason=f"exactly the shape it was {what}")
 
 
 def _differences(shape: ServingShape, figure: Figure) -> Iterator[Difference]:
-    published = figure.shape
+    published, origin = figure.shape, figure.origin
     for name in _FIELDS:
-        yield from _difference("fields", name, getattr(published, name), getattr(shape, name))
+        yield from _difference("fields", name, getattr(published, name), getattr(shape, name), origin)
     theirs, ours = published.flags, normalise_flags(shape.flags)
     for name in sorted({*theirs, *ours}):
-        yield from _difference("flags", name, theirs.get(name), ours.get(name))
+        yield from _difference("flags", name, theirs.get(name), ours.get(name), origin)
     their_env, our_env = published.env, normalise_environment(shape.env)
     for name in sorted({*their_env, *our_env}):
-        yield from _difference("env", name, their_env.get(name), our_env.get(name))
+        yield from _difference("env", name, their_env.get(name), our_env.get(name), origin)
     if not figure.shape_is_complete:
         yield Difference(field=SETTINGS_LEFT_OPEN, published=NOT_STATED, ours=None, argument=None)
 
 
-def _difference(section: str, name: str, published: Scalar | None, ours: Scalar | None) -> Iterator[Difference]:
+def _difference(
+    section: str, name: str, published: Scalar | None, ours: Scalar | None, origin: Literal["published", "measured"]
+) -> Iterator[Difference]:
     if published == ours:
         return
     rule = ledger.section("equivalences", section).get(name)
@@ -275,6 +392,7 @@ def _difference(section: str, name: str, published: Scalar | None, ours: Scalar 
         published=published,
         ours=ours,
         argument=rule["argument"] if rule is not None and argued else None,
+        origin=origin,
     )
 
 

@@ -27,6 +27,7 @@ def page() -> str:
         _introduction(),
         _sources(),
         _figures(),
+        _measured(),
         _second_run(),
         _shapes(),
         _workloads(),
@@ -122,6 +123,36 @@ def _second_run() -> Iterator[str]:
     mfu = figures.published("cluster_ip_rerun.mfu")
     rows = [(key.replace("_", " "), _plain(value)) for key, value in mfu.details.items()]
     yield from _table(("vLLM's own accounting, per GPU", "value"), rows)
+
+
+def _measured() -> Iterator[str]:
+    yield from _heading("Measurements of your own")
+    every = figures.measured_figures()
+    if not every:
+        yield "None yet. `fleet bench record DIR --id ID --title TEXT` adds a certified measurement; a stack of exactly that shape then"
+        yield "shows it before a published figure. The planner's model is not fitted to it."
+        yield ""
+        return
+    rows = [
+        (
+            f"`{figure.id}` {figure.title}",
+            str(figure.shape.replicas),
+            _number(figure.in_flight),
+            _interval(figure.details["total_tokens_per_s"]),
+            _interval(figure.details["output_tokens_per_s"]),
+            _NONE if figure.tpot_median_ms is None else f"{figure.tpot_median_ms} ms",
+            _NONE if figure.ttft_median_ms is None else f"{figure.ttft_median_ms:,} ms",
+            f"{figure.label}, {figure.shape.workload}, {figure.shape.routing}",
+            figure.source.note or "",
+        )
+        for figure in every
+    ]
+    headers = ("row", "nodes", "in flight", "total tok/s", "output tok/s", "TPOT", "TTFT", "what", "raw results")
+    yield from _table(headers, rows)
+
+
+def _interval(rate: Mapping[str, float]) -> str:
+    return f"{rate['mean']:,.0f} ({rate['low']:,.0f} to {rate['high']:,.0f})"
 
 
 def _shapes() -> Iterator[str]:

@@ -72,14 +72,23 @@ def published_nodes_in_words(report: Report) -> str:
 
 
 def per_million_in_words(figures: Figures) -> str:
-    """What a million tokens costs at the published rate, or why nobody can say."""
+    """What a million tokens costs at the published or measured rate, or why nobody can say."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
     if total is None:
         missing = "without a published figure" if figures.total_tokens_per_s is None else "without a price of the nodes"
         return f"{missing} there is no price of a million tokens"
     least = "at least " if figures.bill.unknown else ""
     text = f"a million tokens: {least}{usd(total)}"
-    return f"{text}, a million output tokens {usd(output)}, at the published rate" if output is not None else text
+    return (
+        f"{text}, a million output tokens {usd(output)}, at the {rate_origin(figures)} rate"
+        if output is not None
+        else text
+    )
+
+
+def rate_origin(figures: Figures) -> str:
+    """Whether a stack's rate was published, or measured by `fleet bench`."""
+    return figures.match.figure.origin if figures.match.figure is not None else "published"
 
 
 def residual_in_words(bill: Bill) -> Iterator[str]:

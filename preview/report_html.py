@@ -92,7 +92,7 @@ def _numbers(report: Report) -> Iterator[tuple[str, str]]:
     if figures.usd_per_million_tokens is not None:
         yield "dollars a million tokens", f"{least}{figures_in_words.usd(figures.usd_per_million_tokens)}"
     if figures.total_tokens_per_s:
-        yield "tokens a second, published", f"{figures.total_tokens_per_s:,}"
+        yield f"tokens a second, {figures_in_words.rate_origin(figures)}", f"{figures.total_tokens_per_s:,}"
     if fleet.nodes is not None:
         yield "GPUs", f"{fleet.gpus:,}"
         yield "nodes", f"{fleet.nodes:,}"

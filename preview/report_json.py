@@ -182,6 +182,7 @@ def _figures(report: Report, match: Match) -> dict[str, Any]:
             "id": figure.id,
             "title": figure.title,
             "label": figure.label,
+            "origin": figure.origin,
             "totalTokensPerSecond": figure.total_tokens_per_s,
             "outputTokensPerSecond": figure.output_tokens_per_s,
             "tpotMedianMs": figure.tpot_median_ms,

@@ -11,6 +11,7 @@ from preview.figures_in_words import (
     per_million_in_words,
     plural,
     published_nodes_in_words,
+    rate_origin,
     residual_in_words,
     usd,
 )
@@ -111,7 +112,11 @@ def _headline(report: Report, *, several: bool) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
     size = "as many A4 nodes as others ask for" if fleet.nodes is None else plural(fleet.nodes, "A4 node")
     gpus = "" if fleet.gpus is None else f" ({fleet.gpus:,} B200)"
-    rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
+    rate = (
+        f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
+        if figures.total_tokens_per_s
+        else "no published figure"
+    )
     head = "####" if several else "### Preview of"
     yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""
@@ -150,8 +155,8 @@ def _throughput(report: Report) -> Iterator[str]:
             for one in match.differences
         )
         yield from fold(
-            plural(len(match.differences), "difference") + " from the published run",
-            table(("setting", "published", "here", "why it does not matter"), rows),
+            plural(len(match.differences), "difference") + f" from the {figure.origin} run",
+            table(("setting", figure.origin, "here", "why it does not matter"), rows),
         )
 
 
