@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -118,7 +119,8 @@ def _job(inputs: Any) -> Facts:
 
 
 def _service(inputs: Any) -> Facts:
-    yield str(at(inputs, "spec.type") or "ClusterIP")
+    headless = at(inputs, "spec.clusterIP") == "None"
+    yield "headless" if headless else str(at(inputs, "spec.type") or "ClusterIP")
     yield f"port {_ports(_items(inputs, 'spec.ports'))}"
 
 
@@ -184,8 +186,30 @@ def _namespace(inputs: Any) -> Facts:
 
 
 def _config_map(inputs: Any) -> Facts:
-    if isinstance(data := at(inputs, "data"), Mapping):
-        yield ", ".join(sorted(data))
+    if not isinstance(data := at(inputs, "data"), Mapping):
+        return
+    if isinstance(run := data.get("run.json"), str):
+        yield from _benchmark_run(run)
+    yield ", ".join(sorted(data)) if len(data) <= _MOST_KEYS else f"{len(data)} files"
+
+
+_MOST_KEYS = 6
+"""Keys of a ConfigMap that are still listed. Assumed: more fill a tree with names that nobody reads there."""
+
+
+def _benchmark_run(text: str) -> Facts:
+    """What a benchmark's run.json asks for. Source: benchmark/folder.py, Asked."""
+    try:
+        run = json.loads(text)
+        points = [(int(point["connections"]), int(point["clients"])) for point in run["points"]]
+        workload, repeats = str(run["workload"]["name"]), int(run["repeats"])
+        connections, clients = max(points)
+    except (ValueError, KeyError, TypeError):
+        return
+    yield f"workload {workload}"
+    loads = "" if len(points) == 1 else f"{len(points)} loads up to "
+    yield f"{loads}{connections:,} in flight from {clients} client{'s' * (clients != 1)}"
+    yield f"{repeats} repeat{'s' * (repeats != 1)}"
 
 
 def _gateway(inputs: Any) -> Facts:

@@ -114,7 +114,7 @@ def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float
     from planner import ledger
     from planner.deployment import OfferedLoad, named_workload, workloads_with_lengths
     from planner.gpu_memory import DoesNotFitError
-    from planner.performance import ContextTooShortError, estimate
+    from planner.performance import estimate
     from settings.modelled import STAND_IN_WORKLOAD
     from settings.planning import deployment_of
 
@@ -126,8 +126,8 @@ def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float
         offered = OfferedLoad(in_flight=per_replica * max(1, settings.replicas))
         found = estimate(deployment_of(settings), named_workload(name if known else STAND_IN_WORKLOAD), offered)
         rate, seconds = found.output_tokens_per_s.value, found.seconds_per_request.value
-    except (LookupError, DoesNotFitError, ContextTooShortError):
-        pass
+    except (LookupError, ValueError, DoesNotFitError):
+        pass  # the checks say what is wrong with such an engine; here its connections are enough
     match = published.match(measured_shape(settings))
     if match.figure is not None and match.kind != "unproven":
         measured_at = ledger.load(match.figure.id.partition(".")[0]).get("concurrency_per_node")

@@ -7,6 +7,7 @@ A resource type without an entry in `MATTERS` fails the test, so that nothing is
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ MATTERS: dict[str, tuple[str, ...]] = {
         f"{_CONTAINER}.resources",
     ),
     "kubernetes:cloud.google.com/v1:ComputeClass": ("spec",),
-    "kubernetes:core/v1:ConfigMap": (),
+    "kubernetes:core/v1:ConfigMap": ("data.run.json",),
     "kubernetes:core/v1:Namespace": ("metadata.name", "metadata.labels"),
     "kubernetes:core/v1:PersistentVolumeClaim": ("metadata.name", "spec"),
     "kubernetes:core/v1:ResourceQuota": ("spec",),
@@ -158,6 +159,9 @@ def _reviewed(resource: RecordedResource) -> dict[str, Any]:
 
 
 def _at(value: Any, path: str) -> Any:
+    if path == "data.run.json":  # a key with a dot in it: what the benchmark is asked to do
+        run = json.loads(value["data"].get("run.json", "null"))
+        return None if run is None else {key: run[key] for key in ("workload", "points", "repeats", "pods")}
     for part in path.replace("[", ".[").split("."):
         if isinstance(value, Secret):
             return value

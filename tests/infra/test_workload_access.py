@@ -37,6 +37,31 @@ def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
     assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
 
 
+def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() -> None:
+    dataset = {"url": "gs://my-traces/2026/day.jsonl", "sha256": "0" * 64}
+    recording = recorded(benchmark={**BENCHMARK, "workload": "trace", "dataset": dataset})
+    (grant,) = (one.inputs for one in all_of(recording, ":BucketIAMMember") if one.inputs["bucket"] == "my-traces")
+    results = only(recorded(benchmark=BENCHMARK), ":BucketIAMMember").inputs
+    assert (grant["role"], grant["member"]) == ("roles/storage.objectViewer", results["member"])
+    assert grant["condition"]["expression"] == (
+        'resource.name == "projects/_/buckets/my-traces/objects/2026/day.jsonl"'
+    )
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        {"enabled": True, "workload": "trace", "dataset": {"url": "https://h/x", "sha256": "0" * 64}},
+        {"enabled": False, "workload": "trace", "dataset": {"url": "gs://my-traces/x", "sha256": "0" * 64}},
+    ],
+    ids=["https", "off"],
+)
+def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_off(benchmark: dict[str, Any]) -> None:
+    grants = all_of(recorded(benchmark=benchmark), ":BucketIAMMember")
+    assert all("condition" not in one.inputs for one in grants)
+    assert len(grants) == int(benchmark["enabled"])
+
+
 @pytest.mark.parametrize(
     ("sections", "readers"),
     [

@@ -12,6 +12,7 @@ from planner.hyperdisk import NODE_READ_MIBPS, check_volume
 from planner.sizing import (
     Sizing,
     benchmark_clients,
+    benchmark_pods,
     gateway_advice,
     size,
     volume_size_gib,
@@ -75,12 +76,25 @@ def test_tokens_come_in_chunks_of_one_or_more() -> None:
         benchmark_clients(1, 0.5, 1)
 
 
-def test_clients_are_spread_over_machines_as_the_benchmark_job_spreads_them() -> None:
-    from planner.sizing import BENCHMARK_MACHINE, CLIENTS_PER_NODE
-    from workloads.benchmark import CLIENTS_PER_POD, MACHINES
+def test_a_client_has_a_connection_and_no_more_than_it_is_given() -> None:
+    assert benchmark_clients(1_000_000, 1, 3) == 3
+    assert benchmark_clients(1, 1, 1_000, connections_per_client=250) == 4
 
-    assert CLIENTS_PER_NODE == CLIENTS_PER_POD
-    assert BENCHMARK_MACHINE in MACHINES
+
+def test_clients_are_spread_over_machines_by_cores_and_by_ports() -> None:
+    assert benchmark_pods(16, 16_000, "c4-standard-16") == 1
+    assert benchmark_pods(17, 17_000, "c4-standard-16") == 2
+    # Fewer clients than vCPU, and more connections to one address than a pod has ports.
+    assert benchmark_pods(48, 48_000, "c4-standard-48") == 3
+    assert benchmark_pods(1, 10, "c4-standard-48") == 1
+
+
+def test_the_machines_are_those_that_the_job_asks_for() -> None:
+    from planner.sizing import BENCHMARK_MACHINE, BENCHMARK_MACHINES
+    from workloads.benchmark_job import MACHINES
+
+    assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES
+    assert BENCHMARK_MACHINE in BENCHMARK_MACHINES
 
 
 def test_no_node_is_no_fleet() -> None:

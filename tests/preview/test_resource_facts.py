@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -43,6 +44,25 @@ def test_volumes_show_size_and_throughput() -> None:
 
 def test_the_spending_guard_shows_its_gpus() -> None:
     assert facts("spot", "ResourceQuota") == [("nvidia.com/gpu 96",)]
+
+
+def test_a_benchmark_shows_what_it_will_do() -> None:
+    shown = [one for one in facts("spot", "ConfigMap") if "workload article" in one]
+    assert [one[:3] for one in shown] == [("workload article", "24,000 in flight from 24 clients", "3 repeats")]
+    assert ("headless", "port 8000") in facts("spot", "Service")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"points": []}', '{"points": [{"connections": "many"}]}', "null"])
+def test_a_run_that_is_none_is_listed_as_a_file(text: str) -> None:
+    made = resource("kubernetes:core/v1:ConfigMap", "x", inputs={"data": {"run.json": text}})
+    assert facts_of(made) == ("run.json",)
+
+
+def test_a_sweep_shows_its_highest_load() -> None:
+    points = [{"connections": 100, "clients": 1}, {"connections": 2000, "clients": 2}]
+    run = json.dumps({"points": points, "repeats": 1, "workload": {"name": "trace"}})
+    made = resource("kubernetes:core/v1:ConfigMap", "x", inputs={"data": {"run.json": run}})
+    assert facts_of(made) == ("workload trace", "2 loads up to 2,000 in flight from 2 clients", "1 repeat", "run.json")
 
 
 def test_a_deny_all_policy_says_so() -> None:

@@ -70,3 +70,34 @@ INTERESTING: dict[str, st.SearchStrategy[Any]] = {
 @given(st.fixed_dictionaries({}, optional=INTERESTING), st.integers(0, 1000))
 def test_any_engine(overrides: dict[str, Any], replicas: int) -> None:
     judge(make_config(server={"replicas": replicas, "engine": overrides}))
+
+
+BENCHMARKS: dict[str, st.SearchStrategy[Any]] = {
+    "runOnUpdate": st.booleans(),
+    "workload": st.sampled_from(["article", "vllm-1024-512", "shared-prefix-512", "sharegpt", "trace", "chat"]),
+    "dataset": st.none()
+    | st.fixed_dictionaries(
+        {
+            "url": st.sampled_from(["https://h/p", "gs://bucket/object", "gs://b", "http://h/p", "https://["])
+            | st.text(max_size=12),
+            "sha256": st.just("0" * 64) | st.text("0123456789abcdefg", max_size=66),
+        }
+    ),
+    "concurrency": st.none() | st.lists(st.integers(-1, 200_000), max_size=4),
+    "repeats": st.integers(0, 22),
+    "connectionsPerClient": st.integers(0, 10_001),
+    "promptsPerClient": st.integers(99, 1_000_001),
+    "machineType": st.sampled_from(["c4-standard-16", "c4-standard-48", "n2-standard-8"]),
+    "slo": st.none()
+    | st.dictionaries(st.sampled_from(["ttftMs", "tpotMs", "e2eMs", "e2e"]), st.floats(-1, 1e6), max_size=3),
+}
+
+
+@QUICK
+@given(
+    st.fixed_dictionaries({"enabled": st.booleans()}, optional=BENCHMARKS),
+    st.fixed_dictionaries({}, optional=INTERESTING),
+    st.integers(0, 1000) | st.just("external"),
+)
+def test_any_benchmark(benchmark: dict[str, Any], overrides: dict[str, Any], replicas: int | str) -> None:
+    judge(make_config(server={"replicas": replicas, "engine": overrides}, benchmark=benchmark))

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import ast
+import functools
+import json
 import sys
 from typing import Any
 
 import pulumi
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from benchmark.folder import Asked, as_json
 from preview.recorder import Mode, RecordedResource, Recording
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
 from workloads import pod_scripts
-from workloads.benchmark import CLIENTS_PER_POD, MACHINES, Benchmark, BenchmarkArgs, fingerprint, load_of
+from workloads.benchmark import (
+    Benchmark,
+    BenchmarkArgs,
+    asked,
+    config_map_manifest,
+    fingerprint,
+    job_manifest,
+    job_name,
+)
+from workloads.benchmark_job import MACHINES, SCRIPTS
+from workloads.pod_scripts import fetch_dataset, launch_clients
+from workloads.pod_scripts.run_plan import read_plan
 from workloads.server import Server, ServerArgs
+
+SHA = "0123456789abcdef" * 4
+TRACE = {"workload": "trace", "dataset": {"url": "gs://my-traces/day.jsonl", "sha256": SHA}}
+SHAREGPT = {"workload": "sharegpt", "dataset": {"url": "https://example.com/conversations.json", "sha256": SHA}}
+FOR_EVERY_WORKLOAD: list[dict[str, Any]] = [
+    {},
+    {"workload": "vllm-1024-512"},
+    {"workload": "shared-prefix-512", "concurrency": [250, 500, 1000, 2000], "repeats": 5},
+    SHAREGPT,
+    {**TRACE, "slo": {"ttftMs": 2000.0, "e2eMs": 60000.0}},
+]
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -48,7 +71,13 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(mode: Mode = "known", **sections: Any) -> Recording:
-    return recorded(build, mode, **{"server": {"replicas": 12}, "benchmark": {"enabled": True}, **sections})
+    wanted = {"server": {"replicas": 12}, "benchmark": {"enabled": True}, **sections}
+    return _recorded(mode, json.dumps(wanted, sort_keys=True))
+
+
+@functools.cache
+def _recorded(mode: Mode, sections: str) -> Recording:
+    return recorded(build, mode, **json.loads(sections))
 
 
 def job(recording: Recording) -> RecordedResource:
@@ -69,8 +98,15 @@ def options(**sections: Any) -> dict[str, str]:
 @pytest.mark.parametrize("mode", ["preview", "known"])
 @pytest.mark.parametrize(
     "sections",
-    [{}, {"server": {"replicas": 1, "apiKeySecret": "k"}}, {"apiKey": "plain-key"}, {"hfToken": "hf_plain"}],
-    ids=["open", "Secret Manager's key", "stack's key", "token"],
+    [
+        {},
+        {"server": {"replicas": 1, "apiKeySecret": "k"}},
+        {"apiKey": "plain-key"},
+        {"hfToken": "hf_plain"},
+        {"benchmark": {"enabled": True, **TRACE}},
+        {"benchmark": {"enabled": True, "runOnUpdate": False}},
+    ],
+    ids=["open", "Secret Manager's key", "stack's key", "token", "dataset", "on demand"],
 )
 def test_every_object_would_be_accepted(mode: Mode, sections: dict[str, Any]) -> None:
     recording = record(mode, **sections)
@@ -83,23 +119,6 @@ def test_both_modes_record_the_same_resources() -> None:
     assert record("preview").by_urn.keys() == record("known").by_urn.keys()
 
 
-@pytest.mark.parametrize(
-    ("replicas", "count", "pods"), [(1, 2, 1), (2, 4, 1), (4, 8, 1), (8, 16, 1), (12, 24, 2), ("external", 2, 1)]
-)
-def test_the_articles_load_of_2000_a_node_in_clients_of_1000(replicas: int | str, count: int, pods: int) -> None:
-    load = load_of(make_settings(server={"replicas": replicas}))
-    assert (load.clients, load.pods) == (count, pods)
-    assert load.connections == 1_000 * count
-
-
-@given(replicas=st.integers(1, 1_000), connections=st.integers(1, 10_000))
-def test_no_client_holds_more_than_asked_and_no_pod_runs_more_than_sixteen(replicas: int, connections: int) -> None:
-    load = load_of(make_settings(server={"replicas": replicas}, benchmark={"connectionsPerClient": connections}))
-    assert load.connections == 2_000 * replicas
-    assert -(-load.connections // load.clients) <= connections
-    assert -(-load.clients // load.pods) <= CLIENTS_PER_POD
-
-
 def test_the_job_is_indexed_runs_all_pods_at_once_and_never_repeats_half_a_run() -> None:
     spec = manifest(job(record()))["spec"]
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 2, 2)
@@ -109,35 +128,181 @@ def test_the_job_is_indexed_runs_all_pods_at_once_and_never_repeats_half_a_run()
     assert "ttlSecondsAfterFinished" not in spec
 
 
-def test_the_clients_are_told_the_articles_lengths() -> None:
-    told = options()
-    assert (told["input-len"], told["output-len"], told["range-ratio"]) == ("768", "384", "0.3333")
-    assert (told["clients"], told["connections"], told["pods"], told["prompts-per-client"]) == (
-        "24",
-        "24000",
-        "2",
-        "5000",
-    )
-    assert told["workload"] == "article"
+def run_of(recording: Recording) -> dict[str, Any]:
+    (scripts,) = (one for key, one in objects(recording).items() if key.startswith("ConfigMap/"))
+    found: dict[str, Any] = json.loads(manifest(scripts)["data"]["run.json"])
+    return found
+
+
+def test_the_clients_are_told_the_articles_lengths_and_load() -> None:
+    run = run_of(record())
+    assert run["workload"] == {
+        "name": "article",
+        "kind": "random",
+        "arguments": {
+            "dataset-name": "random",
+            "random-input-len": "768",
+            "random-output-len": "384",
+            "random-range-ratio": "0.3333",
+        },
+        "ignore_eos": True,
+    }
+    assert run["points"] == [{"connections": 24_000, "clients": 24}]
+    assert (run["pods"], run["prompts_per_client"], run["repeats"]) == (2, 5_000, 3)
 
 
 def test_the_other_workload_is_a_third_longer_and_says_so() -> None:
-    told = options(benchmark={"enabled": True, "workload": "vllm-1024-512"})
-    assert (told["input-len"], told["output-len"], told["range-ratio"]) == ("1024", "512", "0.5")
-    assert told["workload"] == "vllm-1024-512"
+    workload = run_of(record(benchmark={"enabled": True, "workload": "vllm-1024-512"}))["workload"]
+    assert workload["name"] == "vllm-1024-512"
+    arguments = workload["arguments"]
+    assert (arguments["random-input-len"], arguments["random-output-len"]) == ("1024", "512")
+    assert arguments["random-range-ratio"] == "0.5"
+
+
+def test_a_shared_prefix_comes_before_what_is_drawn() -> None:
+    workload = asked(make_settings(benchmark={"enabled": True, "workload": "shared-prefix-512"}))["workload"]
+    assert workload["kind"] == "shared-prefix"
+    assert workload["arguments"]["random-prefix-len"] == "512"
+
+
+def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() -> None:
+    ends = {
+        (run := asked(make_settings(benchmark={"enabled": True, **one}))["workload"])["kind"]: run["ignore_eos"]
+        for one in FOR_EVERY_WORKLOAD
+    }
+    assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
+
+
+@pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
+@pytest.mark.parametrize("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
+def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, Any], sections: dict[str, Any]) -> None:
+    settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
+    plain = asked(settings)
+    model = Asked.model_validate(plain)
+    # Nothing is lost or made up on the way but what the pods add.
+    assert as_json(model) == {**plain, "name": "", "created": ""}
+    assert model.shape.workload == model.workload.name == settings.benchmark.workload
+    assert len(model.points) == len(settings.benchmark.concurrency or (1,))
+    assert model.cost is not None
+    assert model.cost.usd_per_hour > 30 * settings.replicas
+
+
+@pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
+def test_the_pods_read_what_they_are_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
+    settings = make_settings(benchmark={"enabled": True, **benchmark})
+    file = tmp_path / "run.json"
+    file.write_text(config_map_manifest(settings, name="benchmark-x")["data"]["run.json"])
+    plan = read_plan(file, "benchmark-x-01234567")
+    points = len(settings.benchmark.concurrency or (1,))
+    assert len(plan.runs) == points * settings.benchmark.repeats
+    assert plan.workload == settings.benchmark.workload
+
+
+def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
+    settings = make_settings(server={"replicas": 2}, gateway={"enabled": True}, benchmark={"enabled": True, **SHAREGPT})
+    shape = asked(settings)["shape"]
+    assert (shape["replicas"], shape["routing"], shape["workload"]) == (2, "inference-gateway", "sharegpt")
+    assert shape["model"] == "Qwen/Qwen3.5-27B-FP8"
+    assert shape["flags"]["kv-cache-dtype"]
+
+
+def test_the_cost_is_the_bills() -> None:
+    from settings.figures import figures
+
+    settings = make_settings(benchmark={"enabled": True})
+    bill = figures(settings).bill
+    cost = asked(settings)["cost"]
+    assert cost == {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
+    # Two pods are two machines, and both are paid for.
+    (line,) = (item for item in bill.items if item.id == "benchmark")
+    assert line.quantity == 2
+
+
+def test_an_answer_to_a_changed_copy_of_the_settings_is_the_copys() -> None:
+    settings = make_settings(benchmark={"enabled": True, "runOnUpdate": False})
+    assert settings.serving
+    changed = settings.benchmark.model_copy(
+        update={"workload": "shared-prefix-512", "concurrency": (500, 1000), "repeats": 1}
+    )
+    copy = settings.model_copy(update={"benchmark": changed})
+    run = asked(copy)
+    assert run["workload"]["name"] == run["shape"]["workload"] == "shared-prefix-512"
+    assert [point["connections"] for point in run["points"]] == [6_000, 12_000]
+    assert run["repeats"] == 1
+    assert fingerprint(copy) != fingerprint(settings)
+
+
+@pytest.mark.parametrize("sections", [{}, {"apiKey": "plain-key"}, {"benchmark": {"enabled": True, **TRACE}}])
+def test_a_laptop_makes_the_very_same_job_from_plain_text(sections: dict[str, Any]) -> None:
+    recording = record(**sections)
+    settings = make_settings(**{"server": {"replicas": 12}, "benchmark": {"enabled": True}, **sections})
+    endpoint = f"http://qwen35-server.{NAMESPACE}.svc.cluster.local:8000"
+    name = job_name(settings)
+    made = job_manifest(settings, name=name, endpoint=endpoint, bucket="the-bucket", image_prefix=REGISTRY)
+    config_map = config_map_manifest(settings, name=name)
+    assert json.loads(json.dumps([made, config_map])) == [made, config_map], "plain data, no Output"
+    assert problems(made) == problems(config_map) == []
+    known = objects(record(**sections))
+    assert manifest(known[f"Job/{name}"])["spec"] == made["spec"]
+    labels = manifest(known[f"ConfigMap/{name}"])["metadata"]["labels"]
+    assert (labels, manifest(known[f"ConfigMap/{name}"])["data"]) == (
+        {**config_map["metadata"]["labels"], "app.kubernetes.io/instance": labels["app.kubernetes.io/instance"]},
+        config_map["data"],
+    )
+    assert recording.diagnostics == ()
 
 
 def test_the_launcher_takes_exactly_the_options_it_is_given() -> None:
-    from workloads.pod_scripts import launch_clients
+    with_file: dict[str, Any] = {"benchmark": {"enabled": True, **TRACE}}
+    for sections in ({}, with_file):
+        parsed = launch_clients._parse(clients(**sections)["args"])
+        assert parsed.endpoint == f"http://qwen35-server.{NAMESPACE}.svc.cluster.local:8000"
+        assert parsed.bucket == "the-bucket"
+        assert options(**sections)["server-pods"] == f"qwen35-server-pods.{NAMESPACE}.svc.cluster.local:8000"
+        assert parsed.wait_minutes == 45
+        assert bool(parsed.dataset) == bool(sections)
 
-    parsed = launch_clients._parse(clients()["args"])
-    assert parsed.endpoint == f"http://qwen35-server.{NAMESPACE}.svc.cluster.local:8000"
-    assert parsed.bucket == "the-bucket"
-    assert parsed.model == "Qwen/Qwen3.5-27B-FP8"
+
+def mounted(recording: Recording, file: str) -> str:
+    """The ConfigMap key behind a file of the clients' container."""
+    spec = manifest(job(recording))["spec"]["template"]["spec"]
+    (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "scripts")
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "scripts")
+    paths = {f"{mount['mountPath']}/{item['path']}": item["key"] for item in volume["configMap"]["items"]}
+    key: str = paths[file]
+    return key
+
+
+def test_the_run_that_the_launcher_opens_is_the_one_in_the_config_map() -> None:
+    assert mounted(record(), options()["run"]) == "run.json"
+
+
+def test_a_run_is_given_up_before_the_job_is() -> None:
+    sweep: dict[str, Any] = {"concurrency": [10, 2000], "repeats": 1}
+    for benchmark in ({}, sweep):
+        recording = record(benchmark={"enabled": True, **benchmark})
+        told = options(benchmark={"enabled": True, **benchmark})
+        deadline = manifest(job(recording))["spec"]["activeDeadlineSeconds"] / 60
+        assert int(told["wait-minutes"]) + int(told["run-minutes"]) < deadline
 
 
 def test_clients_ask_for_the_name_that_the_server_answers_to() -> None:
-    assert options(server={"replicas": 1, "engine": {"servedModelName": "chat"}})["model"] == "chat"
+    assert run_of(record(server={"replicas": 1, "engine": {"servedModelName": "chat"}}))["served_model"] == "chat"
+
+
+@pytest.mark.parametrize(("benchmark", "name"), [(TRACE, "dataset.jsonl"), (SHAREGPT, "dataset.json")])
+def test_a_dataset_is_fetched_and_checked_before_the_clients_run(benchmark: dict[str, Any], name: str) -> None:
+    sections: dict[str, Any] = {"benchmark": {"enabled": True, **benchmark}}
+    spec = manifest(job(record(**sections)))["spec"]["template"]["spec"]
+    tokenizer, dataset = spec["initContainers"]
+    assert (tokenizer["name"], dataset["name"]) == ("tokenizer", "dataset")
+    assert dataset["command"][:3] == ["python3", "-m", "pod_scripts.fetch_dataset"]
+    url, sha256, file = dataset["command"][3:]
+    assert (url, sha256) == (benchmark["dataset"]["url"], SHA)
+    assert file == options(**sections)["dataset"]
+    assert file.endswith(f"/{name}")
+    assert fetch_dataset.__doc__ is not None
+    assert "URL SHA256 FILE" in fetch_dataset.__doc__
 
 
 def test_the_tokenizer_is_fetched_at_the_served_revision_before_the_clients_run() -> None:
@@ -179,20 +344,49 @@ def test_the_run_begins_when_the_server_is_ready() -> None:
 def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     recording = record()
     (scripts,) = (one for key, one in objects(recording).items() if key.startswith("ConfigMap/"))
-    container = clients()
-    (mount,) = (one for one in container["volumeMounts"] if one["name"] == "scripts")
-    path = next(one["value"] for one in container["env"] if one["name"] == "PYTHONPATH")
-    assert mount["mountPath"] == f"{path}/pod_scripts"
-    assert set(scripts.inputs["data"]) == {
-        "__init__.py",
-        "fetch_tokenizer.py",
-        "launch_clients.py",
-        "results_bucket.py",
-    }
+    path = next(one["value"] for one in clients()["env"] if one["name"] == "PYTHONPATH")
+    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in SCRIPTS} | {"run.json"} == set(
+        scripts.inputs["data"]
+    )
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
+    # A ConfigMap holds a mebibyte.
+    assert sum(len(text.encode()) for text in scripts.inputs["data"].values()) < 500_000
 
 
-@pytest.mark.parametrize("name", ["launch_clients", "results_bucket", "with_api_key", "__init__"])
+def test_whatever_a_script_imports_arrives_with_it() -> None:
+    for script in SCRIPTS:
+        for node in ast.walk(ast.parse(pod_scripts.source(script))):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                wanted = {node.module} if node.module else {alias.name for alias in node.names}
+                assert wanted <= set(SCRIPTS), f"{script} imports {wanted}"
+    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(SCRIPTS)
+
+
+def headless(recording: Recording) -> dict[str, Any]:
+    return manifest(objects(recording)["Service/qwen35-server-pods"])
+
+
+def test_every_ready_server_has_an_address_of_its_own() -> None:
+    recording = record()
+    spec = headless(recording)["spec"]
+    assert spec["clusterIP"] == "None"
+    assert spec["publishNotReadyAddresses"] is False
+    template = manifest(objects(recording)["Deployment/qwen35-server"])["spec"]["template"]
+    assert spec["selector"].items() <= template["metadata"]["labels"].items()
+    (port,) = spec["ports"]
+    assert any(one["name"] == port["targetPort"] for one in template["spec"]["containers"][0]["ports"])
+    assert options()["server-pods"].endswith(f":{port['port']}")
+
+
+def test_on_demand_everything_is_there_but_the_job() -> None:
+    prepared = objects(record(benchmark={"enabled": True, "runOnUpdate": False}))
+    always = objects(record())
+    missing = {key.partition("/")[0] for key in always.keys() - prepared.keys()}
+    assert missing == {"Job", "ConfigMap"}
+    assert prepared.keys() < always.keys()
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, "with_api_key"])
 def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> None:
     imported = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
@@ -200,7 +394,9 @@ def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> Non
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
         for alias in node.names
     }
-    assert {module.partition(".")[0] for module in imported} <= sys.stdlib_module_names
+    # What the image brings for the one program that is about it.
+    brought = {"bench_client": {"vllm"}, "fetch_tokenizer": {"huggingface_hub"}}.get(name, set())
+    assert {module.partition(".")[0] for module in imported} - brought <= sys.stdlib_module_names
 
 
 @pytest.mark.parametrize(
@@ -210,7 +406,11 @@ def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> Non
         {"server": {"replicas": 12, "engine": {"maxNumBatchedTokens": 8_192}}},
         {"server": {"replicas": 12, "profile": "tuned"}},
         {"benchmark": {"enabled": True, "workload": "vllm-1024-512"}},
+        {"benchmark": {"enabled": True, "workload": "shared-prefix-512"}},
         {"benchmark": {"enabled": True, "connectionsPerClient": 500}},
+        {"benchmark": {"enabled": True, "concurrency": [1000]}},
+        {"benchmark": {"enabled": True, "repeats": 4}},
+        {"benchmark": {"enabled": True, "machineType": "c4-standard-32"}},
         {"gateway": {"enabled": True}},
     ],
 )
@@ -220,11 +420,26 @@ def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    "changed", [{"labels": {"team": "x"}}, {"results": {"retentionDays": 7}}, {"monitoring": {"enabled": False}}]
+    "changed",
+    [
+        {"labels": {"team": "x"}},
+        {"results": {"retentionDays": 7}},
+        {"monitoring": {"enabled": False}},
+        {"prices": {"hyperdisk-ml-capacity": 0.1}},
+        {"benchmark": {"enabled": True, "slo": {"ttftMs": 500.0}}},
+        {"benchmark": {"enabled": True, "runOnUpdate": False}},
+        {"benchmark": {"enabled": True, "concurrency": [2000]}},
+    ],
 )
 def test_whatever_does_not_bear_on_them_leaves_the_finished_run_alone(changed: dict[str, Any]) -> None:
     base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
     assert fingerprint(make_settings(**base)) == fingerprint(make_settings(**base | changed))
+
+
+def test_another_file_is_another_workload() -> None:
+    other = {**TRACE["dataset"], "sha256": SHA[::-1]}  # type: ignore[dict-item]
+    one = make_settings(benchmark={"enabled": True, **TRACE})
+    assert fingerprint(one) != fingerprint(make_settings(benchmark={"enabled": True, **TRACE, "dataset": other}))
 
 
 def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:
@@ -237,8 +452,22 @@ def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:
 
 def test_pulumi_waits_as_long_as_the_job_may_take() -> None:
     found = job(record(server={"replicas": 12, "startupMinutes": 20}))
-    assert found.custom_timeouts["create"] == "95m"
-    assert manifest(found)["spec"]["activeDeadlineSeconds"] == 95 * 60
+    seconds = manifest(found)["spec"]["activeDeadlineSeconds"]
+    assert found.custom_timeouts["create"] == f"{seconds // 60}m"
+    # Nodes, the start, and three runs that each are given up at the last moment.
+    assert seconds >= (15 + 20 + 3 * 10) * 60
+
+
+def test_the_deadline_covers_every_load_and_every_repeat() -> None:
+    def deadline(**benchmark: Any) -> int:
+        made = job(record(benchmark={"enabled": True, **benchmark}))
+        seconds: int = manifest(made)["spec"]["activeDeadlineSeconds"]
+        return seconds
+
+    once, start = deadline(repeats=1), (15 + 30) * 60
+    assert deadline(repeats=4) - start == 4 * (once - start)
+    assert deadline(repeats=1, concurrency=[1000, 2000]) - start > 1.5 * (once - start)
+    assert deadline(repeats=1, promptsPerClient=100_000) > once
 
 
 def test_the_key_reaches_the_clients_as_a_file() -> None:

@@ -1,0 +1,167 @@
+"""Benchmarks that would not measure what they were asked to are refused before anything is paid for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner import ledger
+from settings.kubernetes import Benchmark, Dataset
+from settings.load import check
+from settings.problems import Problem, SettingsError
+from settings.stack_file import read as read_stack_file
+from tests.support.settings import make_settings
+
+SHA = "0123456789abcdef" * 4
+FILE = {"url": "https://example.com/requests.jsonl", "sha256": SHA}
+
+
+def found(**benchmark: Any) -> dict[str, Problem]:
+    settings = make_settings(benchmark={"enabled": True, **benchmark})
+    return {problem.id: problem for problem in check(settings) if "benchmark" in problem.path}
+
+
+def refused(**benchmark: Any) -> set[str]:
+    return {id_ for id_, problem in found(**benchmark).items() if problem.level == "refused"}
+
+
+def test_the_workloads_are_the_ledgers() -> None:
+    choices = Benchmark.model_fields["workload"].annotation.__args__  # type: ignore[union-attr]
+    assert tuple(choices) == tuple(ledger.section("workloads", "workloads"))
+
+
+@pytest.mark.parametrize("workload", ["sharegpt", "trace"])
+def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
+    problem = found(workload=workload)["workload-without-dataset"]
+    assert (problem.level, problem.path, problem.value) == ("refused", "vllm-fleet:benchmark.dataset", None)
+    assert "gs://" in problem.write
+    assert refused(workload=workload, dataset=FILE) == set()
+
+
+@pytest.mark.parametrize("workload", ["article", "vllm-1024-512", "shared-prefix-512"])
+def test_the_other_workloads_take_no_file(workload: str) -> None:
+    problem = found(workload=workload, dataset=FILE)["dataset-without-use"]
+    assert problem.level == "refused"
+    assert problem.value == FILE["url"]
+    assert refused(workload=workload) == set()
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://example.com/x", "unencrypted"),
+        ("gs://bucket", "names no object"),
+        ("gs://Bucket/object", "names no object"),
+        ("s3://bucket/key", "in no other way"),
+        ("requests.jsonl", "in no other way"),
+        ("https://user:secret@example.com/x", "in no other way"),
+        ("https:///x", "in no other way"),
+        ("https://[::1/x", "in no other way"),
+        ("", "in no other way"),
+    ],
+)
+def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
+    problem = found(workload="trace", dataset={"url": url, "sha256": SHA})["dataset-url"]
+    assert problem.level == "refused"
+    assert problem.value == url
+    assert why in problem.why
+    assert problem.write.startswith("url: https")
+
+
+def test_a_cloud_storage_url_is_split_into_bucket_and_object() -> None:
+    assert Dataset(url="gs://my-traces/2026/11/a b.jsonl", sha256=SHA).bucket_and_object is None
+    assert Dataset(url="gs://my-traces/2026/11/day.jsonl", sha256=SHA).bucket_and_object == (
+        "my-traces",
+        "2026/11/day.jsonl",
+    )
+    assert Dataset(url="https://example.com/x", sha256=SHA).bucket_and_object is None
+    assert refused(workload="trace", dataset={"url": "gs://my-traces/day.jsonl", "sha256": SHA}) == set()
+
+
+@pytest.mark.parametrize("sha256", ["", "abc", "g" * 64, SHA.upper()])
+def test_a_hash_has_64_digits(sha256: str) -> None:
+    with pytest.raises(SettingsError, match=r"benchmark\.dataset\.sha256"):
+        found(workload="trace", dataset={"url": "https://example.com/x", "sha256": sha256})
+
+
+def test_a_load_twice_is_a_repeat_and_told_to_be_one() -> None:
+    problem = found(concurrency=[500, 1000, 500])["concurrency-twice"]
+    assert problem.level == "refused"
+    assert "[500, 1000]" in problem.write
+    assert "concurrency-twice" not in found(concurrency=[500, 1000])
+
+
+@pytest.mark.parametrize("concurrency", [[], [0], ["100"], 100, [100_001], list(range(1, 34))])
+def test_a_sweep_is_a_list_of_whole_numbers(concurrency: Any) -> None:
+    with pytest.raises(SettingsError, match=r"benchmark\.concurrency"):
+        found(concurrency=concurrency)
+
+
+@pytest.mark.parametrize("repeats", [0, 21, 1.5])
+def test_repeats_are_one_to_twenty(repeats: float) -> None:
+    with pytest.raises(SettingsError, match=r"benchmark\.repeats"):
+        found(repeats=repeats)
+
+
+def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() -> None:
+    admitted = 8 * make_settings().serving.engine.sequences
+    problem = found(concurrency=[500, admitted + 1])["sequences-below-load"]
+    assert problem.level == "refused"
+    assert problem.path == "vllm-fleet:benchmark.concurrency"
+    assert str(admitted) in problem.allowed
+    assert "sequences-below-load" not in found(concurrency=[500, admitted])
+    # A sweep that nobody runs measures no queue.
+    assert "sequences-below-load" not in found(enabled=False, concurrency=[admitted + 1])
+
+
+def test_limits_that_limit_nothing_are_refused() -> None:
+    assert "slo-without-limits" in refused(slo={})
+    assert refused(slo={"ttftMs": 2000.0}) == refused(slo={"tpotMs": 60.0}) == refused(slo={"e2eMs": 30000.0}) == set()
+
+
+def test_requests_longer_than_the_context_are_refused() -> None:
+    def problems(**engine: Any) -> dict[str, Problem]:
+        server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}
+        settings = make_settings(server=server, benchmark={"enabled": True, "workload": "vllm-1024-512"})
+        return {problem.id: problem for problem in check(settings)}
+
+    problem = problems(maxModelLen=2048)["workload-above-context"]
+    assert problem.level == "refused"
+    assert "2,304" in problem.allowed
+    assert "workload-above-context" not in problems(maxModelLen=2304)
+
+
+def test_a_sweep_of_a_day_is_a_finding_with_a_shorter_way() -> None:
+    server = {"replicas": 1}
+    slow = make_settings(server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000]})
+    (problem,) = (one for one in check(slow) if one.id == "benchmark-takes-long")
+    assert problem.level == "finding"
+    assert problem.write.startswith("promptsPerClient: 100,")
+    quick = make_settings(
+        server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000], "promptsPerClient": 100}
+    )
+    assert all(one.id != "benchmark-takes-long" for one in check(quick))
+
+
+def test_a_paused_fleet_may_keep_its_benchmark_prepared() -> None:
+    paused: dict[str, Any] = {"server": {"replicas": 0}}
+    prepared = make_settings(**paused, benchmark={"enabled": True, "runOnUpdate": False})
+    assert all(problem.id != "benchmark-without-server" for problem in check(prepared))
+    (problem,) = (
+        one
+        for one in check(make_settings(**paused, benchmark={"enabled": True}))
+        if one.id == "benchmark-without-server"
+    )
+    assert "runOnUpdate: false" in problem.write
+
+
+@pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud"])
+def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None:
+    from pathlib import Path
+
+    from settings.load import parse
+
+    root = Path(__file__).resolve().parents[2]
+    settings = parse(stack, read_stack_file(root, stack).config)
+    assert [one.id for one in check(settings) if "benchmark" in one.path and one.level != "notice"] == []

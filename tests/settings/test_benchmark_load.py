@@ -1,0 +1,125 @@
+"""Clients are as many as the connections and the expected rate need, and never more than half a core each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.sizing import BENCHMARK_MACHINES, CLIENT_CORE_SHARE, CLIENT_SECONDS_PER_CHUNK, CONNECTIONS_PER_POD
+from settings.benchmark_load import expected_seconds, load_of, longest_minutes, run_minutes, tokens_per_chunk
+from settings.settings import Settings
+from tests.support.settings import make_settings
+
+FILE = {"url": "https://example.com/requests.jsonl", "sha256": "0123456789abcdef" * 4}
+
+
+def benchmarked(replicas: int | str = 12, **benchmark: Any) -> Settings:
+    return make_settings(server={"replicas": replicas}, benchmark={"enabled": True, **benchmark})
+
+
+@pytest.mark.parametrize(
+    ("replicas", "clients", "pods"), [(1, 2, 1), (2, 4, 1), (4, 8, 1), (8, 16, 1), (12, 24, 2), ("external", 2, 1)]
+)
+def test_the_articles_load_of_2000_a_node_in_clients_of_1000(replicas: int | str, clients: int, pods: int) -> None:
+    load = load_of(benchmarked(replicas))
+    assert (load.clients, load.pods) == (clients, pods)
+    assert load.connections == 1_000 * clients
+
+
+def test_the_rate_is_the_published_one_where_it_was_measured_at_that_load() -> None:
+    (record,) = load_of(benchmarked(12)).points
+    assert record.output_tokens_per_s == 367_980
+    (half,) = load_of(benchmarked(12, concurrency=[1000])).points
+    assert half.output_tokens_per_s is not None
+    assert 150_000 < half.output_tokens_per_s < 367_980
+    (longer,) = load_of(benchmarked(12, workload="vllm-1024-512")).points
+    assert longer.output_tokens_per_s != 367_980, "a figure of one workload is not another's"
+
+
+def test_an_engine_that_the_model_does_not_know_is_counted_by_connections() -> None:
+    model = {"id": "example/other", "revision": "0" * 40, "sizeGb": 10.0}
+    (point,) = load_of(make_settings(model=model, benchmark={"enabled": True})).points
+    assert point.output_tokens_per_s is None
+    assert point.clients == 24
+
+
+def test_without_speculation_every_token_is_a_chunk_and_takes_twice_the_clients() -> None:
+    plain = make_settings(server={"replicas": 12, "engine": {"speculative": None}})
+    assert tokens_per_chunk(plain) == 1
+    assert tokens_per_chunk(benchmarked()) == pytest.approx(1.9, abs=0.1)
+
+
+def test_fewer_connections_than_half_cores_are_covered_by_more_clients() -> None:
+    # 100 in flight on each of 12 nodes: two clients of 1,000 would hold them, but answers come too fast for two.
+    (point,) = load_of(benchmarked(12, concurrency=[100])).points
+    assert point.connections == 1_200
+    assert point.clients == 3
+
+
+@given(
+    replicas=st.integers(1, 1_000),
+    concurrency=st.lists(st.integers(1, 4_000), min_size=1, max_size=3, unique=True),
+    each=st.integers(1, 1_000),
+    machine=st.sampled_from(sorted(BENCHMARK_MACHINES)),
+)
+def test_no_client_is_the_limit_and_no_pod_is_overfull(
+    replicas: int, concurrency: list[int], each: int, machine: str
+) -> None:
+    settings = benchmarked(replicas, concurrency=concurrency, connectionsPerClient=each, machineType=machine)
+    load = load_of(settings)
+    assert [point.connections for point in load.points] == [one * replicas for one in concurrency]
+    for point in load.points:
+        assert 1 <= point.clients <= point.connections
+        assert -(-point.connections // point.clients) <= each
+        # Also the pod with most: clients are shared evenly.
+        assert -(-point.clients // load.pods) <= BENCHMARK_MACHINES[machine]
+        if load.pods > 1:
+            assert point.connections <= load.pods * CONNECTIONS_PER_POD
+        assert point.output_tokens_per_s is not None
+        if point.clients < point.connections:
+            chunks = point.output_tokens_per_s / load.tokens_per_chunk / point.clients
+            assert chunks * CLIENT_SECONDS_PER_CHUNK <= CLIENT_CORE_SHARE * 1.0001
+
+
+def test_a_pod_never_opens_more_connections_than_it_has_ports() -> None:
+    # 48 clients would fit one machine of 48 vCPU; their 48,000 connections to one address would not.
+    load = load_of(benchmarked(24, machineType="c4-standard-48"))
+    assert (load.clients, load.pods) == (48, 3)
+
+
+def test_the_time_follows_loads_repeats_and_prompts() -> None:
+    once = expected_seconds(benchmarked(repeats=1))
+    assert expected_seconds(benchmarked(repeats=5)) == pytest.approx(5 * once)
+    assert expected_seconds(benchmarked(repeats=1, promptsPerClient=50_000)) > 5 * once
+    two = expected_seconds(benchmarked(repeats=1, concurrency=[1000, 2000]))
+    assert once < two
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        {},
+        {"repeats": 20},
+        {"concurrency": [1, 2000]},
+        {"promptsPerClient": 1_000_000},
+        {"workload": "trace", "dataset": FILE},
+    ],
+)
+def test_a_measurement_at_its_pace_ends_long_before_it_is_given_up(benchmark: dict[str, Any]) -> None:
+    settings = benchmarked(2, **benchmark)
+    assert longest_minutes(settings) * 60 >= 3.9 * expected_seconds(settings)
+    assert run_minutes(settings) <= longest_minutes(settings)
+
+
+def test_a_run_that_is_given_up_at_the_last_moment_leaves_time_for_the_others() -> None:
+    settings = benchmarked(repeats=3, concurrency=[1000, 2000])
+    assert longest_minutes(settings) >= 6 * run_minutes(settings)
+
+
+def test_a_dataset_takes_its_download() -> None:
+    sharegpt = benchmarked(workload="sharegpt", dataset=FILE)
+    copied = sharegpt.model_copy(update={"benchmark": sharegpt.benchmark.model_copy(update={"dataset": None})})
+    assert longest_minutes(sharegpt) == longest_minutes(copied) + 20
