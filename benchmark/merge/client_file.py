@@ -101,7 +101,7 @@ def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
     try:
         return json.loads(content)
     except ValueError:
-        cut = error.pos >= len(content.rstrip()) - 1 or not content.rstrip().endswith((b"}", b"]"))
+        cut = not content.rstrip().endswith(b"}")
         raise _FileError(
             "truncated" if cut else "not-json",
             f"{'it ends in the middle' if cut else 'it is not JSON'}: {error.msg} at byte {error.pos} of {len(content)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from preview.page import Page, Paper
@@ -31,9 +31,7 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
         runs = [run for run in measurement.runs if run.name in point.runs]
         _throughput(page, measurement, point, runs)
         _latencies(page, point)
-    for run in measurement.runs:
-        if run.failed:
-            _failures(page, run)
+    _failures(page, measurement.runs)
     _goodput(page, measurement.runs)
     _clients(page, _shown_run(measurement))
     _servers(page, _shown_run(measurement))
@@ -158,11 +156,21 @@ def _ms(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}" if value >= 10 else f"{value:,.2f}"
 
 
-def _failures(page: Page, run: Run) -> None:
-    share = run.failed / (run.failed + run.completed)
-    page.title(f"{run.name}: {_count(run.failed, 'request')} failed, {share:.2%} of all", style="bold yellow")
-    for error in run.errors:
-        page.prose(f"{error.count:,} {error.kind}: {error.example}", mark="· ", mark_style="dim")
+def _failures(page: Page, runs: Sequence[Run]) -> None:
+    failed = sum(run.failed for run in runs)
+    if not failed:
+        return
+    share = failed / sum(run.failed + run.completed for run in runs)
+    where = max(runs, key=lambda run: run.failed)
+    most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
+    page.title(f"{_count(failed, 'request')} failed, {share:.2%} of all{most}", style="bold yellow")
+    counts: dict[str, int] = {}
+    examples: dict[str, str] = {}
+    for error in (error for run in runs for error in run.errors):
+        counts[error.kind] = counts.get(error.kind, 0) + error.count
+        examples.setdefault(error.kind, error.example)
+    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
+        page.prose(f"{count:,} {kind}: {examples[kind]}", mark="· ", mark_style="dim")
 
 
 def _goodput(page: Page, runs: Sequence[Run]) -> None:
@@ -216,7 +224,7 @@ def _clients(page: Page, run: Run) -> None:
 
 def _folded_clients(page: Page, run: Run) -> None:
     clients = run.clients
-    page.line((f"  {f'{len(clients)} clients':<22}{'least':>12}{'median':>12}{'most':>12}   client of the most", "dim"))
+    page.line((f"  {f'{len(clients)} clients':<20}{'least':>10} client{'median':>12}{'most':>12} client", "dim"))
     rows: list[tuple[str, list[tuple[float, int]], str]] = [
         ("output tok/s", [(one.output_tokens_per_s, one.client) for one in clients], ",.0f"),
         ("chunks/s", [(one.chunks_per_s, one.client) for one in clients], ",.0f"),
@@ -228,11 +236,9 @@ def _folded_clients(page: Page, run: Run) -> None:
     for name, found, form in rows:
         if not found:
             continue
-        ordered = sorted(found)
-        least, middle, most = ordered[0][0], ordered[len(ordered) // 2][0], ordered[-1][0]
-        page.line(
-            f"  {name:<22}{least:>12{form}}{middle:>12{form}}{most:>12{form}}   {ordered[-1][1] if most > least else '':<4}"
-        )
+        (least, first), (most, last) = min(found), max(found)
+        middle = median(value for value, _ in found)
+        page.line(f"  {name:<20}{least:>10{form}} {first:<6}{middle:>12{form}}{most:>12{form}} {last}")
     if all(one.cpu_share_mean is None for one in clients):
         page.prose("No witness: neither CPU nor event-loop lag is known.", style="yellow")
 

@@ -1,0 +1,333 @@
+"""Every file that is damaged, missing or of another run is named with what is wrong, or left out by choice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import AskedSlo
+from benchmark.merge import MergeOptions, merge_folder, slo_of
+from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def _set(key: str, value: Any) -> Change:
+    return lambda content: content.__setitem__(key, value)
+
+
+def _item(key: str, index: int, value: Any) -> Change:
+    return lambda content: content[key].__setitem__(index, value)
+
+
+def _drop(*keys: str) -> Change:
+    return lambda content: [content.pop(key) for key in keys]
+
+
+_DETAIL = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "generated_texts", "errors")
+
+OF_A_RESULT: list[tuple[str, Change, tuple[str, ...]]] = [
+    ("no-detail", _drop(*_DETAIL), ("input_lens", "--save-detailed")),
+    ("not-a-result", lambda content: content.clear(), ("start_times",)),
+    ("missing-key", _drop("itls"), ("itls",)),
+    ("wrong-type", _set("ttfts", 3.0), ("ttfts", "3.0", "list")),
+    ("uneven-lists", lambda content: content["ttfts"].pop(), ("ttfts 47", "start_times 48")),
+    ("uneven-lists", lambda content: content["errors"].pop(), ("errors", "48")),
+    ("bad-number", _item("ttfts", 5, float("nan")), ("ttfts[5]", "nan")),
+    ("bad-number", _item("ttfts", 5, -0.2), ("ttfts[5]", "-0.2", "from 0")),
+    ("bad-number", _item("ttfts", 5, 0.0), ("ttfts[5] is 0", "streamed")),
+    ("bad-number", _item("ttfts", 5, "0.2"), ("ttfts[5]", "'0.2'")),
+    ("bad-number", _item("start_times", 0, None), ("start_times[0]", "None")),
+    ("bad-number", _item("output_lens", 7, 3.5), ("output_lens[7]", "3.5", "whole")),
+    ("bad-number", _item("input_lens", 7, -1), ("input_lens[7]", "-1")),
+    ("bad-number", lambda content: content["itls"][3].__setitem__(2, float("inf")), ("itls[3][2]", "inf")),
+    ("bad-number", lambda content: content["itls"][3].__setitem__(2, -1e-3), ("itls[3][2]", "-0.001")),
+    ("bad-number", lambda content: content["itls"][3].__setitem__(2, "a"), ("itls[3][2]", "'a'")),
+    ("bad-number", _item("itls", 4, 0.1), ("itls[4]", "0.1", "list")),
+    ("bad-number", _set("duration", 0), ("duration is 0",)),
+    ("bad-number", _set("output_throughput", None), ("output_throughput is None",)),
+    ("bad-number", _set("max_concurrency", "4"), ("max_concurrency is '4'",)),
+    ("bad-number", _set("request_rate", "fast"), ("request_rate is 'fast'", "inf")),
+    ("bad-number", _set("client", "one"), ("client is 'one'",)),
+    ("not-monotonic", _item("start_times", 20, 1.0), ("start_times[20]", "before the request above")),
+    ("contradiction", _set("total_output_tokens", 1), ("total_output_tokens is 1",)),
+    ("contradiction", _set("completed", 40), ("completed 40", "48 requests")),
+    ("other-client", _set("client", "3"), ("client is 3", "its name says 1")),
+    ("other-run", _set("run", "bench-11111111"), ("run is 'bench-11111111'", "'bench-00000000'")),
+    ("other-workload", _set("workload", "vllm-1024-512"), ("workload is 'vllm-1024-512'", "'article'")),
+    ("other-point", _set("point", "2"), ("point is '2'", "the folder's name")),
+    ("other-point", _set("repeat", "1"), ("repeat is '1'",)),
+    ("other-model", _set("model_id", "Qwen/Qwen3-8B"), ("model_id is 'Qwen/Qwen3-8B'", "run.json")),
+    ("other-load", _set("max_concurrency", 99), ("max_concurrency is 99", "16 connections of 4 clients")),
+    ("other-load", _set("clients", "9"), ("clients is '9'",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "change", "words"), OF_A_RESULT)
+def test_a_damaged_result_is_named_and_can_be_left_out(
+    tmp_path: Path, reason: str, change: Change, words: tuple[str, ...]
+) -> None:
+    folder = copied(tmp_path)
+    edit(client(folder), change)
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    message = str(refusal.value)
+    for word in (f"{RUN}/client-001.json", f"[{reason}]", *words):
+        assert word in message
+    assert "1 problem\n" in message
+    for exclude in (f"{RUN}/client-001.json", f"reason:{reason}"):
+        merged = merge_folder(folder, MergeOptions(exclude=(exclude,)))
+        assert [one.file for one in merged.excluded] == [f"{RUN}/client-001.json"]
+        assert len(merged.runs[0].clients) == 3
+        assert any("left out" in remark for remark in merged.remarks)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "words"),
+    [
+        (b"", "truncated", "it is empty"),
+        (b'{"date": "2026', "truncated", "ends in the middle"),
+        (b"[1, 2]", "not-a-result", "it holds a list"),
+        (b'{"a": }', "not-json", "not JSON"),
+    ],
+)
+def test_a_file_that_is_no_object_is_named(tmp_path: Path, data: bytes, reason: str, words: str) -> None:
+    folder = copied(tmp_path)
+    client(folder).write_bytes(data)
+    with pytest.raises(BenchmarkError, match=words) as refusal:
+        merge_folder(folder)
+    assert f"[{reason}]" in str(refusal.value)
+
+
+def test_a_result_cut_by_a_byte_is_truncated(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    client(folder).write_bytes(client(folder).read_bytes()[:-1])
+    with pytest.raises(BenchmarkError, match=r"ends in the middle.*\[truncated\]"):
+        merge_folder(folder)
+
+
+OF_A_WITNESS: list[tuple[str, Change, str]] = [
+    ("unknown-schema", _set("schema", 2), "schema is 2"),
+    ("bad-file", _set("surprise", 2), "surprise"),
+    ("bad-file", _drop("clock"), "clock"),
+    ("other-witness", _set("client", 2), "client is 2"),
+    ("other-witness", _set("seed", 5), "seed is 5"),
+    ("other-witness", lambda content: content["prompt_hashes"].pop(), "it saw 47, 48, 48"),
+    ("other-witness", _item("asked_input_tokens", 3, 1), "asked_input_tokens are others"),
+    ("uneven-lists", lambda content: content["samples"]["cpu_share"].pop(), "samples differ in length"),
+    ("clock-drift", lambda content: content["clock_at_end"].__setitem__("wall", content["clock_at_end"]["wall"] + 2.5), r"\+2.500 s"),
+    ("bad-number", _item("prompt_hashes", 0, "not hexadecimal!"), "prompt_hashes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "change", "words"), OF_A_WITNESS)
+def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its_client(
+    tmp_path: Path, reason: str, change: Change, words: str
+) -> None:
+    folder = copied(tmp_path)
+    edit(witness(folder), change)
+    with pytest.raises(BenchmarkError, match=words) as refusal:
+        merge_folder(folder)
+    assert f"[{reason}]" in str(refusal.value)
+    assert "client-001.witness.json" in str(refusal.value)
+    for exclude in ("client-001.witness.json", f"reason:{reason}"):
+        merged = merge_folder(folder, MergeOptions(exclude=(exclude,)))
+        assert len(merged.runs[0].clients) == 4
+        assert merged.runs[0].clients[1].cpu_share_mean is None
+        assert merged.prompts.known == 3 * 48
+        assert not merged.runs[0].lengths.asked_known
+        # Its client is laid by its node's other witness, so the window is where it was.
+        assert merged.runs[0].clock == "witness"
+        assert merged.runs[0].whole == merge_folder(sound()).runs[0].whole
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    edit(client(folder, 0), _item("ttfts", 1, -1.0))
+    edit(client(folder, 2), _set("point", "4"))
+    client(folder, 3).write_bytes(b"{")
+    edit(witness(folder, 1), _set("schema", 9))
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    message = str(refusal.value)
+    assert "4 problems" in message
+    for word in ("client-000.json", "client-002.json", "client-003.json", "client-001.witness.json"):
+        assert word in message
+
+
+def test_the_same_problem_of_all_files_is_told_once(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    for number in range(4):
+        edit(client(folder, number), _drop(*_DETAIL))
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    assert str(refusal.value).count("--save-detailed") == 1
+    assert "4 problems" in str(refusal.value)
+
+
+def test_the_same_result_twice_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path, repeats=2)
+    shutil.copy(client(folder, 2), client(folder, 1))
+    edit(client(folder, 1), lambda content: content.update(client="1", seed="77"))
+    witness(folder, 1).unlink()
+    other = f"{RUN[:-1]}1"
+    shutil.copy(client(folder, 0), client(folder, 0, other))
+    edit(client(folder, 0, other), lambda content: content.update(repeat="1", seed="78"))
+    witness(folder, 0, other).unlink()
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    message = str(refusal.value)
+    assert f"{RUN}/client-002.json: all times are those of {RUN}/client-001.json" in message
+    assert f"{other}/client-000.json: all times are those of {RUN}/client-000.json" in message
+    assert message.count("[same-content]") == 2
+
+
+def test_the_same_seed_twice_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    seed = json.loads(client(folder, 0).read_bytes())["seed"]
+    edit(client(folder, 1), _set("seed", seed))
+    edit(witness(folder, 1), _set("seed", int(seed)))
+    with pytest.raises(BenchmarkError, match=rf"seed is {seed}, as in {RUN}/client-000.json.*\[same-seed\]"):
+        merge_folder(folder)
+    assert (
+        merge_folder(folder, MergeOptions(exclude=("reason:same-seed",))).excluded[0].file == f"{RUN}/client-001.json"
+    )
+
+
+def test_a_missing_client_is_named_with_its_exit_code(tmp_path: Path) -> None:
+    folder = copied(tmp_path, missing_client=2)
+    with pytest.raises(
+        BenchmarkError, match=r"1 of 4 clients are missing: 2 \(client 2 ended with exit code 1\)"
+    ) as refusal:
+        merge_folder(folder)
+    assert "--allow-missing" in str(refusal.value)
+    merged = merge_folder(folder, MergeOptions(allow_missing=True))
+    assert any("1 of 4 clients are missing: 2" in remark for remark in merged.remarks)
+    assert merged.runs[0].connections == 12
+
+
+def test_missing_runs_are_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path, repeats=3)
+    shutil.rmtree(folder / "point-00-repeat-1")
+    with pytest.raises(BenchmarkError, match=r"1 of 3 runs.*point-00-repeat-1"):
+        merge_folder(folder)
+    merged = merge_folder(folder, MergeOptions(allow_missing=True))
+    assert merged.points[0].total_tokens_per_s.repeats == 2
+    assert any("point-00-repeat-1" in remark for remark in merged.remarks)
+
+
+def test_a_run_can_be_left_out_as_a_whole(tmp_path: Path) -> None:
+    folder = copied(tmp_path, repeats=3)
+    merged = merge_folder(folder, MergeOptions(exclude=("point-00-repeat-1",)))
+    assert [run.name for run in merged.runs] == ["point-00-repeat-0", "point-00-repeat-2"]
+    assert [one.file for one in merged.excluded] == ["point-00-repeat-1"]
+
+
+def test_a_run_that_nobody_asked_for_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path, repeats=2)
+    edit(folder / "run.json", _set("repeats", 1))
+    with pytest.raises(
+        BenchmarkError, match=r"point-00-repeat-1: run.json has no such run.*--exclude point-00-repeat-1"
+    ):
+        merge_folder(folder)
+
+
+def test_a_client_that_ran_alone_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path, late_client=3, late_seconds=500.0)
+    with pytest.raises(
+        BenchmarkError,
+        match=r"client-003.json: its requests ran from 5\d\d.*meet those of 0 of 3 other.*\[no-overlap\]",
+    ):
+        merge_folder(folder)
+    merged = merge_folder(folder, MergeOptions(exclude=("reason:no-overlap",)))
+    assert len(merged.runs[0].clients) == 3
+    assert merged.runs[0].steady is not None
+
+
+def test_a_client_that_got_no_answer_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path, fail_all=True)
+    with pytest.raises(BenchmarkError, match=r"all 48 requests failed.*connection.*\[no-success\]"):
+        merge_folder(folder)
+
+
+def test_files_of_other_names_are_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    shutil.copy(client(folder), client(folder).with_name("client-001 (copy).json"))
+    shutil.copy(client(folder), folder / "client-001.json")
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    assert "client-001 (copy).json: its name is none of a run's" in str(refusal.value)
+    assert "client-001.json: it lies beside the runs' folders" in str(refusal.value)
+    merged = merge_folder(folder, MergeOptions(exclude=("*(copy).json", "reason:unknown-file")))
+    assert len(merged.excluded) == 2
+
+
+def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    edit(folder / "run.json", _set("schema", 2))
+    with pytest.raises(BenchmarkError, match=r"run.json: schema is 2; this version of fleet reads schema 1"):
+        merge_folder(folder)
+    (folder / "run.json").unlink()
+    with pytest.raises(BenchmarkError, match=r"run.json: it is not there.*--allow-missing"):
+        merge_folder(folder)
+    assert merge_folder(folder, MergeOptions(allow_missing=True)).asked is None
+
+
+def test_damaged_samples_and_readings_are_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    metrics = folder / RUN / "server-metrics.jsonl.gz"
+    whole = metrics.read_bytes()
+    metrics.write_bytes(whole[:-20])
+    (folder / "gpu" / "dmon-vllm-0.txt").write_text("nvidia-smi: command not found\n", encoding="utf-8")
+    (folder / "dcgm.json").write_text('{"schema": 3, "series": []}', encoding="utf-8")
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    for words in (
+        "server-metrics.jsonl.gz: it does not unpack",
+        "dmon-vllm-0.txt: it has no reading",
+        "dcgm.json: schema is 3",
+    ):
+        assert words in str(refusal.value)
+    metrics.write_bytes(gzip.compress(gzip.decompress(whole) + b'{"at": "noon"}\n'))
+    with pytest.raises(BenchmarkError, match=r"line \d+: at"):
+        merge_folder(folder)
+    merged = merge_folder(folder, MergeOptions(exclude=("server-metrics.jsonl.gz", "gpu", "reason:unknown-schema")))
+    assert merged.runs[0].server is None
+    assert merged.runs[0].gpus is None
+    assert len(merged.excluded) == 4
+
+
+@pytest.mark.parametrize("exclude", ["client-9*.json", "reason:same-seed", "reason:nonsense"])
+def test_an_exclude_that_leaves_nothing_out_is_refused(exclude: str) -> None:
+    with pytest.raises(BenchmarkError, match="leaves nothing out"):
+        merge_folder(sound(), MergeOptions(exclude=(exclude,)))
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="holds no client's result"):
+        merge_folder(tmp_path)
+    with pytest.raises(BenchmarkError, match="is not a folder"):
+        merge_folder(tmp_path / "nowhere")
+
+
+def test_leaving_every_client_out_is_refused() -> None:
+    with pytest.raises(BenchmarkError):
+        merge_folder(sound(), MergeOptions(exclude=("client-*.json",)))
+
+
+def test_limits_are_read_as_they_are_written() -> None:
+    assert slo_of("ttft:500,tpot:50.5") == AskedSlo(ttft_ms=500, tpot_ms=50.5)
+    assert slo_of(" e2e:9000 ") == AskedSlo(e2e_ms=9000)
+
+
+@pytest.mark.parametrize("text", ["", "ttft", "ttft:0", "ttft:-1", "itl:5", "ttft:1.2.3", "ttft:5,ttft:6", "ttft:5,"])
+def test_other_limits_are_refused(text: str) -> None:
+    with pytest.raises(BenchmarkError, match="--slo"):
+        slo_of(text)
