@@ -314,8 +314,8 @@ def _sample(point: BaselinePoint, key: str) -> _Sample | None:
 
 
 def _why(change: float, noise: float, quantity: _Quantity, pieces: bool) -> str:
-    direction = "more" if change > 0 else "less"
-    words = f"{abs(change):.1%} {direction}; the 95 % interval of the difference is ±{noise:.1%}"
+    moved = f"{abs(change):.1%} {'higher' if change > 0 else 'lower'}" if change else "unchanged"
+    words = f"{moved}; the 95 % interval of the difference is ±{noise:.1%}"
     if abs(change) > noise and abs(change) <= quantity.relevant:
         words += f", and less than {quantity.relevant:.0%} is not worth a word"
     if pieces:

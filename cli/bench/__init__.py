@@ -6,8 +6,10 @@ import typer
 
 from cli.bench.fetch import fetch
 from cli.bench.merge import merge
+from cli.bench.record import record
 from cli.bench.report import report
 from cli.bench.run import run
+from cli.bench.selftest import selftest
 from cli.quick_typer import QuickCommand, QuickGroup
 
 bench = typer.Typer(
@@ -20,3 +22,7 @@ bench.command(cls=QuickCommand, short_help="Measure a stack that is up, and brin
 bench.command(cls=QuickCommand, short_help="Bring an earlier measurement here.")(fetch)
 bench.command(cls=QuickCommand, short_help="Merge all clients' results and certify them.")(merge)
 bench.command(cls=QuickCommand, short_help="Make a page and images of a measurement.")(report)
+bench.command(cls=QuickCommand, short_help="Add a certified measurement to the ledger, or keep it as a baseline.")(
+    record
+)
+bench.command(cls=QuickCommand, short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

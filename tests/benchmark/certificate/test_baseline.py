@@ -81,7 +81,7 @@ def test_the_noise_is_half_of_welchs_interval() -> None:
     assert half == pytest.approx(two_sided(50 / 17) * (5e6 / 3) ** 0.5)
     found = compare(_with_totals(180_000.0, 182_000.0, 178_000.0), BEFORE)
     assert _one(found, "total tok/s").noise_share == pytest.approx(half / 190_000)
-    assert _one(found, "total tok/s").why == "5.3 % less; the 95 % interval of the difference is ±2.2 %"
+    assert _one(found, "total tok/s").why == "5.3 % lower; the 95 % interval of the difference is ±2.2 %"
 
 
 def test_a_sure_change_of_no_importance_is_none() -> None:

@@ -1,0 +1,184 @@
+"""What the ledger keeps of a measurement, and which measurements it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from statistics import fmean
+from typing import Any, Final
+
+from benchmark.certificate import certify
+from benchmark.errors import BenchmarkError
+from benchmark.folder import Asked
+from benchmark.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
+
+ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SOURCE: Final = "own-measurement"
+"""Of planner/data/sources.yaml."""
+_WALL_CLOCK: Final = 1e9
+"""Seconds since 1970 are above it, seconds since a first request are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of planner/data/measured.yaml."""
+
+    id: str
+    fields: Mapping[str, Any]
+    """As YAML has them."""
+    certificate: Certificate
+
+
+def one_point(measurement: Measurement, point: int | None) -> Point:
+    """The load that is meant. Raises BenchmarkError for a sweep of which none was named, and for one that is not there."""
+    there = ", ".join(f"{one.point} ({one.connections:,} in flight)" for one in measurement.points)
+    if point is None:
+        if len(measurement.points) > 1:
+            raise BenchmarkError(
+                f"this measurement is a sweep of {len(measurement.points)} loads, and an entry holds one: name it with --point; "
+                f"there are {there}"
+            )
+        return measurement.points[0]
+    for one in measurement.points:
+        if one.point == point:
+            return one
+    raise BenchmarkError(f"--point {point} is not in this measurement; it has {there}")
+
+
+def only(measurement: Measurement, point: int | None) -> Measurement:
+    """A measurement with one load of its own alone, or as it is. Raises BenchmarkError for a load that is not there."""
+    if point is None:
+        return measurement
+    chosen = one_point(measurement, point)
+    runs = tuple(run for run in measurement.runs if run.point == chosen.point)
+    return measurement.model_copy(update={"runs": runs, "points": (chosen,)})
+
+
+def entry_of(
+    measurement: Measurement, *, id_: str, title: str, point: int | None = None, raw: str | None = None
+) -> Entry:
+    """The entry for one load of a measurement.
+
+    Raises BenchmarkError for bare results, for a load that is not certified by itself, for a sweep without a named load, and
+    for an id or title that a ledger cannot keep.
+    """
+    _check_names(id_, title)
+    asked = measurement.asked
+    if asked is None:
+        raise BenchmarkError(
+            "these are bare results of clients: without run.json nobody knows what they were measured on, and a figure holds for "
+            "nothing but its shape. `fleet bench run --stack STACK` makes a measurement that can be recorded"
+        )
+    chosen = one_point(measurement, point)
+    certificate = certify(measurement, chosen.point)
+    if certificate.verdict != "certified":
+        failing = [
+            check.id
+            for check in certificate.checks
+            if check.verdict != "passed" and (check.required or check.verdict == "failed")
+        ]
+        raise BenchmarkError(
+            f"the ledger takes certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
+            "`fleet bench merge DIR` says what each found and what to do"
+        )
+    runs = [run for run in measurement.runs if run.point == chosen.point]
+    fields: dict[str, Any] = {
+        "title": title,
+        "date": _date(asked, runs),
+        "source": SOURCE,
+        "certificate": certificate.verdict,
+        "measurement": asked.name or "unnamed",
+        "raw": raw or f"runs/{asked.name} in the results bucket of stack {asked.stack}",
+        "profile": asked.profile,
+        "image": asked.image,
+        "model_revision": asked.model_revision,
+        "replicas": asked.shape.replicas,
+        "routing": asked.shape.routing,
+        "in_flight": chosen.connections,
+        "clients": len(runs[0].clients),
+        "repeats": chosen.total_tokens_per_s.repeats,
+        "steady_seconds": round(min(run.steady.seconds for run in runs if run.steady), 1),
+        "total_tokens_per_s": _rate(chosen.total_tokens_per_s),
+        "output_tokens_per_s": _rate(chosen.output_tokens_per_s),
+        "requests_per_s": _rate(chosen.requests_per_s, 2),
+        "latencies_ms": _latencies(chosen.latencies),
+        "servers": _servers(runs),
+        "prompts": {"kind": asked.workload.kind, "ignore_eos": asked.workload.ignore_eos, **asked.workload.arguments},
+        "shape": {
+            "model": asked.shape.model,
+            "engine_version": asked.shape.engine_version,
+            "machine_type": asked.shape.machine_type,
+            "gpus_per_replica": asked.shape.gpus_per_replica,
+            "workload": asked.shape.workload,
+            "flags": dict(asked.shape.flags),
+            "env": dict(asked.shape.env),
+        },
+    }
+    return Entry(id=id_, fields=fields, certificate=certificate)
+
+
+def _check_names(id_: str, title: str) -> None:
+    if not ID.fullmatch(id_):
+        raise BenchmarkError(
+            f"--id {id_!r} cannot be an id of the ledger: lower-case letters and digits, joined by single dashes, for example "
+            "spot-12-nodes-2026-11-21"
+        )
+    if not title.strip() or "\n" in title:
+        raise BenchmarkError(
+            f"--title {title!r} must be one line of words, for example 'twelve Spot nodes, vLLM 0.18.1'"
+        )
+
+
+def _date(asked: Asked, runs: list[Run]) -> date:
+    """The day it was measured, UTC."""
+    try:
+        created = datetime.fromisoformat(asked.created)
+        return (created.astimezone(UTC) if created.tzinfo else created).date()
+    except ValueError:
+        pass
+    # Without it: the first request's moment, if that is by the wall clock.
+    began = min(run.whole.began for run in runs)
+    if not began > _WALL_CLOCK:
+        raise BenchmarkError(
+            f"run.json: created is {asked.created!r}, and no client knew the time of day: write the date, as 2026-11-21"
+        )
+    return datetime.fromtimestamp(began, UTC).date()
+
+
+def _rate(estimate: Estimate, digits: int = 0) -> dict[str, float | None]:
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, digits) if digits else round(value)
+
+    return {"mean": rounded(estimate.mean), "low": rounded(estimate.low), "high": rounded(estimate.high)}
+
+
+def _latencies(latencies: Latencies) -> dict[str, dict[str, float]]:
+    found: dict[str, Distribution | None] = {name: getattr(latencies, name) for name in ("ttft", "tpot", "itl", "e2e")}
+    return {
+        name: {"mean": round(one.mean, 1), "p50": round(one.p50, 1), "p99": round(one.p99, 1)}
+        for name, one in found.items()
+        if one is not None
+    }
+
+
+def _servers(runs: list[Run]) -> dict[str, float]:
+    """What the servers said of themselves: peaks over all runs, shares on average."""
+    servers = [run.server for run in runs if run.server is not None]
+    engines = [engine for server in servers for engine in server.engines]
+    values: dict[str, float] = {
+        "running_peak_per_engine": round(max(engine.running_peak for engine in engines)),
+        "waiting_peak_per_engine": round(max(engine.waiting_peak for engine in engines)),
+        "kv_cache_peak_percent": round(100 * max(engine.kv_peak for engine in engines), 1),
+        "preemptions": round(sum(server.preemptions for server in servers)),
+    }
+    for key, name in (("acceptance_percent", "acceptance_rate"), ("prefix_hit_percent", "prefix_hit_share")):
+        shares = [value for server in servers if (value := getattr(server, name)) is not None]
+        if shares:
+            values[key] = round(100 * fmean(shares), 2)
+    watts = [reading for run in runs if run.gpus for reading in run.gpus.readings if reading.name == "power_watts"]
+    if watts:
+        values["watts_per_gpu_mean"] = round(fmean(reading.mean for reading in watts))
+        values["watts_per_gpu_peak"] = round(max(reading.peak for reading in watts))
+    return values

@@ -1,0 +1,134 @@
+"""Writes an entry into a ledger file by hand's rules: everything that is there stays as it is, comments included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from benchmark.errors import BenchmarkError
+from benchmark.record.entry import Entry
+
+SECTION: Final = "figures"
+_WIDTH: Final = 120
+
+
+def add(path: Path, entry: Entry) -> None:
+    """Add the entry at the end of the file's `figures`. The file is changed whole or not at all.
+
+    Raises BenchmarkError for a file that is not there, is no ledger, or has that id already.
+    """
+    text = _read(path)
+    before = _parsed(path, text)
+    figures = before.get(SECTION) or {}
+    if entry.id in figures:
+        raise BenchmarkError(
+            f"{path}: there is an entry {entry.id!r} already ({_title(figures[entry.id])}); what was measured is not written over. "
+            "Choose another --id"
+        )
+    changed = _inserted(path, text, _block(entry))
+    expected = {**before, SECTION: {**figures, entry.id: dict(entry.fields)}}
+    if _content(changed) != expected:
+        raise BenchmarkError(
+            f"{path}: an entry cannot be added without changing others; write `{SECTION}:` as the last section, entries below it "
+            "indented by two spaces"
+        )
+    _write(path, changed)
+
+
+def _title(fields: object) -> str:
+    return str(fields.get("title", "without a title")) if isinstance(fields, dict) else "without a title"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise BenchmarkError(
+            f"--ledger {path}: {error.strerror or error}; the project's own is planner/data/measured.yaml, and a new one begins "
+            f"with the line `{SECTION}: {{}}`"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BenchmarkError(f"--ledger {path} is not text") from error
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BenchmarkError(f"--ledger {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    section = content.get(SECTION, 0) if isinstance(content, dict) else 0
+    if not isinstance(content, dict) or not (section is None or isinstance(section, dict)):
+        raise BenchmarkError(
+            f"--ledger {path} is no ledger of measurements: it needs `{SECTION}:` with entries by id; a new one begins with the "
+            f"line `{SECTION}: {{}}`"
+        )
+    return content
+
+
+def _content(text: str) -> object:
+    """What a text says; None where it is not YAML."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+
+
+def _block(entry: Entry) -> str:
+    import yaml
+
+    text = yaml.safe_dump(
+        {entry.id: dict(entry.fields)}, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
+    )
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def _inserted(path: Path, text: str, block: str) -> str:
+    """The text with the block behind the last entry, or in place of an empty mapping."""
+    import yaml
+
+    newline = "\r\n" if "\r\n" in text else "\n"
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)
+    value = next(value for key, value in root.value if key.value == SECTION)
+    if not value.value or not isinstance(value, yaml.MappingNode):
+        # `figures: {}`, `figures: null`, or nothing behind the colon.
+        head, tail = text[: value.start_mark.index], text[value.end_mark.index :]
+        rest, _, after = tail.partition("\n")
+        comment = rest.rstrip()
+        return head.rstrip(" ") + comment + newline + block.replace("\n", newline) + after
+    if value.flow_style:
+        raise BenchmarkError(
+            f"{path}: `{SECTION}` is written in braces; write its entries as a block, one below the other"
+        )
+    end = _end(value)
+    cut = text.find("\n", end)
+    head, tail = (text, "") if cut < 0 else (text[: cut + 1], text[cut + 1 :])
+    return head + ("" if head.endswith("\n") else newline) + block.replace("\n", newline) + tail
+
+
+def _end(node: Any) -> int:
+    """Where the last character of a node's own text is: a block's end mark lies behind the comments that follow it."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
+        return max(_end(part) for pair in node.value for part in pair)
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        return max(_end(part) for part in node.value)
+    end: int = node.end_mark.index
+    # The mark of a text in block style is at the start of the next line.
+    block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+    return end - 1 if block else end
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(text.encode("utf-8"))
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BenchmarkError(f"--ledger {path} cannot be written: {error.strerror or error}") from error

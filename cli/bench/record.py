@@ -1,0 +1,110 @@
+"""`fleet bench record`: a certified measurement into the claims ledger, or as a baseline for later ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.exits import CLEAN, CommandError
+
+if TYPE_CHECKING:
+    from benchmark.measurement import Measurement
+
+
+def record(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=False, show_default=False)
+    ],
+    id_: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Id of the new ledger entry, e.g. spot-12-nodes.", show_default=False),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="What was measured, in one line.", show_default=False)
+    ] = None,
+    point: Annotated[
+        int | None,
+        typer.Option("--point", metavar="N", min=0, help="Which load of a sweep, counted from 0.", show_default=False),
+    ] = None,
+    raw: Annotated[
+        str | None,
+        typer.Option(
+            "--raw",
+            metavar="URL",
+            help="Where the raw results are kept. Default: their place in the stack's results bucket.",
+            show_default=False,
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            dir_okay=False,
+            help="Ledger to add to. Default: the project's planner/data/measured.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            dir_okay=False,
+            help="Write what `fleet bench merge --baseline` compares with.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Add a certified measurement to the claims ledger (--id, --title), store it as a baseline (--baseline), or both.
+
+    Merges and certifies DIR anew; merged.json is not believed. The ledger refuses what is not certified, bare results, and an
+    id that it has. A stack of exactly that shape shows the entry from then on.
+    """
+    if (id_ is None) != (title is None):
+        missing = "--title" if title is None else "--id"
+        raise CommandError(f"an entry of the ledger needs an id and a title: {missing} is missing")
+    if id_ is None and baseline is None:
+        raise CommandError("nothing to write: give --id and --title for an entry of the ledger, or --baseline FILE")
+    if id_ is None and (ledger is not None or raw is not None):
+        raise CommandError("--ledger and --raw are about an entry of the ledger: give --id and --title with them")
+    from benchmark.merge import MergeOptions, merge_folder
+
+    measurement = merge_folder(folder, MergeOptions())
+    if id_ is not None and title is not None:
+        _add(measurement, id_, title, point, raw, ledger)
+    if baseline is not None:
+        _store(measurement, point, baseline)
+    return CLEAN
+
+
+def _add(
+    measurement: Measurement, id_: str, title: str, point: int | None, raw: str | None, ledger: Path | None
+) -> None:
+    from benchmark.record import add, entry_of
+    from planner.ledger import DATA_FOLDER
+
+    own = DATA_FOLDER / "measured.yaml"
+    file = ledger or own
+    entry = entry_of(measurement, id_=id_, title=title, point=point, raw=raw)
+    add(file, entry)
+    sys.stdout.write(f"{entry.certificate.headline}\nmeasured.{id_} is in {file}\n")
+    if file.resolve() == own.resolve():
+        sys.stdout.write("Next: python -m planner.provenance, and commit both files.\n")
+
+
+def _store(measurement: Measurement, point: int | None, file: Path) -> None:
+    from benchmark.certificate import baseline, certify
+    from benchmark.errors import BenchmarkError
+    from benchmark.record.entry import only
+
+    stored = baseline.of(only(measurement, point), certify(measurement, point))
+    if not stored.judges:
+        raise BenchmarkError(
+            f"{file} is not written: nothing can be compared with a measurement that is not certified. {stored.headline}"
+        )
+    baseline.write(file, stored)
+    sys.stdout.write(f"{stored.headline}\nbaseline in {file}; compare with: fleet bench merge DIR --baseline {file}\n")

@@ -1,0 +1,120 @@
+"""What the ledger takes, and what it keeps of it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.measurement import Measurement
+from benchmark.record import entry_of
+from tests.benchmark.certificate.sound import every_run, sound, with_client
+from tests.benchmark.measurements import a_bare_measurement, a_measurement, an_asked
+
+
+def _entry(measurement: Measurement | None = None, **options: Any) -> Any:
+    return entry_of(measurement or sound(), id_="two-nodes", title="two nodes", **options).fields
+
+
+def test_an_entry_says_what_was_measured_on_what() -> None:
+    fields = _entry()
+    assert fields["date"] == date(2026, 11, 21)
+    assert (fields["certificate"], fields["source"]) == ("certified", "own-measurement")
+    assert fields["measurement"] == "bench-20261121-a1b2c3d4"
+    assert fields["raw"] == "runs/bench-20261121-a1b2c3d4 in the results bucket of stack spot"
+    assert (fields["replicas"], fields["routing"], fields["in_flight"]) == (2, "cluster-ip", 4_000)
+    assert (fields["clients"], fields["repeats"]) == (4, 3)
+    point = sound().points[0]
+    total = point.total_tokens_per_s
+    assert fields["total_tokens_per_s"] == {
+        "mean": round(total.mean),
+        "low": round(total.low or 0),
+        "high": round(total.high or 0),
+    }
+    assert fields["output_tokens_per_s"]["mean"] == round(point.output_tokens_per_s.mean)
+    assert fields["latencies_ms"]["ttft"]["p99"] == round(point.latencies.ttft.p99, 1)
+    assert set(fields["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
+    assert fields["shape"]["engine_version"] == "0.18.1"
+    assert fields["shape"]["flags"]["max-model-len"] == 2560
+    assert fields["servers"]["acceptance_percent"] == 89.7
+    assert fields["servers"]["watts_per_gpu_mean"] == 672
+
+
+def test_where_the_raw_results_are_can_be_said() -> None:
+    assert _entry(raw="https://example.org/results.tar")["raw"] == "https://example.org/results.tar"
+
+
+def test_an_uncertified_measurement_is_refused_with_its_reason() -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        _entry(with_client(cpu_share_mean=0.99))
+    assert "takes certified measurements only. Not certified: a client was the limit" in str(caught.value)
+    assert "Checks: client-cpu;" in str(caught.value)
+
+
+def test_bare_results_are_refused_with_the_command_that_gives_more() -> None:
+    with pytest.raises(BenchmarkError, match=r"bare results of clients.*`fleet bench run --stack STACK`"):
+        _entry(a_bare_measurement())
+
+
+def _sweep() -> Measurement:
+    made = a_measurement(an_asked(replicas=2, in_flight_per_node=(500, 2_000)))
+    return every_run(made, _alike)
+
+
+def _alike(run: Any) -> Any:
+    tokens = run.whole.output_tokens_per_s * run.whole.seconds
+    return run.model_copy(update={"server": run.server.model_copy(update={"generation_tokens": tokens})})
+
+
+def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
+    with pytest.raises(
+        BenchmarkError, match=r"a sweep of 2 loads.*--point; there are 0 \(1,000 in flight\), 1 \(4,000 in flight\)"
+    ):
+        _entry(_sweep())
+    assert _entry(_sweep(), point=0)["in_flight"] == 1_000
+    broken = every_run(_sweep(), lambda run: run.model_copy(update={"start_skew_s": 5.0}) if run.point else run)
+    assert _entry(broken, point=0)["in_flight"] == 1_000
+    with pytest.raises(BenchmarkError, match="Checks: start"):
+        _entry(broken, point=1)
+    with pytest.raises(BenchmarkError, match="--point 2 is not in this measurement"):
+        _entry(_sweep(), point=2)
+
+
+@pytest.mark.parametrize("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
+def test_an_id_is_plain(id_: str) -> None:
+    with pytest.raises(BenchmarkError, match="cannot be an id of the ledger"):
+        entry_of(sound(), id_=id_, title="two nodes")
+
+
+@pytest.mark.parametrize("title", ["", "  ", "two\nlines"])
+def test_a_title_is_one_line(title: str) -> None:
+    with pytest.raises(BenchmarkError, match="must be one line of words"):
+        entry_of(sound(), id_="two-nodes", title=title)
+
+
+def _created(text: str, began: float | None = None) -> Measurement:
+    asked = sound().asked
+    assert asked is not None
+    made = sound().model_copy(update={"asked": asked.model_copy(update={"created": text})})
+    if began is None:
+        return made
+    return every_run(made, lambda run: run.model_copy(update={"whole": run.whole.model_copy(update={"began": began})}))
+
+
+@pytest.mark.parametrize(
+    ("created", "day"),
+    [
+        ("2026-11-21T23:30:00-02:00", date(2026, 11, 22)),
+        ("2026-11-21T23:30:00", date(2026, 11, 21)),
+        ("", date(2026, 11, 18)),
+    ],
+)
+def test_the_day_is_utcs(created: str, day: date) -> None:
+    assert _entry(_created(created))["date"] == day
+
+
+def test_without_any_clock_the_date_must_be_written() -> None:
+    with pytest.raises(BenchmarkError, match="no client knew the time of day"):
+        _entry(_created("", began=0.0))
