@@ -97,7 +97,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     from settings.benchmark_load import load_of
 
     own, gateway = settings.owns_platform, settings.gateway
-    benchmark = settings.benchmark if settings.benchmark.enabled and settings.benchmark.run_on_update else None
+    benchmark = settings.benchmark if settings.benchmark.enabled else None
     hyperdisk = settings.weights.source == "hyperdisk"
     capacity = settings.capacity
     committed: int | None = None

@@ -334,6 +334,8 @@ def _identity() -> list[dict[str, Any]]:
             "name": "JOB_UID",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
         },
+        # Clients of one machine share a clock; those of one pod are not all that do.
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": "HF_HUB_OFFLINE", "value": "1"},  # the tokenizer is here already
     ]
 

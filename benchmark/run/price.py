@@ -39,16 +39,16 @@ class Price:
     def in_words(self) -> str:
         """Some sentences for somebody who decides whether to go on."""
         least = "at least " if self.at_least else ""
+        machines = f"{self.machines} x {self.machine_type}"
         extra = (
-            f"{self.machines} x {self.machine_type}, whose price is not known"
+            f" What {machines} cost on top of what runs anyway is not known and not in it"
             if self.machines_usd_per_hour is None
-            else f"${self.machines_usd_per_hour * self.minutes / 60:,.2f} for {self.machines} x {self.machine_type}"
+            else f" ${self.machines_usd_per_hour * self.minutes / 60:,.2f} of it is for {machines}, on top of what runs anyway"
         )
         return (
-            f"{self.runs} run{'s' if self.runs > 1 else ''}, about {self.minutes:.0f} minutes once the benchmark's machines are there "
-            f"(up to {self.machine_minutes:.0f} minutes). The stack costs {least}${self.usd_per_hour:,.2f} an hour, so {least}"
-            f"${self.usd:,.2f} in that time; of that, {extra} come on top of what runs anyway, and nobody else should use the "
-            "servers meanwhile."
+            f"{self.runs} run{'s' if self.runs > 1 else ''}, about {self.minutes:.0f} minutes once the benchmark's machines are there, "
+            f"which takes up to {self.machine_minutes:.0f} minutes. The stack costs {least}${self.usd_per_hour:,.2f} an hour, {least}"
+            f"${self.usd:,.2f} over the runs.{extra}. Nobody else should use the servers meanwhile."
         )
 
 
@@ -60,16 +60,15 @@ def price_of(settings: Settings) -> Price:
 
     load = load_of(settings)
     bill = figures(settings).bill
-    one = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
-    # The bill has one machine.
-    further = (load.pods - 1) * (one or 0.0)
+    # The bill counts a machine for each pod.
+    machines = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
     return Price(
         runs=len(load.points) * settings.benchmark.repeats,
         minutes=expected_seconds(settings) / 60,
         machine_minutes=PROVISIONING_MINUTES,
-        usd_per_hour=bill.usd_per_hour_known + further,
+        usd_per_hour=bill.usd_per_hour_known,
         at_least=bool(bill.unknown),
         machines=load.pods,
         machine_type=settings.benchmark.machine_type,
-        machines_usd_per_hour=None if one is None else one * load.pods,
+        machines_usd_per_hour=machines,
     )
