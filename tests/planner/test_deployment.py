@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, floor
 
 import pytest
 
+from planner import ledger
 from planner.deployment import (
     Deployment,
     EngineShape,
@@ -15,6 +17,7 @@ from planner.deployment import (
     measured_load,
     named_workload,
     record_fleet,
+    workloads_with_lengths,
 )
 from planner.ledger import LedgerError
 
@@ -59,6 +62,37 @@ def test_the_article_is_a_workload_by_name_and_an_unknown_name_is_refused() -> N
     assert (article.tokens_per_request, article.longest_request_tokens) == (1152, 1536)
     with pytest.raises(LedgerError, match=r"no entry 'articel'.*article"):
         named_workload("articel")
+
+
+def test_a_workload_of_a_file_has_no_lengths_to_count_with() -> None:
+    assert workloads_with_lengths() == ("article", "vllm-1024-512", "shared-prefix-512")
+    for name in ("sharegpt", "trace"):
+        with pytest.raises(LedgerError, match=f"'{name}' is as long as its file says.*shared-prefix-512"):
+            named_workload(name)
+
+
+def test_a_shared_prefix_counts_as_one() -> None:
+    shared = named_workload("shared-prefix-512")
+    assert (shared.shared_prefix_tokens, shared.tokens_per_request, shared.longest_request_tokens) == (512, 1280, 1536)
+
+
+@pytest.mark.parametrize("name", workloads_with_lengths())
+def test_the_lengths_of_a_workload_are_those_that_vllm_draws_from_its_options(name: str) -> None:
+    # Source: RandomDataset.get_sampling_params of vLLM 0.18.1, for a tokenizer that adds no special tokens.
+    entry = ledger.entry("workloads", "workloads", name)
+    options = entry["bench_0_18_1"]
+    ratio, prefix = options["random-range-ratio"], options.get("random-prefix-len", 0)
+    for asked, lengths, before in (
+        (options["random-input-len"], entry["input_tokens"], prefix),
+        (options["random-output-len"], entry["output_tokens"], 0),
+    ):
+        drawn = (before + floor(asked * (1 - ratio)), before + asked, before + ceil(asked * (1 + ratio)))
+        assert drawn == (lengths["min"], lengths["mean"], lengths["max"])
+    mean = entry["input_tokens"]["mean"] + entry["output_tokens"]["mean"]
+    assert entry["total_tokens_per_request"] == mean
+    assert entry["output_share"] == pytest.approx(entry["output_tokens"]["mean"] / mean)
+    assert entry["longest_request_tokens"] == entry["input_tokens"]["max"] + entry["output_tokens"]["max"]
+    assert entry.get("shared_prefix_tokens", 0) == prefix
 
 
 def test_the_record_is_the_final_list_of_options_at_2000_in_flight_a_node() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from planner.asking import Asked, question_of
 from planner.batch import in_words
 from planner.economics import Duty
-from planner.goals import CAPACITIES, PlanImpossibleError, PlanQuestion, Users, parse_hours
+from planner.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from planner.nodes_for import ImpossibleGoalError
 from planner.plan import Plan
 from planner.planning import compare, plan
@@ -304,7 +304,11 @@ def test_a_comparison_says_why_a_way_is_closed() -> None:
         ({"users": 1, "usd_per_hour": 1}, "--users and --usd-per-hour are given"),
         ({"users": 1, "isl": 10}, "--isl and --osl belong together"),
         ({"users": 1, "isl": 10, "osl": 10, "workload": "article"}, "give one of the two"),
-        ({"users": 1, "workload": "chat"}, "--workload chat: there are article, vllm-1024-512"),
+        ({"users": 1, "workload": "chat"}, "--workload chat: there are article, vllm-1024-512, shared-prefix-512;"),
+        (
+            {"users": 1, "workload": "trace"},
+            "--workload trace: its lengths are its file's; there are article, vllm-1024-512",
+        ),
         ({"users": 1, "profile": "fast"}, "--profile fast: there are record, tuned"),
         ({"users": 1, "deadline": "8h"}, "--deadline goes with --documents"),
         ({**DOCUMENTS, "hours_per_week": 50}, "--hours-per-week does not go with --documents"),
@@ -410,7 +414,12 @@ def test_a_larger_goal_never_takes_less(question: PlanQuestion, times: float) ->
         large = plan(larger)
     except PlanImpossibleError:
         return
-    small = plan(question)
+    try:
+        small = plan(question)
+    except PlanImpossibleError:
+        # A smaller budget may not pay for the smallest fleet; any other goal that is within reach stays so when it shrinks.
+        assert isinstance(goal, Budget)
+        return
     assert large.nodes >= small.nodes
     assert large.money.usd_per_hour >= small.money.usd_per_hour * (1 - 1e-9)
 
