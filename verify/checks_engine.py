@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +45,9 @@ def flags(facts: Facts, settings: Settings) -> Check:
     engine = settings.serving.engine
     wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
     differences: list[Difference] = []
+    repeated: tuple[Lesson, ...] = ()
     for pod in pods:
+        other: dict[str, Any] = {}
         given = _parsed(one for one in pod.args if one.startswith("-") and not one.startswith("--model="))
         for name in sorted(wanted.keys() | given.keys()):
             if (name in _ADDED_BY_THE_POD and name not in wanted) or name == "--model":
@@ -58,9 +61,11 @@ def flags(facts: Facts, settings: Settings) -> Check:
                         found=_flag_in_words(given, name),
                     )
                 )
+                other |= _flag_as_setting(name, given)
+        repeated += lessons.repeated(settings, other) if other else ()
     held = f"{several(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
     failed = f"pods of another configuration: `pulumi up --stack {settings.stack}` has not been run, or not ended"
-    return judged("flags", title, differences, held=held, failed=failed)
+    return judged("flags", title, differences, held=held, failed=failed, lessons=repeated)
 
 
 def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
@@ -88,6 +93,26 @@ def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
         return "left out"
     value = flags_[name]
     return "given" if value is True else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine setting that a pod's flag is, to ask which lesson it repeats; nothing for what has no setting."""
+    from settings.engine import Engine, flag_fields, long_name
+
+    bare = name.removeprefix("--").removeprefix("no-")
+    field = next((one for one in flag_fields() if long_name(one) == bare), None)
+    if field is None:
+        return {}
+    # Left out is vLLM's default, which is the field's.
+    value = given.get(name, Engine.model_fields[field].default)
+    if value is True:
+        value = not name.startswith("--no-")
+    elif isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    elif isinstance(value, Mapping):
+        value = {"numSpeculativeTokens" if key == "num_speculative_tokens" else key: one for key, one in value.items()}
+    return {str(Engine.model_fields[field].alias): value}
 
 
 def configuration(facts: Facts, settings: Settings) -> Check:

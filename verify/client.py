@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -212,10 +213,15 @@ def in_words(error: BaseException, seconds: float) -> str:
     """Why a request failed."""
     if isinstance(error, TimeoutError):
         return f"no answer within {seconds:.0f} s" if seconds >= 0.5 else OUT_OF_TIME
+    if isinstance(error, aiohttp.ClientSSLError):
+        # Before its parent: one of its kinds has no error of the system's within.
+        return f"TLS failed: {str(error)[:120]}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known here"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "the connection failed"
+        # asyncio puts words of its own, with the address, where the system's would be.
+        number = error.os_error.errno
+        return os.strerror(number) if number else "the connection failed"
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError):
         return "the connection broke off"
     if isinstance(error, json.JSONDecodeError):

@@ -6,11 +6,13 @@ v1/metrics/loggers.py (log_metrics_info).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner import memory
+from planner.gpu_memory import DoesNotFitError, budget
 from planner.profiles import engine_shape
 from settings.engine import LONGEST_CONTEXT_TOKENS
 from verify.questions import LONG_PROMPT_ANSWER_TOKENS
@@ -87,7 +89,6 @@ def block_tokens(settings: Settings) -> int | None:
 
 def kv_expectation(settings: Settings) -> KvExpectation | None:
     """What the planner says of one engine's cache; None where it cannot say. Raises DoesNotFitError."""
-    from planner.gpu_memory import budget
     from settings.planning import facts_of_stack
 
     fleet = deployment(settings)
@@ -98,7 +99,10 @@ def kv_expectation(settings: Settings) -> KvExpectation | None:
     flagged = engine_shape(facts.flags, facts.env)
     # Only what decides the cache: a row of the article may leave out flags that change nothing here.
     same = flagged.max_num_seqs == fleet.engine.max_num_seqs
-    as_flagged = None if same else budget(replace(fleet, engine=flagged)).kv_tokens
+    as_flagged = None
+    if not same:
+        with contextlib.suppress(DoesNotFitError):
+            as_flagged = budget(replace(fleet, engine=flagged)).kv_tokens
     return KvExpectation(tokens=taken.kv_tokens, blocks=taken.pool_blocks, as_flagged_tokens=as_flagged)
 
 

@@ -91,7 +91,8 @@ def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
 
 def _look(settings: Settings, asking: Asking, until: float) -> Facts:
     url = asking.endpoint or (asking.outputs.endpoint if asking.outputs is not None else "")
-    door_trouble = _out_of_reach(url)
+    paused = settings.server.replicas == 0
+    door_trouble = "the stack is paused (replicas: 0), so nobody is asked" if paused else _out_of_reach(url)
     # What nobody named may still be reachable (a VPN), so only names that no resolver outside knows are left alone.
     door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
     seen: Cluster | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ class Guarded(EngineServer):
 
             return ask
 
-        return [web.route(one.method, one.path, guarded(one.handler)) for one in super()._routes()]  # type: ignore[arg-type]
+        return [web.route(one.method, one.path, guarded(one.handler)) for one in super()._routes()]
 
 
 @contextmanager
@@ -102,6 +103,12 @@ def look(
     """`fleet verify` of the endpoint alone, on a server that is what the stack declares but for what is given."""
     with served(node_of(settings, labels=labels, **changes), faults) as url:
         return verify(settings, "vllm-fleet", Asking(endpoint=url, seconds=20))
+
+
+@cache
+def good(stack: str) -> Report:
+    """The report of a server that is what one of the repository's stacks declares."""
+    return look(settings_of(stack))
 
 
 def check_of(report: Report, id_: str) -> Check:

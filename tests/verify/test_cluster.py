@@ -264,6 +264,40 @@ def test_flags_of_an_older_update_are_named() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("declared_flag", "found_flag", "lesson"),
+    [
+        ("--data-parallel-size=8", "--tensor-parallel-size=8", "tp8-on-one-gpu-model"),
+        (
+            '--speculative-config={"method":"mtp","num_speculative_tokens":1}',
+            '--speculative-config={"method":"mtp","num_speculative_tokens":5}',
+            "mtp-above-one",
+        ),
+        ("--max-num-seqs=8192", "--max-num-seqs=64", "sequences-below-load"),
+        ("--mamba-cache-mode=align", "--no-async-scheduling", "hybrid-prefix-cache-flags"),
+    ],
+)
+def test_flags_teach_the_lesson_that_they_repeat(declared_flag: str, found_flag: str, lesson: str) -> None:
+    dev = settings_of("dev")
+    other = pod_of(dev, 0)
+    arguments = other["spec"]["containers"][0]["args"]
+    arguments[arguments.index(declared_flag)] = found_flag
+    check = checks_engine.flags(_facts(dev, pods=(_pod(other),)), dev)
+    assert lesson in {one.id for one in check.lessons}, check
+
+
+def test_a_paused_stack_is_asked_nothing_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused = settings_of("dev", replicas=0)
+    made = MadeCluster(tmp_path / "cluster", paused, [])
+    made.write()
+    monkeypatch.setenv("PATH", made.path)
+    monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+    report = verify(paused, "vllm-fleet", Asking(endpoint="http://127.0.0.1:1", kubeconfig=tmp_path, seconds=30))
+    assert report.passed
+    assert check_of(report, "replicas").summary == "paused: none declared, none there"
+    assert "paused" in check_of(report, "completion").summary
+
+
 def test_an_image_of_another_digest_is_named() -> None:
     dev = settings_of("dev")
     other = pod_of(dev, 0)

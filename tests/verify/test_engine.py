@@ -9,7 +9,7 @@ import pytest
 from live.metrics_text import parse
 from model_server.node import Faults
 from settings.settings import Settings
-from tests.verify.stacks import check_of, look, settings_of
+from tests.verify.stacks import check_of, good, look, settings_of
 from verify import checks_engine, checks_traffic, declared
 from verify.facts import Facts, Reply, Server, Twice
 from verify.findings import Check
@@ -216,8 +216,8 @@ def test_two_draft_tokens_are_held_against_both_positions() -> None:
 # Prefixes
 
 
-def test_a_repeated_prompt_comes_from_the_cache(cud: Settings) -> None:
-    check = check_of(look(cud), "prefix-caching")
+def test_a_repeated_prompt_comes_from_the_cache() -> None:
+    check = check_of(good("cud"), "prefix-caching")
     assert check.state == "passed"
     assert "of 4,753 tokens" in check.summary
 

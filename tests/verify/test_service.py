@@ -11,6 +11,7 @@ import pytest
 from model_server.node import Faults
 from settings.settings import Settings
 from tests.verify.stacks import KEY, check_of, look, node_of, served, settings_of
+from tests.verify.stacks import good as good_of
 from verify import checks_service
 from verify.client import Client
 from verify.facts import Chat, Facts, Reply, Server
@@ -29,13 +30,13 @@ def cud() -> Settings:
 
 
 @pytest.fixture(scope="module")
-def good(dev: Settings) -> Report:
-    return look(dev)
+def good() -> Report:
+    return good_of("dev")
 
 
 @pytest.fixture(scope="module")
-def good_chat(cud: Settings) -> Report:
-    return look(cud)
+def good_chat() -> Report:
+    return good_of("cud")
 
 
 @pytest.mark.parametrize(
@@ -274,3 +275,9 @@ def test_the_reasoning_field_is_the_one_that_vllm_0_18_1_has() -> None:
 
     assert _reasoning(_first(whole["choices"])["message"]) == "17+25"
     assert _reasoning({"reasoning_content": "older releases"}) == ""
+
+
+def test_tls_where_there_is_none_is_told_in_words(dev: Settings) -> None:
+    with served(node_of(dev)) as url:
+        report = verify(dev, "vllm-fleet", Asking(endpoint=url.replace("http:", "https:"), seconds=20))
+    assert check_of(report, "reachable").differences[0].found.startswith("TLS failed: ")

@@ -1,0 +1,266 @@
+"""`fleet verify` as a user runs it: what it prints, how it ends, and that it ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.exits import CommandError
+from cli.verify import _api_key, base_url
+from model_server.node import Faults
+from tests.cli.command import ROOT, fleet, project
+from tests.verify.made_cluster import MadeCluster, outputs_of
+from tests.verify.stacks import KEY, node_of, served, settings_of
+
+GUARDED = (ROOT / "Pulumi.cud.yaml").read_text().replace("# apiKeySecret:", "apiKeySecret:")
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """Takes every connection and never says a word."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+    kept: list[socket.socket] = []
+
+    def take() -> None:
+        while True:
+            try:
+                kept.append(listening.accept()[0])
+            except OSError:
+                return
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.close()
+        for one in kept:
+            one.close()
+
+
+def test_a_good_server_ends_with_0_and_fits_80_columns() -> None:
+    with served(node_of(settings_of("dev"))) as url:
+        done = fleet("verify", "--stack", "dev", "--endpoint", url + "/", COLUMNS="80")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "vllm-fleet / dev" + " " * 58 + "verify"
+    assert lines[1] == f"{url} · the endpoint"
+    assert "✓ All ranks busy: 8 of 8 on the endpoint; 32 of 32 short requests answered" in done.stdout
+
+
+def test_a_bad_server_ends_with_1_and_the_lesson() -> None:
+    node = node_of(settings_of("dev"), labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"})
+    with served(node, Faults(drafts_rejected=True)) as url:
+        done = fleet("verify", "--stack", "dev", "--endpoint", url, COLUMNS="80")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "endpoint: cache_dtype: declared fp8_e4m3, found auto" in done.stdout
+    assert "lesson utilisation-with-mtp: with MTP and a bf16 cache 0.95 left 908" in done.stdout
+    assert "endpoint: acceptance: declared 90 % as published, 80 % at least, found 0 %" in done.stdout
+
+
+def test_the_json_document_has_every_check() -> None:
+    with served(node_of(settings_of("cud")), Faults(drafts_rejected=True)) as url:
+        done = fleet("verify", "--stack", "cud", "--endpoint", url, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    assert {key: document[key] for key in ("project", "stack", "endpoint", "lookedAt", "passed")} == {
+        "project": "vllm-fleet",
+        "stack": "cud",
+        "endpoint": url,
+        "lookedAt": "the endpoint",
+        "passed": False,
+    }
+    checks = {check["id"]: check for check in document["checks"]}
+    assert checks["speculation"]["state"] == "failed"
+    assert checks["speculation"]["differences"][0]["name"] == "acceptance"
+    assert checks["speculation"]["lessons"][0]["id"] == "phases.tp8-mtp5"
+    assert checks["prefix-caching"]["state"] == "passed"
+    assert {check["state"] for check in checks.values()} == {"passed", "failed", "not checked", "information"}
+
+
+def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = fleet("verify", "--stack", "dev", "--endpoint", f"http://127.0.0.1:{port}")
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == ""
+    assert "endpoint: /health: declared HTTP 200, found Connection refused" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.slow
+def test_a_name_that_nobody_knows_is_a_finding() -> None:
+    done = fleet("verify", "--stack", "dev", "--endpoint", "http://fleet.invalid")
+    assert done.returncode == 1, done.stderr
+    assert "/health: declared HTTP 200, found its name is not known here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("127.0.0.1:8000", "write for example http://127.0.0.1:8000"),
+        ("ftp://host", "allowed is http://HOST"),
+        ("http://host:99999", "allowed is http://HOST"),
+        ("http://host/v1", "write http://host"),
+        ("http://host?x=1", "write http://host"),
+        ("http://", "allowed is http://HOST"),
+    ],
+)
+def test_a_wrong_url_is_refused_with_what_to_write(given: str, wanted: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        base_url(given)
+    assert f"--endpoint {given}" in str(refused.value)
+    assert wanted in str(refused.value)
+
+
+def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(CommandError) as refused:
+        base_url("http://me:sk-secret@host")
+    assert "sk-secret" not in str(refused.value)
+    assert "VLLM_API_KEY" in str(refused.value)
+
+
+def test_a_wrong_url_ends_with_2() -> None:
+    done = fleet("verify", "--stack", "dev", "--endpoint", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fleet: --endpoint nowhere: allowed is")
+
+
+# Keys
+
+
+def test_a_key_that_is_not_there_is_asked_for_before_anything_is_sent(tmp_path: Path) -> None:
+    root = project(tmp_path, cud=GUARDED)
+    done = fleet("verify", "--stack", "cud", "--endpoint", "http://127.0.0.1:1", cwd=root, VLLM_API_KEY="")
+    assert done.returncode == 2
+    assert "VLLM_API_KEY is not set; Secret Manager holds it as vllm-api-key" in done.stderr
+
+
+def test_a_wrong_key_is_a_finding_and_no_key_is_ever_printed(tmp_path: Path) -> None:
+    root = project(tmp_path, cud=GUARDED)
+    with served(node_of(settings_of("cud")), guarded=True) as url:
+        arguments = ("verify", "--stack", "cud", "--endpoint", url)
+        right = fleet(*arguments, cwd=root, VLLM_API_KEY=KEY)
+        # As JSON: it has every word that was read.
+        wrong = fleet(*arguments, "--format", "json", cwd=root, VLLM_API_KEY="sk-wrong")
+    assert (right.returncode, wrong.returncode) == (0, 1), right.stdout + wrong.stdout
+    assert "the key in VLLM_API_KEY is not accepted" in wrong.stdout
+    for said in (right.stdout, right.stderr, wrong.stdout, wrong.stderr):
+        assert KEY not in said
+        assert "sk-wrong" not in said
+
+
+@pytest.mark.parametrize("key", ["sk-line\nbreak", "sk-ümlaut"])
+def test_a_key_that_no_header_takes_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", key)
+    with pytest.raises(CommandError, match="holds characters that no HTTP header takes") as refused:
+        _api_key(settings_of("cud", apiKeySecret="vllm-api-key"))
+    assert "sk-" not in str(refused.value)
+
+
+# The cluster
+
+
+def test_outputs_lead_to_cluster_and_pods_and_the_kubeconfig_stays_private(tmp_path: Path) -> None:
+    settings = settings_of("dev")
+    with served(node_of(settings)) as url:
+        made = MadeCluster(tmp_path / "cluster", settings, [url])
+        made.write()
+        told = tmp_path / "outputs.json"
+        told.write_text(json.dumps(outputs_of(settings, "http://qwen35-server.vllm.svc.cluster.local:8000")))
+        done = fleet(
+            "verify",
+            "--stack",
+            "dev",
+            "--outputs",
+            str(told),
+            path=made.path,
+            FAKE_CLUSTER=str(made.folder),
+            COLUMNS="80",
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "✓ Replicas: 1 of 1 ready" in done.stdout
+    assert "✓ Nodes as bought: 1 node: Spot" in done.stdout
+    assert "which only its pods know" in " ".join(done.stdout.split())
+    assert "kubeconfig-secret-of-the-tests" not in done.stdout + done.stderr
+    used = {word for call in made.calls for word in call.split() if word.startswith("--kubeconfig=")}
+    assert len(used) == 1
+    assert not Path(used.pop().removeprefix("--kubeconfig=")).exists()
+
+
+def test_without_outputs_pulumi_is_asked_and_its_absence_told(tmp_path: Path) -> None:
+    done = fleet("verify", "--stack", "dev", path=str(tmp_path))
+    assert done.returncode == 2
+    assert "pulumi is not on the PATH" in done.stderr
+    assert "--outputs FILE" in done.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = fleet("verify", "--stack", "dev", "--kubeconfig", str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert "there is no such file" in done.stderr
+
+
+# Time
+
+
+@pytest.mark.slow
+def test_a_server_that_says_nothing_does_not_hold_the_command() -> None:
+    began = time.monotonic()
+    with silent_server() as url:
+        done = fleet("verify", "--stack", "dev", "--endpoint", url)
+    assert done.returncode == 1, done.stderr
+    assert "/health: declared HTTP 200, found no answer within 10 s" in done.stdout
+    assert time.monotonic() - began < 25
+
+
+@pytest.mark.slow
+def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() -> None:
+    """Its engines take an hour for a step."""
+    from model_server.node import Pace
+
+    settings = settings_of("cud")
+    began = time.monotonic()
+    with served(node_of(settings, pace=Pace(fixed_s=3_600))) as url:
+        done = fleet("verify", "--stack", "cud", "--endpoint", url, "--timeout", "40")
+    assert done.returncode == 1, done.stderr
+    assert time.monotonic() - began < 55
+    said = " ".join(done.stdout.split())
+    assert "whole answer: declared some text, found no answer within 20 s" in said
+    assert "burst: declared 32 requests answered, found 0 answered; no answer within 12 s" in said
+
+
+@pytest.mark.slow
+def test_a_kubectl_that_hangs_does_not_hold_the_command_either(tmp_path: Path) -> None:
+    settings = settings_of("dev")
+    began = time.monotonic()
+    with served(node_of(settings)) as url:
+        made = MadeCluster(tmp_path / "cluster", settings, [url])
+        made.write()
+        (made.folder / "hang").touch()
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.touch()
+        done = fleet(
+            "verify",
+            "--stack",
+            "dev",
+            "--endpoint",
+            url,
+            "--kubeconfig",
+            str(kubeconfig),
+            path=made.path,
+            FAKE_CLUSTER=str(made.folder),
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 50
+    assert "kubectl had no answer" in " ".join(done.stdout.split())

@@ -1,0 +1,51 @@
+"""The names that are looked for are those of vLLM 0.18.1 itself, where it is installed (`make vllm-check` installs it)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.verify.stacks import ROOT, settings_of
+from verify import declared
+from verify.checks_engine import _expected_labels
+
+PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+
+PROGRAM = """
+import json
+from vllm.config.cache import CacheConfig
+from vllm.entrypoints.openai.chat_completion.protocol import ChatMessage
+from vllm.entrypoints.openai.engine.protocol import DeltaMessage, ModelCard, UsageInfo
+cache = CacheConfig(cache_dtype="fp8_e4m3", gpu_memory_utilization=0.92, mamba_cache_mode="align", enable_prefix_caching=True)
+print(json.dumps({
+    "labels": cache.metrics_info(),
+    "message": list(ChatMessage.model_fields),
+    "delta": list(DeltaMessage.model_fields),
+    "model": list(ModelCard.model_fields),
+    "usage": list(UsageInfo.model_fields),
+}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYTHON.exists(), reason="vLLM is not installed here")
+def test_labels_and_fields_are_vllms_own(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [PYTHON, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    names = json.loads(done.stdout.splitlines()[-1])
+    for stack in ("dev", "cud"):
+        settings = settings_of(stack)
+        assert _expected_labels(settings).keys() <= names["labels"].keys()
+        expected = declared.cache_labels(settings)
+        for label in ("cache_dtype", "gpu_memory_utilization", "mamba_cache_mode", "enable_prefix_caching"):
+            assert names["labels"][label] == expected[label]
+    # Told by nobody until the engines are up, and never by one of several API servers.
+    assert names["labels"]["num_gpu_blocks"] == "None"
+    assert {"content", "reasoning"} <= set(names["message"])
+    assert {"content", "reasoning"} <= set(names["delta"])
+    assert "max_model_len" in names["model"]
+    assert {"prompt_tokens", "completion_tokens", "total_tokens"} <= set(names["usage"])
