@@ -1,0 +1,100 @@
+"""What was published of the article's fleet and may stand beside a measurement: the same workload, model and machines only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmark.folder import Asked
+from planner import figures
+from planner.figures import Figure, Match, ServingShape
+from planner.report.throughput import SERIES
+
+WORKLOAD = "article"
+RERUN = "cluster_ip_rerun"
+ONE_NODE = "cluster_ip.nodes-1"
+IN_FLIGHT_PER_NODE = 2_000
+"""Source: the article, both runs."""
+LIKE_LOAD = 0.05
+"""Share by which the load of a node may differ for latencies and efficiency to be held side by side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The article's rows, or why there are none."""
+
+    rows: tuple[Figure, ...] = ()
+    """Rows with a rate, of every series, by nodes."""
+    latency: Figure | None = None
+    """The row of the second run with latency percentiles, nearest in nodes."""
+    one_node: Figure | None = None
+    why_not: str = ""
+
+
+def series_of(figure: Figure) -> str:
+    """Key of planner.report.throughput.SERIES."""
+    return figure.id.partition(".")[0]
+
+
+def published(asked: Asked | None) -> Published:
+    """What may stand beside this measurement."""
+    if asked is None:
+        return Published(
+            why_not="Without run.json nobody knows which workload, model and machines were measured, "
+            "so nothing published stands beside it."
+        )
+    row = figures.published(ONE_NODE)
+    differences = tuple(_differences(asked, row))
+    if differences:
+        return Published(
+            why_not=f"The article's rows are not shown: {'; '.join(differences)}. Such figures are never compared."
+        )
+    rows = tuple(
+        figure
+        for figure in figures.all_figures()
+        if series_of(figure) in SERIES and ".nodes-" in figure.id and figure.total_tokens_per_s
+    )
+    return Published(rows=rows, latency=_latency(asked.shape.replicas), one_node=row)
+
+
+def is_like_load(asked: Asked | None, connections: int) -> bool:
+    """Whether a node holds about as many requests as in the article."""
+    if asked is None:
+        return False
+    return abs(connections / asked.shape.replicas - IN_FLIGHT_PER_NODE) <= LIKE_LOAD * IN_FLIGHT_PER_NODE
+
+
+def match(asked: Asked) -> Match:
+    """The published row nearest to the stack that was measured, and how near it is."""
+    shape = asked.shape
+    return figures.match(
+        ServingShape(
+            model=shape.model,
+            engine_version=shape.engine_version,
+            machine_type=shape.machine_type,
+            replicas=shape.replicas,
+            gpus_per_replica=shape.gpus_per_replica,
+            flags=shape.flags,
+            env=shape.env,
+            routing=shape.routing,
+            workload=shape.workload,
+        )
+    )
+
+
+def _differences(asked: Asked, row: Figure) -> Iterator[str]:
+    names = dict.fromkeys((asked.workload.name, asked.shape.workload))
+    for name in names:
+        if name != WORKLOAD:
+            yield f"they are for its own workload (512 to 1,024 tokens in, 256 to 512 out), this run's is `{name}`"
+    if asked.shape.model != row.shape.model:
+        yield f"they are for the model {row.shape.model}, this stack serves {asked.shape.model}"
+    if asked.shape.machine_type != row.shape.machine_type:
+        yield f"they are for machines {row.shape.machine_type}, this stack has {asked.shape.machine_type}"
+    if asked.shape.gpus_per_replica != row.shape.gpus_per_replica:
+        yield f"a replica there had {row.shape.gpus_per_replica} GPUs, here {asked.shape.gpus_per_replica}"
+
+
+def _latency(nodes: int) -> Figure | None:
+    found = [figure for figure in figures.all_figures() if series_of(figure) == RERUN and "ttft_ms" in figure.details]
+    return min(found, key=lambda figure: (abs(figure.shape.replicas - nodes), figure.shape.replicas), default=None)

@@ -1,0 +1,130 @@
+"""Sentences below the plots: what is drawn, over which requests and runs, and what it holds for."""
+
+from __future__ import annotations
+
+from benchmark.folder import AskedSlo
+from benchmark.report import article, configuration
+from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load
+from benchmark.report.plots_time import runs_drawn
+from benchmark.report.shown import Shown, name_of
+from benchmark.report.words import percent, plural, sentence
+from planner.report.wording import number
+
+
+def nodes_caption(found: Shown, published: Published) -> str:
+    """Under which load the points stand."""
+    asked = found.measurement.asked
+    if asked is None:
+        return ""
+    each = found.point.connections / asked.shape.replicas
+    ours = f"This measurement held {number(each)} requests in flight on a node."
+    if not published.rows:
+        return ours
+    unlike = (
+        "" if is_like_load(asked, found.point.connections) else " Another load is another point, not a gain or a loss."
+    )
+    return (
+        f"{ours} Published rows are the article's own: {number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, clients' rates "
+        f"added up. Hold the round mark against them.{unlike}"
+    )
+
+
+def latency_caption(found: Shown, published: Published) -> str:
+    """Over which requests, and what ITL is."""
+    count = found.point.latencies.ttft.count
+    pooled = f"All {count:,} answered requests of {plural(len(found.runs), 'run')} together; percentiles are exact and never averaged."
+    asked = found.measurement.asked
+    chunks = (
+        " A chunk carries several tokens where the server speculates, so ITL is not the time per token."
+        if asked is None or asked.speculative_tokens
+        else ""
+    )
+    theirs = published.latency
+    if theirs is None:
+        return pooled + chunks
+    beside = f" The article's second run was on {plural(theirs.shape.replicas, 'node')}, {number(IN_FLIGHT_PER_NODE)} in flight on each"
+    like = is_like_load(asked, found.point.connections)
+    return f"{pooled}{chunks}{beside}{'.' if like else ': another load, so its percentiles stand in the table and not in the plot.'}"
+
+
+def limits(found: Shown) -> str:
+    """The limits of a good request; empty without any."""
+    one = next((run.goodput for run in found.runs if run.goodput is not None), None)
+    if one is None:
+        return ""
+    return f"A request is good with {configuration.slo_in_words(AskedSlo(ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, e2e_ms=one.e2e_ms))}."
+
+
+def run_in_words(found: Shown) -> str:
+    """Which run is drawn second by second, and how its window was cut."""
+    several = len(found.measurement.runs) > 1
+    which = (
+        f"Shown is {name_of(found.measurement, found.run)}, whose steady rate is nearest to the mean of its load. "
+        if several
+        else ""
+    )
+    return f"{which}{sentence(found.run.steady_why)}"
+
+
+def time_caption(found: Shown) -> str:
+    """How tokens are laid in time."""
+    if found.run.steady is None:
+        return "Tokens that all clients received in each second. Nothing is shaded: there is no steady window."
+    return (
+        "Tokens that all clients received in each second: an answer's tokens when its chunks came, a prompt's with the first of them. "
+        "The shaded part counts."
+    )
+
+
+def runs_caption(found: Shown) -> str:
+    """Which runs are drawn."""
+    total = len(found.measurement.runs)
+    drawn = len(runs_drawn(found))
+    less = f" {drawn} of {total} runs: those of the load that this page shows." if drawn < total else ""
+    return f"Total tokens a second of each run; the axis is the same for all repeats of a load.{less}"
+
+
+def engines_caption(found: Shown) -> str:
+    """What a bar is, and how far the engines are apart."""
+    server = found.run.server
+    if server is None or not server.engines:
+        return ""
+    tokens = sorted(server.engines, key=lambda one: one.generation_tokens)
+    mean = sum(one.generation_tokens for one in tokens) / len(tokens)
+    spread = (
+        f" The least busy made {percent(tokens[0].generation_tokens / mean, 0)} of the mean's output tokens, the busiest "
+        f"{percent(tokens[-1].generation_tokens / mean, 0)}."
+        if mean > 0
+        else ""
+    )
+    return (
+        f"A bar is a data-parallel rank over the steady window, {plural(server.servers, 'server')} side by side; the line above a bar "
+        f"is its peak.{spread}"
+    )
+
+
+def power_caption(found: Shown) -> str:
+    """What the watts are of."""
+    gpus = found.run.gpus
+    if gpus is None or gpus.watt_hours_per_million_tokens is None:
+        return "GPUs alone, without the rest of the machine."
+    each = number(gpus.watt_hours_per_million_tokens)
+    return f"GPUs alone, without the rest of the machine: {each} Wh a million tokens in the steady window."
+
+
+def holds_for(found: Shown) -> str:
+    """The stack and the load that the figures are true for, and how near a published row is."""
+    asked = found.measurement.asked
+    if asked is None:
+        return "Unknown: without `run.json` there is no stack that the figures could hold for."
+    matched = article.match(asked)
+    near = (
+        f" The nearest published row is `{matched.figure.id}` ({matched.figure.title})."
+        if matched.figure is not None
+        else ""
+    )
+    return (
+        f"For this stack, this image, these options and this workload, at {found.point.connections:,} requests in flight, and for nothing "
+        "else. "
+        f"Against the published figures: {matched.reason}.{near}"
+    )

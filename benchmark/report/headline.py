@@ -1,0 +1,173 @@
+"""The page's first lines: title, headline figures, and the article's way beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmark.measurement import Judged, Measurement, ServerMetrics
+from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load
+from benchmark.report.shown import Shown
+from benchmark.report.words import interval, milliseconds, percent, plural
+from planner.report.wording import CAPACITIES, number, usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One of the numbers at the head of the page."""
+
+    name: str
+    now: str
+    more: str = ""
+
+
+def title(judged: Judged) -> str:
+    """What was measured."""
+    asked = judged.measurement.asked
+    if asked is None:
+        return "Benchmark of an unknown stack"
+    return f"Benchmark of {asked.stack}: {plural(asked.shape.replicas, 'node')}"
+
+
+def subtitle(measurement: Measurement) -> str:
+    """Name, time, model and workload."""
+    asked = measurement.asked
+    if asked is None:
+        return f"{plural(len(measurement.runs[0].clients), 'client')} without `run.json`"
+    when = f", {asked.created}" if asked.created else ""
+    name = f"`{asked.name}`{when}; " if asked.name else ""
+    return (
+        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, vLLM {asked.shape.engine_version}; workload `{asked.workload.name}`, "
+        f"{plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
+    )
+
+
+def caption(judged: Judged) -> str:
+    """What an image of a plot says of itself."""
+    asked = judged.measurement.asked
+    what = (
+        title(judged)
+        if asked is None
+        else f"{title(judged)}, workload {asked.workload.name}, {asked.name or asked.created}"
+    )
+    verdict = "certified" if judged.certificate.verdict == "certified" else "NOT CERTIFIED"
+    return f"{what.rstrip(', ')} · {verdict}"
+
+
+def figures_of(judged: Judged, found: Shown) -> str:
+    """Which load the figures are of, and that they are not to be quoted without a certificate."""
+    point = found.point
+    of_several = (
+        f", the load with the highest rate of {len(found.measurement.points)}"
+        if len(found.measurement.points) > 1
+        else ""
+    )
+    window = (
+        "over the steady window, without warm-up and tail"
+        if found.is_steady
+        else "no repeat had a steady window, so there is no rate to stand for"
+    )
+    doubt = (
+        ""
+        if judged.certificate.verdict == "certified"
+        else " Without a certificate they are not to be quoted as the servers'."
+    )
+    return f"At {point.connections:,} requests in flight{of_several}, {plural(len(found.runs), 'repeat')}: {window}.{doubt}"
+
+
+def articles_way(found: Shown) -> str:
+    """The mean over the repeats of what the clients' own rates add up to."""
+    total = sum(run.summed.total_tokens_per_s for run in found.runs) / len(found.runs)
+    output = sum(run.summed.output_tokens_per_s for run in found.runs) / len(found.runs)
+    return f"{number(total)} total and {number(output)} output tokens a second,"
+
+
+def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Number]:
+    """The headline figures."""
+    if found.is_steady:
+        yield from _rates(found, published)
+        yield from _prices(found)
+    else:
+        yield Number(name="total tokens a second", now="none", more=found.run.steady_why)
+    ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
+    yield Number(name="first token (TTFT), p50", now=milliseconds(ttft.p50), more=f"p99 {milliseconds(ttft.p99)}")
+    if tpot is not None:
+        yield Number(
+            name="time per token (TPOT), p50", now=milliseconds(tpot.p50), more=f"p99 {milliseconds(tpot.p99)}"
+        )
+    good = [run.goodput for run in found.runs if run.goodput is not None]
+    if good:
+        share = sum(one.share for one in good) / len(good)
+        rate = sum(one.requests_per_s for one in good) / len(good)
+        yield Number(name="within the limits", now=percent(share), more=f"{number(rate)} good requests a second")
+    failed, done = (sum(getattr(run, name) for run in judged.measurement.runs) for name in ("failed", "completed"))
+    yield Number(name="failed requests", now=f"{failed:,}", more=f"of {failed + done:,}, all runs")
+    server = found.run.server
+    if server is not None and server.acceptance_rate is not None:
+        more = "" if server.mean_acceptance_length is None else f"{server.mean_acceptance_length:.2f} tokens a step"
+        yield Number(name="drafted tokens accepted", now=percent(server.acceptance_rate), more=more)
+
+
+def _rates(found: Shown, published: Published) -> Iterator[Number]:
+    point = found.point
+    yield Number(
+        name="total tokens a second", now=number(point.total_tokens_per_s.mean), more=interval(point.total_tokens_per_s)
+    )
+    yield Number(
+        name="output tokens a second",
+        now=number(point.output_tokens_per_s.mean),
+        more=interval(point.output_tokens_per_s),
+    )
+    yield Number(name="requests a second", now=number(point.requests_per_s.mean), more=interval(point.requests_per_s))
+    each = point.total_tokens_per_s_per_node
+    if each is None or found.nodes is None:
+        return
+    yield Number(name="a node", now=number(each), more=f"total tokens a second, one of {plural(found.nodes, 'node')}")
+    one, name = published.one_node, "efficiency against one node"
+    if one is None or not one.total_tokens_per_s:
+        yield Number(name=name, now="unknown", more="no figure of one such node with this workload")
+    elif not is_like_load(found.measurement.asked, point.connections):
+        yield Number(
+            name=name, now="unknown", more=f"the article's single node held {number(IN_FLIGHT_PER_NODE)} in flight"
+        )
+    else:
+        more = f"a node's rate over {number(one.total_tokens_per_s)} of the article's single node ({one.label})"
+        yield Number(name=name, now=percent(each / one.total_tokens_per_s), more=more)
+
+
+def _prices(found: Shown) -> Iterator[Number]:
+    asked, point = found.measurement.asked, found.point
+    if asked is None or asked.cost is None:
+        return
+    least = ", at least" if asked.cost.at_least else ""
+    bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
+    hour = f"{bought}, {'at least ' if asked.cost.at_least else ''}{usd(asked.cost.usd_per_hour)} an hour"
+    missing = "; prices are missing from it" if asked.cost.at_least else ""
+    if point.usd_per_million_tokens is not None:
+        yield Number(name=f"a million tokens{least}", now=usd(point.usd_per_million_tokens), more=f"{hour}{missing}")
+    if point.usd_per_million_output_tokens is not None:
+        yield Number(
+            name=f"a million output tokens{least}",
+            now=usd(point.usd_per_million_output_tokens),
+            more="the whole price over output tokens alone",
+        )
+
+
+def server_numbers(server: ServerMetrics) -> Iterator[Number]:
+    """What all servers said together."""
+    yield Number(
+        name="preemptions", now=number(server.preemptions), more="sequences thrown out of the cache and begun again"
+    )
+    yield Number(name="aborted requests", now=number(server.aborted), more="by the servers' own count")
+    if server.prefix_hit_share is not None:
+        yield Number(
+            name="prefix cache", now=percent(server.prefix_hit_share), more="of the prompt tokens looked up were found"
+        )
+    blocks = server.cache_config.get("num_gpu_blocks")
+    if blocks is not None:
+        size = server.cache_config.get("block_size")
+        differ = "; servers differ" if server.cache_configs_differ else ""
+        yield Number(
+            name="KV blocks an engine", now=blocks, more=f"of {size} tokens{differ}" if size else differ.strip("; ")
+        )
+    yield Number(name="samples missed", now=f"{server.failed_scrapes:,}", more=f"of {server.scrapes:,}")

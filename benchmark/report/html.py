@@ -1,0 +1,165 @@
+"""A judged measurement as one self-contained HTML page: for a wide screen, a phone, paper, by day and by night.
+
+Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through. Style and
+tables are those of a plan's page, and page/benchmark.css adds what only a benchmark has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmark.measurement import Check, Comparison, Judged
+from benchmark.report import article, captions, configuration, headline, tables, tables_each
+from benchmark.report.article import Published
+from benchmark.report.charts import Plot, drawing
+from benchmark.report.shown import Shown, shown
+from benchmark.report.texts import TEXTS
+from benchmark.report.words import percent, plural, sentence
+from planner.report.table import Cell, Table, numbers, texts
+from planner.report.wording import number
+
+if TYPE_CHECKING:
+    import jinja2
+
+_FOLDER = Path(__file__).parent / "page"
+_PLANS_FOLDER = Path(__file__).parents[2] / "planner" / "report" / "page"
+"""Where the shared style and the tables' macro are."""
+_BLAMES: Mapping[str, str] = {
+    "client": "the clients: the figures are the load generator's and not the servers'",
+    "server": "the servers: the clients saw it and are not to blame",
+    "run": "how the run went: repeat it",
+    "data": "the data: what was sent or what was kept",
+}
+
+
+def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str | None, ledger_in_words: str) -> str:
+    """The whole page. `source` is the measurement's folder as the user named it; `entry` what the claims ledger would get."""
+    found = shown(judged.measurement)
+    published = article.published(judged.measurement.asked)
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            **_context(judged, found, published),
+            plots=_markup(plots),
+            source=str(source),
+            entry=entry,
+            ledger_in_words=ledger_in_words,
+            commands=configuration.commands(judged.measurement.asked, source),
+        )
+    )
+
+
+def _markup(plots: Sequence[Plot]) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    both = {plot.id: f"{drawing(plot, 'wide').markup()}\n{drawing(plot, 'narrow').markup()}" for plot in plots}
+    return {name: Markup(text) for name, text in both.items()}  # noqa: S704 - our own, escaped
+
+
+def _context(judged: Judged, found: Shown, published: Published) -> dict[str, Any]:
+    measurement, certificate = judged.measurement, judged.certificate
+    asked, run = measurement.asked, found.run
+    checks = {
+        verdict: [one for one in certificate.checks if one.verdict == verdict]
+        for verdict in ("failed", "not measured", "passed")
+    }
+    return {
+        "title": headline.title(judged),
+        "subtitle": headline.subtitle(measurement),
+        "certified": certificate.verdict == "certified",
+        "verdict": sentence(certificate.headline),
+        "failed": checks["failed"],
+        "unmeasured": checks["not measured"],
+        "passed": checks["passed"],
+        "blames": _BLAMES,
+        "checks": _checks,
+        "comparisons": _comparisons(judged.comparisons) if judged.comparisons else None,
+        "measurement": measurement,
+        "asked": asked,
+        "shown": found,
+        "published": published,
+        "figures_of": headline.figures_of(judged, found),
+        "numbers": tuple(headline.numbers(judged, found, published)),
+        "articles_way": headline.articles_way(found),
+        "errors": tables.errors(measurement.runs) if any(one.errors for one in measurement.runs) else None,
+        "nodes_caption": captions.nodes_caption(found, published),
+        "latency_caption": captions.latency_caption(found, published),
+        "has_goodput": any(one.goodput is not None for one in found.runs),
+        "limits": captions.limits(found),
+        "run_in_words": captions.run_in_words(found),
+        "time_caption": captions.time_caption(found),
+        "runs_caption": captions.runs_caption(found),
+        "witnessed": any(one.cpu_share_peak is not None for one in run.clients),
+        "server": run.server,
+        "engines_caption": captions.engines_caption(found),
+        "server_tiles": tuple(headline.server_numbers(run.server)) if run.server is not None else (),
+        "mfu": run.server is not None and any(one.tflops_mean is not None for one in run.server.engines),
+        "gpus": run.gpus,
+        "power_caption": captions.power_caption(found),
+        "holds_for": captions.holds_for(found),
+    }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    from planner.report.code_text import with_code
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([_FOLDER, _PLANS_FOLDER]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "tables": tables,
+        "each": tables_each,
+        "configuration": configuration,
+        "plural": plural,
+        "texts": TEXTS,
+    }
+    environment.filters["with_code"] = with_code
+    return environment
+
+
+def _checks(id_: str, checks: Sequence[Check]) -> Table:
+    return Table(
+        id=id_,
+        caption="Checks of the certificate",
+        columns=texts("check", "found", "allowed", "why it matters"),
+        rows=tuple(
+            (
+                Cell(one.title, note="not needed for a certificate" if not one.required else ""),
+                Cell(one.found),
+                Cell(one.allowed),
+                Cell("", note=one.why),
+            )
+            for one in checks
+        ),
+    )
+
+
+def _comparisons(found: Sequence[Comparison]) -> Table:
+    return Table(
+        id="baseline-table",
+        caption="Against the stored baseline",
+        columns=(*texts("quantity"), *numbers("before", "now", "change", "noise"), *texts("verdict")),
+        rows=tuple(
+            (
+                Cell(one.quantity, note=one.baseline),
+                Cell(number(one.before.mean)),
+                Cell(number(one.after.mean)),
+                Cell(f"{100 * one.change_share:+.1f} %".replace("-", "\N{MINUS SIGN}")),
+                Cell(f"± {percent(one.noise_share)}"),
+                Cell(one.verdict, note=one.why, style="lost" if one.verdict == "regressed" else ""),
+            )
+            for one in found
+        ),
+    )

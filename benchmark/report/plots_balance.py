@@ -1,0 +1,194 @@
+"""Whether all clients did the same and all engines got the same: one bar each, side by side, with the mean across."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
+
+from benchmark.measurement import ClientResult, EngineResult, Run, ServerMetrics
+from benchmark.report.charts import Axis, Bar, Level, Panel, Plot, axis_from_zero
+from benchmark.report.words import milliseconds, percent, plural
+from planner.report.svg import LegendEntry
+from planner.report.wording import number
+
+ODD_SHARE: Final = 0.1
+"""A bar that is this share or more off the mean is drawn as odd. Assumed: round robin leaves engines within a few per cent."""
+_GROUP_GAP: Final = 1.0
+"""Between the bars of two servers, in bars."""
+_CLIENT = LegendEntry(words="a client", style="bar", mark="band")
+_RANK = LegendEntry(words="a rank, mean over the window", style="bar", mark="band")
+_ODD = LegendEntry(words="10 % or more off the mean", style="bar odd", mark="band")
+_MEAN = LegendEntry(words="mean of all", style="level", mark="line")
+_PEAK = LegendEntry(words="peak", style="peak", mark="line")
+
+
+def clients(run: Run) -> Plot:
+    """Each client's rate, CPU and event-loop lag; without witnesses the rate alone."""
+    members = run.clients
+    places = [(number_ + 0.1, number_ + 0.9) for number_ in range(len(members))]
+    x = Axis(
+        low=0,
+        high=len(members),
+        title="client",
+        ticks=tuple((n + 0.5, f"{one.client}") for n, one in enumerate(members)),
+    )
+    panels = [
+        _panel(
+            "Total tokens a second",
+            x,
+            places,
+            [
+                (one.total_tokens_per_s, None, f"client {one.client}: {number(one.total_tokens_per_s)} total tok/s")
+                for one in members
+            ],
+        )
+    ]
+    if any(one.cpu_share_peak is not None for one in members):
+        panels.append(
+            _panel(
+                "CPU, share of one core",
+                x,
+                places,
+                [(one.cpu_share_mean or 0.0, one.cpu_share_peak, _cpu(one)) for one in members],
+                words=lambda value: f"{100 * value:.0f} %",
+                mark_odd=False,
+            )
+        )
+    if any(one.loop_lag_p99_ms is not None for one in members):
+        panels.append(
+            _panel(
+                "Event-loop lag p99, ms",
+                x,
+                places,
+                [(one.loop_lag_p99_ms or 0.0, None, _lag(one)) for one in members],
+                mark_odd=False,
+            )
+        )
+    rates = [one.total_tokens_per_s for one in members]
+    return Plot(
+        id="clients",
+        title="Balance of the clients",
+        description=f"{plural(len(members), 'client')}, {number(min(rates))} to {number(max(rates))} total tokens a second each.",
+        panels=tuple(panels),
+        legend=(_CLIENT, _ODD, _MEAN, *((_PEAK,) if len(panels) > 1 else ())),
+        columns=3,
+    )
+
+
+def _cpu(one: ClientResult) -> str:
+    if one.cpu_share_mean is None or one.cpu_share_peak is None:
+        return f"client {one.client}: no witness"
+    return (
+        f"client {one.client}: mean {percent(one.cpu_share_mean, 0)}, peak {percent(one.cpu_share_peak, 0)} of a core"
+    )
+
+
+def _lag(one: ClientResult) -> str:
+    return f"client {one.client}: " + (
+        "no witness" if one.loop_lag_p99_ms is None else milliseconds(one.loop_lag_p99_ms)
+    )
+
+
+def engines(server: ServerMetrics) -> Plot:
+    """Each data-parallel rank's tokens, running and waiting sequences and KV cache, server by server."""
+    members = sorted_engines(server)
+    places, ticks, across = _grouped(members)
+    x = Axis(low=0, high=across, title="server, a bar for each rank" if len(ticks) > 1 else "rank", ticks=tuple(ticks))
+    kinds: tuple[
+        tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool], ...
+    ] = (
+        ("Output tokens in the steady window", lambda one: (one.generation_tokens, None), number, True),
+        ("Sequences running", lambda one: (one.running_mean, one.running_peak), number, True),
+        ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), number, False),
+        ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: percent(value, 0), True),
+    )
+    tokens = [one.generation_tokens for one in members]
+    return Plot(
+        id="engines",
+        title="Balance of the engines",
+        description=(
+            f"{plural(len(members), 'engine')} of {plural(server.servers, 'server')}: {number(min(tokens))} to "
+            f"{number(max(tokens))} output tokens each in the steady window."
+        ),
+        panels=tuple(
+            _panel(
+                title,
+                x,
+                places,
+                [(*of(one), f"{name_of(one)}: {_with_peak(of(one), words)}") for one in members],
+                words=None if words is number else words,
+                mark_odd=mark_odd,
+            )
+            for title, of, words, mark_odd in kinds
+        ),
+        legend=(_RANK, _ODD, _MEAN, _PEAK),
+        columns=2,
+    )
+
+
+def sorted_engines(server: ServerMetrics) -> list[EngineResult]:
+    """By server, then by rank as a number."""
+    return sorted(server.engines, key=lambda one: (_address(one.server), one.engine.zfill(8)))
+
+
+def _address(server: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part) if part.isdecimal() else 0, part) for part in server.replace(":", ".").split("."))
+
+
+def name_of(one: EngineResult) -> str:
+    """An engine in words."""
+    return f"{one.server}, rank {one.engine}"
+
+
+def _with_peak(values: tuple[float, float | None], words: Callable[[float], str]) -> str:
+    mean, peak = values
+    return words(mean) if peak is None else f"mean {words(mean)}, peak {words(peak)}"
+
+
+def _grouped(members: Sequence[EngineResult]) -> tuple[list[tuple[float, float]], list[tuple[float, str]], float]:
+    places: list[tuple[float, float]] = []
+    ticks: list[tuple[float, str]] = []
+    at = 0.0
+    groups = [list(group) for _, group in groupby(members, key=lambda one: one.server)]
+    for number_, group in enumerate(groups, start=1):
+        for rank, one in enumerate(group):
+            places.append((at + rank + 0.08, at + rank + 0.92))
+            if len(groups) == 1:
+                ticks.append((at + rank + 0.5, one.engine[:6]))
+        if len(groups) > 1:
+            ticks.append((at + len(group) / 2, str(number_)))
+        at += len(group) + (_GROUP_GAP if number_ < len(groups) else 0)
+    return places, ticks, at
+
+
+def _panel(
+    title: str,
+    x: Axis,
+    places: Sequence[tuple[float, float]],
+    values: Sequence[tuple[float, float | None, str]],
+    *,
+    words: Callable[[float], str] | None = None,
+    mark_odd: bool = True,
+) -> Panel:
+    mean = sum(value for value, _, _ in values) / len(values)
+    ends = [end for value, peak, _ in values for end in (value, *(() if peak is None else (peak,)))]
+    y = axis_from_zero(ends) if words is None else axis_from_zero(ends, words=words)
+    return Panel(
+        title=title,
+        x=x,
+        y=y,
+        bars=tuple(
+            Bar(
+                low=low,
+                high=high,
+                value=value,
+                peak=peak,
+                style="bar odd" if mark_odd and abs(value - mean) >= ODD_SHARE * mean > 0 else "bar",
+                title=title_,
+            )
+            for (low, high), (value, peak, title_) in zip(places, values, strict=True)
+        ),
+        levels=(Level(value=mean, style="level"),),
+        height=210,
+    )

@@ -1,0 +1,200 @@
+"""Throughput against nodes, beside what was published, and against the requests in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmark.measurement import Point
+from benchmark.report.article import Published, series_of
+from benchmark.report.charts import Axis, Dot, Line, Panel, Plot, axis_from_zero
+from benchmark.report.shown import Shown, has_steady
+from benchmark.report.words import interval, milliseconds, plural
+from planner.report.svg import LegendEntry, Mark, round_ticks
+from planner.report.throughput import SERIES
+from planner.report.wording import number, short
+
+_PER_NODE_MARGIN = 0.08
+"""A node's own rate hardly moves: an axis from 0 would hide how it falls."""
+OURS = LegendEntry(words="this measurement, steady window, 95 % interval", style="plan", mark="star")
+_LATENCIES: tuple[tuple[str, str, Mark, str, str], ...] = (
+    ("e2e", "whole request (E2E)", "diamond", "model", "gateway-run"),
+    ("ttft", "first token (TTFT)", "square", "total", "second-run"),
+    ("tpot", "time per token (TPOT)", "ring", "output", "first-run"),
+)
+OURS_SUMMED = LegendEntry(words="this measurement, the article's way", style="planned", mark="dot")
+
+
+def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
+    """Two panels: the fleet, and one node of it."""
+    point = shown.point
+    drawn = {series_of(figure) for figure in published.rows}
+    legend = (
+        *((OURS,) if shown.is_steady else ()),
+        OURS_SUMMED,
+        *(
+            LegendEntry(words=SERIES[key].title, style=SERIES[key].style, mark=SERIES[key].mark)
+            for key in SERIES
+            if key in drawn
+        ),
+    )
+    most = max(nodes, *(figure.shape.replicas for figure in published.rows), 1)
+    fleet = tuple(_dots(shown, published, nodes, per_node=False))
+    single = tuple(_dots(shown, published, nodes, per_node=True))
+    x = Axis(low=0, high=most * 1.06, title="nodes", ticks=_whole(most))
+    ours = f"{plural(nodes, 'node')}: {number(point.total_tokens_per_s.mean)} total tokens a second, {interval(point.total_tokens_per_s)}."
+    theirs = "; ".join(
+        f"{SERIES[series_of(figure)].title}, {plural(figure.shape.replicas, 'node')}, {number(figure.total_tokens_per_s or 0)}"
+        for figure in published.rows
+    )
+    return Plot(
+        id="throughput-nodes",
+        title="Throughput against nodes",
+        description=f"{ours} {f'Article: {theirs}.' if theirs else published.why_not}",
+        panels=(
+            Panel(
+                title="Whole fleet: total tokens a second", x=x, y=axis_from_zero(_ends(fleet)), dots=fleet, height=280
+            ),
+            _single(single, x),
+        ),
+        legend=legend,
+    )
+
+
+def _single(dots: tuple[Dot, ...], x: Axis) -> Panel:
+    ends = _ends(dots)
+    low, high = min(ends) * (1 - _PER_NODE_MARGIN), max(ends) * (1 + _PER_NODE_MARGIN)
+    ticks = round_ticks(low, high, 6)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    low, high = max(0.0, ticks[0] - step), ticks[-1] + step
+    begins = "" if low == 0 else f" (axis from {short(low)})"
+    return Panel(
+        title=f"One node of it: total tokens a second{begins}", x=x, y=Axis(low=low, high=high), dots=dots, height=280
+    )
+
+
+def _whole(most: int) -> tuple[tuple[float, str], ...]:
+    return tuple((value, f"{value:,.0f}") for value in round_ticks(0, most * 1.06, 8) if value == round(value))
+
+
+def _ends(dots: tuple[Dot, ...]) -> list[float]:
+    return [value for dot in dots for value in (dot.y, *(dot.span or ()))]
+
+
+def _dots(shown: Shown, published: Published, nodes: int, *, per_node: bool) -> Iterator[Dot]:
+    for figure in published.rows:
+        series, count = SERIES[series_of(figure)], figure.shape.replicas
+        total = figure.total_tokens_per_s or 0
+        yield Dot(
+            x=count,
+            y=total / count if per_node else total,
+            mark=series.mark,
+            style=series.style,
+            title=f"{plural(count, 'node')}: {number(total)} tok/s, {series.title}, {figure.label}",
+        )
+    share = 1 / nodes if per_node else 1.0
+    summed = sum(run.summed.total_tokens_per_s for run in shown.runs) / len(shown.runs)
+    yield Dot(
+        x=nodes,
+        y=summed * share,
+        mark="dot",
+        style="planned",
+        title=f"this measurement, the article's way: {number(summed)} tok/s",
+    )
+    if shown.is_steady:
+        total_ = shown.point.total_tokens_per_s
+        yield Dot(
+            x=nodes,
+            y=total_.mean * share,
+            mark="star",
+            style="plan",
+            span=None
+            if total_.low is None or total_.high is None
+            else (max(total_.low, 0) * share, total_.high * share),
+            title=f"this measurement: {number(total_.mean)} tok/s, {interval(total_)}",
+        )
+
+
+def against_load(shown: Shown) -> Plot:
+    """Two panels over the requests in flight: rates, and the median latencies on one logarithmic axis."""
+    points = sorted(
+        (point for point in shown.measurement.points if has_steady(shown.measurement, point)),
+        key=lambda point: point.connections,
+    )
+    most = max(point.connections for point in points)
+    x = Axis(
+        low=0,
+        high=most * 1.06,
+        title="requests in flight, all clients together",
+        ticks=tuple((value, short(value)) for value in round_ticks(0, most * 1.06, 8)),
+    )
+    total = tuple(_of_load(points, "total"))
+    output = tuple(_of_load(points, "output"))
+    lines, dots, legend = [], [], []
+    for name, words, mark, line, style in _LATENCIES:
+        found = [(point.connections, getattr(point.latencies, name)) for point in points]
+        medians = [(float(load), one.p50 / 1_000) for load, one in found if one is not None and one.p50 > 0]
+        if not medians:
+            continue
+        lines.append(Line(style=f"faint {line}", points=tuple(medians)))
+        for load, value in medians:
+            dots.append(
+                Dot(
+                    x=load,
+                    y=value,
+                    mark=mark,
+                    style=style,
+                    title=f"{words} at {load:,.0f}: {milliseconds(1_000 * value)}",
+                )
+            )
+        legend.append(LegendEntry(words=words, style=style, mark=mark))
+    values_s = [dot.y for dot in dots]
+    return Plot(
+        id="throughput-load",
+        title="Throughput and latency against requests in flight",
+        description="; ".join(
+            f"{point.connections:,} in flight: {number(point.total_tokens_per_s.mean)} total tokens a second"
+            for point in points
+        )
+        + ".",
+        panels=(
+            Panel(
+                title="Tokens a second, steady window",
+                x=x,
+                y=axis_from_zero(_ends((*total, *output))),
+                lines=(
+                    Line(style="total", points=tuple((dot.x, dot.y) for dot in total)),
+                    Line(style="output", points=tuple((dot.x, dot.y) for dot in output)),
+                ),
+                dots=(*total, *output),
+                height=280,
+            ),
+            Panel(
+                title="Median latency, seconds (logarithmic)",
+                x=x,
+                y=Axis(
+                    low=min(values_s) * 0.7, high=max(values_s) * 1.4, is_log=True, words=lambda value: f"{value:g}"
+                ),
+                lines=tuple(lines),
+                dots=tuple(dots),
+                height=280,
+            ),
+        ),
+        legend=(
+            LegendEntry(words="total tok/s, 95 % interval", style="plan", mark="star"),
+            LegendEntry(words="output tok/s", style="planned", mark="dot"),
+            *legend,
+        ),
+    )
+
+
+def _of_load(points: list[Point], which: str) -> Iterator[Dot]:
+    for point in points:
+        estimate = point.total_tokens_per_s if which == "total" else point.output_tokens_per_s
+        yield Dot(
+            x=point.connections,
+            y=estimate.mean,
+            mark="star" if which == "total" else "dot",
+            style="plan" if which == "total" else "planned",
+            span=None if estimate.low is None or estimate.high is None else (max(estimate.low, 0), estimate.high),
+            title=f"{point.connections:,} in flight: {number(estimate.mean)} {which} tok/s, {interval(estimate)}",
+        )

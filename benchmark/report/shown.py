@@ -1,0 +1,64 @@
+"""Which load and which run a page shows first, and moments as the plots count them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmark.measurement import Measurement, Point, Rates, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What most of the page is about."""
+
+    measurement: Measurement
+    point: Point
+    """The load with the highest steady rate."""
+    runs: tuple[Run, ...]
+    """Its repeats."""
+    run: Run
+    """The repeat whose steady rate is nearest to their mean."""
+
+    @property
+    def nodes(self) -> int | None:
+        """Servers; None where nothing is known of the stack."""
+        asked = self.measurement.asked
+        return None if asked is None else asked.shape.replicas
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether any repeat of the load had a steady window."""
+        return any(run.steady is not None for run in self.runs)
+
+
+def shown(measurement: Measurement) -> Shown:
+    """What the page shows of a measurement."""
+    best = max(measurement.points, key=lambda point: (has_steady(measurement, point), point.total_tokens_per_s.mean))
+    runs = runs_of(measurement, best)
+    mean = best.total_tokens_per_s.mean
+
+    def distance(run: Run) -> tuple[bool, float]:
+        return run.steady is None, abs((run.steady or run.whole).total_tokens_per_s - mean)
+
+    return Shown(measurement=measurement, point=best, runs=runs, run=min(runs, key=distance))
+
+
+def runs_of(measurement: Measurement, point: Point) -> tuple[Run, ...]:
+    """The repeats of a load, in their order."""
+    return tuple(run for run in measurement.runs if run.point == point.point)
+
+
+def since_start(run: Run, window: Rates) -> tuple[float, float]:
+    """Begin and end of a window of the run, seconds since its first request."""
+    return window.began - run.whole.began, window.ended - run.whole.began
+
+
+def name_of(measurement: Measurement, run: Run) -> str:
+    """A run in words: its load, if there are several, and its repeat."""
+    load = f"{run.connections:,} in flight, " if len(measurement.points) > 1 else ""
+    return f"{load}repeat {run.repeat + 1}"
+
+
+def has_steady(measurement: Measurement, point: Point) -> bool:
+    """Whether a load's figures are those of a steady window."""
+    return any(run.steady is not None for run in runs_of(measurement, point))

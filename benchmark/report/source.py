@@ -1,0 +1,71 @@
+"""Where a report's figures come from: merged.json while it is newer than all inputs, else the inputs merged anew."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import MERGED_FILE, RUN_FOLDER
+from benchmark.measurement import Judged
+
+NOT_INPUTS = (".html", ".png")
+"""Ends of files that are made from a measurement and lie beside it."""
+
+
+def judged_of(folder: Path) -> Judged:
+    """The measurement in that folder with its certificate.
+
+    Raises BenchmarkError where there is no such folder, nothing in it, or nothing in it that can be merged.
+    """
+    if not folder.is_dir():
+        what = "is a file; give the folder that it is in" if folder.exists() else "there is no such folder"
+        raise BenchmarkError(
+            f"{folder}: {what}. A measurement is a folder that `fleet bench run` or `fleet bench fetch` wrote"
+        )
+    merged = folder / MERGED_FILE
+    if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
+        return _read(merged)
+    return _merged(folder)
+
+
+def newest_input_ns(folder: Path) -> int:
+    """When the newest of a measurement's files was written, nanoseconds since 1970; 0 without any.
+
+    A run's folder counts too: its time changes when a file is taken out of it.
+    """
+    found = [
+        path
+        for path in folder.rglob("*")
+        if path.name != MERGED_FILE
+        and path.suffix not in NOT_INPUTS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and (path.is_file() or RUN_FOLDER.fullmatch(path.name))
+    ]
+    return max((path.stat().st_mtime_ns for path in found), default=0)
+
+
+def _read(merged: Path) -> Judged:
+    from pydantic import ValidationError
+
+    try:
+        return Judged.model_validate_json(merged.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        raise BenchmarkError(
+            f"{merged}: {place}: {first['msg']}. It is not what this version of `fleet bench merge` writes; "
+            f"write it again: fleet bench merge {merged.parent}"
+        ) from None
+
+
+def _merged(folder: Path) -> Judged:
+    from benchmark.merge.judged import judge
+
+    try:
+        return judge(folder)
+    except BenchmarkError as error:
+        raise BenchmarkError(
+            f"{error}\nTo leave something out: fleet bench merge {shlex.quote(str(folder))} with --exclude or --allow-missing, "
+            "then the report again; it takes the merged.json."
+        ) from None

@@ -1,0 +1,327 @@
+"""Tables of what was measured: the figures behind every plot, and every run, client and engine by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from benchmark.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
+from benchmark.report.article import Published, series_of
+from benchmark.report.charts import thinned
+from benchmark.report.plots_latency import QUANTITIES
+from benchmark.report.shown import Shown, has_steady
+from benchmark.report.words import interval, milliseconds, percent, plural, rate, seconds
+from planner.report.table import Cell, Column, Table, numbers, texts
+from planner.report.throughput import SERIES
+from planner.report.wording import number, usd
+
+MOST_ROWS_OVER_TIME = 24
+"""Rows of a table behind a plot over time; each stands for a stretch of the run."""
+NOTHING = "–"
+
+
+def windows(run: Run) -> Table:
+    """The same run by four ways of counting."""
+    return Table(
+        id="windows-table",
+        caption="The same run by four ways of counting",
+        columns=(*texts("counted over"), *numbers("seconds", "total tok/s", "output tok/s", "requests/s")),
+        rows=tuple(_windows(run)),
+        chosen=0 if run.steady is not None else None,
+    )
+
+
+def _windows(run: Run) -> Iterator[tuple[Cell, ...]]:
+    yield _window("steady window", run.steady, run.steady_why)
+    common = "while every client was at work"
+    yield _window(
+        "common window",
+        run.common,
+        common if run.common else "there was none: the clients never were all at work together",
+    )
+    yield _window("whole run", run.whole, "from the first request to the last answer")
+    summed: SummedRates = run.summed
+    yield (
+        Cell("the article's way", note="each client's own rate over its own time, added up"),
+        Cell(NOTHING),
+        *(Cell(number(one)) for one in (summed.total_tokens_per_s, summed.output_tokens_per_s, summed.requests_per_s)),
+    )
+
+
+def _window(name: str, found: Rates | None, note: str) -> tuple[Cell, ...]:
+    if found is None:
+        return (Cell(name, note=note), *(Cell(NOTHING),) * 4)
+    values = (found.total_tokens_per_s, found.output_tokens_per_s, found.requests_per_s)
+    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(number(one)) for one in values))
+
+
+def runs(shown: Shown) -> Table:
+    """Every run of the measurement."""
+    ordered = sorted(shown.measurement.runs, key=lambda run: (run.connections, run.point, run.repeat))
+    return Table(
+        id="runs-table",
+        caption="Every run",
+        columns=numbers(
+            "in flight",
+            "repeat",
+            "steady total tok/s",
+            "steady output tok/s",
+            "window s",
+            "article's way tok/s",
+            "answered",
+            "failed",
+            "start skew s",
+        ),
+        rows=tuple(
+            (
+                Cell(f"{run.connections:,}"),
+                Cell(str(run.repeat + 1)),
+                Cell(rate(None if run.steady is None else run.steady.total_tokens_per_s)),
+                Cell(rate(None if run.steady is None else run.steady.output_tokens_per_s)),
+                Cell(NOTHING if run.steady is None else f"{run.steady.seconds:.1f}"),
+                Cell(number(run.summed.total_tokens_per_s)),
+                Cell(f"{run.completed:,}"),
+                Cell(f"{run.failed:,}", style="lost" if run.failed else ""),
+                Cell(f"{run.start_skew_s:.2f}"),
+            )
+            for run in ordered
+        ),
+        chosen=ordered.index(shown.run) if len(ordered) > 1 else None,
+    )
+
+
+def points(shown: Shown) -> Table:
+    """Every load of a sweep."""
+    ordered = sorted(shown.measurement.points, key=lambda point: point.connections)
+    return Table(
+        id="points-table",
+        caption="Every load of the sweep",
+        columns=(
+            *numbers(
+                "in flight", "total tok/s", "output tok/s", "requests/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99"
+            ),
+            *numbers("$ a million tokens"),
+        ),
+        rows=tuple(
+            (
+                Cell(f"{point.connections:,}"),
+                *(
+                    _estimate(one, known=has_steady(shown.measurement, point))
+                    for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s)
+                ),
+                *(
+                    Cell(NOTHING if one is None else milliseconds(getattr(one, name)))
+                    for one in (point.latencies.ttft, point.latencies.tpot)
+                    for name in ("p50", "p99")
+                ),
+                Cell(NOTHING if point.usd_per_million_tokens is None else usd(point.usd_per_million_tokens)),
+            )
+            for point in ordered
+        ),
+        chosen=ordered.index(shown.point),
+    )
+
+
+def _estimate(one: Estimate, *, known: bool) -> Cell:
+    if not known:
+        return Cell(NOTHING, note="no steady window")
+    note = "" if one.low is None or one.high is None else f"{number(one.low)} to {number(one.high)}"
+    return Cell(number(one.mean), note=note)
+
+
+def nodes(shown: Shown, published: Published, count: int) -> Table:
+    """The measurement among the published rows, by nodes."""
+    summed = sum(run.summed.total_tokens_per_s for run in shown.runs) / len(shown.runs)
+    rows: list[tuple[int, bool, tuple[Cell, ...]]] = []
+    for figure in published.rows:
+        total = figure.total_tokens_per_s or 0
+        note = f"{figure.label}{'; rounded in the article' if figure.approximate else ''}"
+        rows.append(
+            (
+                figure.shape.replicas,
+                False,
+                _node_row(
+                    figure.shape.replicas,
+                    SERIES[series_of(figure)].title.removeprefix("published, "),
+                    note,
+                    total,
+                    figure.output_tokens_per_s,
+                ),
+            )
+        )
+    if shown.is_steady:
+        point = shown.point
+        note = interval(point.total_tokens_per_s)
+        rows.append(
+            (
+                count,
+                True,
+                _node_row(
+                    count,
+                    "this measurement, steady window",
+                    note,
+                    point.total_tokens_per_s.mean,
+                    point.output_tokens_per_s.mean,
+                ),
+            )
+        )
+    output = sum(run.summed.output_tokens_per_s for run in shown.runs) / len(shown.runs)
+    rows.append((count, False, _node_row(count, "this measurement, the article's way", "", summed, output)))
+    rows.sort(key=lambda row: row[0])
+    return Table(
+        id="nodes-table",
+        caption="Throughput by nodes",
+        columns=(*numbers("nodes"), *texts("which"), *numbers("total tok/s", "a node", "output tok/s")),
+        rows=tuple(cells for _, _, cells in rows),
+        chosen=next((index for index, row in enumerate(rows) if row[1]), None),
+    )
+
+
+def _node_row(count: int, which: str, note: str, total: float, output: float | None) -> tuple[Cell, ...]:
+    return (
+        Cell(f"{count:,}"),
+        Cell(which, note=note),
+        Cell(number(total)),
+        Cell(number(total / count)),
+        Cell(rate(output)),
+    )
+
+
+def latency(shown: Shown, published: Published) -> Table:
+    """Percentiles over every answered request of the shown load, the article's below each quantity."""
+    return Table(
+        id="latency-table",
+        caption="Latency percentiles",
+        columns=(*texts("quantity"), *numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "longest", "values")),
+        rows=tuple(_latency_rows(shown, published)),
+    )
+
+
+def _latency_rows(shown: Shown, published: Published) -> Iterator[tuple[Cell, ...]]:
+    for name, title in QUANTITIES.items():
+        one: Distribution | None = getattr(shown.point.latencies, name)
+        if one is None:
+            yield (Cell(title, note="not measured"), *(Cell(NOTHING),) * 8)
+            continue
+        values = (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)
+        yield (Cell(title), *(Cell(milliseconds(value)) for value in values), Cell(f"{one.count:,}"))
+        figure = published.latency
+        theirs = {} if figure is None else figure.details.get(f"{name}_ms", {})
+        if figure is not None and theirs:
+            note = f"second run, {plural(figure.shape.replicas, 'node')}, {figure.label}"
+            known = [theirs.get(key) for key in ("mean", "median", "", "", "p99", "", "")]
+            cells = (Cell("" if value is None else milliseconds(value)) for value in known)
+            yield (Cell("article", note=note), *cells, Cell(""))
+
+
+def goodput(shown: Shown) -> Table:
+    """Requests within the limits, run by run of the shown load."""
+    found = [(run, run.goodput) for run in shown.runs if run.goodput is not None]
+    return Table(
+        id="goodput-table",
+        caption="Requests within the limits",
+        columns=numbers("repeat", "within the limits", "share of all requests", "requests/s", "output tok/s"),
+        rows=tuple(
+            (
+                Cell(str(run.repeat + 1)),
+                Cell(f"{one.requests:,}"),
+                Cell(percent(one.share)),
+                Cell(number(one.requests_per_s)),
+                Cell(number(one.output_tokens_per_s)),
+            )
+            for run, one in found
+        ),
+    )
+
+
+def over_time(run: Run) -> Table:
+    """Tokens and requests in flight by stretches of the run."""
+    line = run.timeline
+    series = [
+        thinned(list(zip(line.at, values, strict=True)), MOST_ROWS_OVER_TIME)
+        for values in (line.total_tokens_per_s, line.output_tokens_per_s, line.in_flight)
+    ]
+    return Table(
+        id="time-table",
+        caption="Means over stretches of the run",
+        columns=numbers("around second", "total tok/s", "output tok/s", "in flight"),
+        rows=tuple(
+            (Cell(f"{at:.0f}"), *(Cell(number(values[index][1])) for values in series))
+            for index, (at, _) in enumerate(series[0])
+        ),
+    )
+
+
+def servers_over_time(server: ServerMetrics) -> Table:
+    """KV cache and queue by stretches of the run."""
+    line = server.timeline
+    series = [
+        thinned(list(zip(line.at, values, strict=True)), MOST_ROWS_OVER_TIME)
+        for values in (line.kv_mean, line.kv_max, line.running, line.waiting)
+    ]
+    return Table(
+        id="cache-table",
+        caption="KV cache and queue, means over stretches of the run",
+        columns=numbers("around second", "KV cache, mean", "KV cache, fullest", "running", "waiting"),
+        rows=tuple(
+            (
+                Cell(f"{at:.0f}"),
+                *(Cell(percent(values[index][1], 0)) for values in series[:2]),
+                *(Cell(number(values[index][1])) for values in series[2:]),
+            )
+            for index, (at, _) in enumerate(series[0])
+        ),
+    )
+
+
+def errors(found: Sequence[Run]) -> Table:
+    """Failed requests by kind, over all runs."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for run in found:
+        for one in run.errors:
+            counts[one.kind] += one.count
+            examples.setdefault(one.kind, one.example)
+    return Table(
+        id="errors-table",
+        caption="Failed requests by kind",
+        columns=(*texts("kind"), *numbers("requests"), Column(title="for example")),
+        rows=tuple(
+            (Cell(kind), Cell(f"{count:,}"), Cell(examples[kind] or NOTHING)) for kind, count in counts.most_common()
+        ),
+    )
+
+
+def lengths(shown: Shown) -> Table:
+    """Tokens of prompts and answers of the shown run."""
+    one = shown.run.lengths
+    return Table(
+        id="lengths-table",
+        caption="Tokens of prompts and answers",
+        columns=(*texts("what"), *numbers("mean", "shortest", "longest")),
+        rows=(
+            (
+                Cell("prompt tokens"),
+                Cell(f"{one.input_mean:,.1f}"),
+                Cell(f"{one.input_min:,}"),
+                Cell(f"{one.input_max:,}"),
+            ),
+            (
+                Cell("answer tokens"),
+                Cell(f"{one.output_mean:,.1f}"),
+                Cell(f"{one.output_min:,}"),
+                Cell(f"{one.output_max:,}"),
+            ),
+        ),
+    )
+
+
+def clock_in_words(run: Run) -> str:
+    """How clients' times were laid over each other."""
+    ways = {
+        "witness": "each client read both clocks, so its times lie on the wall clock",
+        "one node": "all clients ran on one node and share its monotonic clock",
+        "end date": "by the date at the end of each file, to a second",
+    }
+    off = run.clock_uncertainty_s
+    return f"{ways[run.clock]}; uncertain by {seconds(off) if off >= 0.1 else milliseconds(off * 1_000)}"

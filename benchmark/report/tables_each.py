@@ -1,0 +1,123 @@
+"""Tables of every client, every engine and every quantity that was read of the GPUs."""
+
+from __future__ import annotations
+
+from benchmark.measurement import Gpus, Run, ServerMetrics
+from benchmark.report.plots_balance import sorted_engines
+from benchmark.report.tables import NOTHING
+from benchmark.report.words import milliseconds, percent, rate
+from planner.report.table import Cell, Table, numbers, texts
+from planner.report.wording import number
+
+
+def clients(run: Run) -> Table:
+    """Every client of the shown run."""
+    return Table(
+        id="clients-table",
+        caption="Every client of this run",
+        columns=(
+            *numbers("client", "in flight", "answered", "failed", "total tok/s", "output tok/s", "chunks/s"),
+            *numbers("CPU mean, peak", "lag p99", "open files", "TTFT p50"),
+        ),
+        rows=tuple(
+            (
+                Cell(str(one.client), note="" if one.node is None else one.node),
+                Cell(f"{one.connections:,}"),
+                Cell(f"{one.completed:,}"),
+                Cell(f"{one.failed:,}", style="lost" if one.failed else ""),
+                Cell(number(one.total_tokens_per_s)),
+                Cell(number(one.output_tokens_per_s)),
+                Cell(number(one.chunks_per_s)),
+                Cell(f"{_share(one.cpu_share_mean)}, {_share(one.cpu_share_peak)}"),
+                Cell(NOTHING if one.loop_lag_p99_ms is None else milliseconds(one.loop_lag_p99_ms)),
+                Cell(_open_files(one.open_files_peak, one.open_files_limit)),
+                Cell(milliseconds(one.ttft_p50_ms)),
+            )
+            for one in run.clients
+        ),
+    )
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else percent(value, 0)
+
+
+def _open_files(peak: int | None, limit: int | None) -> str:
+    if peak is None:
+        return NOTHING
+    return f"{peak:,}" if limit is None else f"{peak:,} of {limit:,}"
+
+
+def engines(server: ServerMetrics) -> Table:
+    """Every engine of the shown run."""
+    with_mfu = any(one.tflops_mean is not None for one in server.engines)
+    return Table(
+        id="engines-table",
+        caption="Every engine of this run, over the steady window",
+        columns=(
+            *texts("server"),
+            *numbers(
+                "rank",
+                "output tokens",
+                "prompt tokens",
+                "running mean, peak",
+                "waiting mean, peak",
+                "KV mean, peak",
+                "preempted",
+            ),
+            *(numbers("TFLOP/s", "HBM read GB/s") if with_mfu else ()),
+        ),
+        rows=tuple(
+            (
+                Cell(one.server),
+                Cell(one.engine),
+                Cell(number(one.generation_tokens)),
+                Cell(number(one.prompt_tokens)),
+                Cell(f"{number(one.running_mean)}, {number(one.running_peak)}"),
+                Cell(f"{number(one.waiting_mean)}, {number(one.waiting_peak)}"),
+                Cell(f"{percent(one.kv_mean, 0)}, {percent(one.kv_peak, 0)}"),
+                Cell(number(one.preemptions)),
+                *((Cell(rate(one.tflops_mean)), Cell(rate(one.hbm_read_gb_per_s_mean))) if with_mfu else ()),
+            )
+            for one in sorted_engines(server)
+        ),
+    )
+
+
+_GPU_NAMES = {
+    "power_watts": ("Power", " W"),
+    "sm_percent": ("SM busy, as nvidia-smi counts it", " %"),
+    "memory_percent": ("Memory busy, as nvidia-smi counts it", " %"),
+    "temperature_celsius": ("Temperature", " °C"),
+    "tensor_active_share": ("Tensor cores active", "share"),
+    "dram_active_share": ("DRAM active", "share"),
+    "sm_active_share": ("SM active", "share"),
+}
+
+
+def gpus(found: Gpus) -> Table:
+    """Every quantity that was read of the GPUs."""
+    return Table(
+        id="gpus-table",
+        caption="Readings of the GPUs over the steady window",
+        columns=(*texts("quantity"), *numbers("mean", "peak", "GPUs"), *texts("from")),
+        rows=tuple(
+            (
+                Cell(_gpu_name(one.name)),
+                Cell(_gpu_value(one.name, one.mean)),
+                Cell(_gpu_value(one.name, one.peak)),
+                Cell(f"{one.gpus:,}"),
+                Cell(one.source),
+            )
+            for one in found.readings
+        ),
+    )
+
+
+def _gpu_name(name: str) -> str:
+    return _GPU_NAMES[name][0] if name in _GPU_NAMES else name.replace("_", " ")
+
+
+def _gpu_value(name: str, value: float) -> str:
+    unit = _GPU_NAMES.get(name, ("", "share" if name.endswith("_share") else ""))[1]
+    return percent(value) if unit == "share" else f"{number(value)}{unit}"

@@ -1,0 +1,41 @@
+"""`fleet bench report`: a measurement as one page and an image of every plot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.exits import CLEAN
+
+FOLDER = "report"
+"""Below the measurement, where the report goes without --out."""
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True, show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Write the report here; without it to DIR/report.", show_default=False
+        ),
+    ] = None,
+) -> int:
+    """Write report.html and a PNG of every plot of a measurement.
+
+    Takes DIR/merged.json while it is newer than all other files of DIR; else merges and certifies DIR first, without writing
+    merged.json. The page needs no network and runs no script. Exits with 0 whatever the verdict; `fleet bench merge` exits
+    with 1 for a measurement that is not certified.
+    """
+    from benchmark.report.source import judged_of
+    from benchmark.report.write import write_report
+
+    judged = judged_of(folder)
+    written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
+    sys.stdout.write(f"{judged.certificate.headline}\n\n")
+    sys.stdout.writelines(f"{path}\n" for path in written)
+    return CLEAN

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.measurement import Measurement
+from benchmark.report import article
+from benchmark.report.charts import (
+    Axis,
+    Bar,
+    Dot,
+    Level,
+    Line,
+    Panel,
+    Plot,
+    Stretch,
+    axis_from_zero,
+    drawing,
+    log_ticks,
+    thinned,
+)
+from benchmark.report.plots import plots_of
+from benchmark.report.shown import shown
+from planner.report.svg import Format, LegendEntry
+from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
+from tests.planner.report.pages import taken_apart
+
+FORMATS: tuple[Format, Format] = ("wide", "narrow")
+MEASUREMENTS = {
+    "twelve nodes": a_measurement,
+    "sweep": a_sweep,
+    "bare": a_bare_measurement,
+    "one node": lambda: a_measurement(an_asked(replicas=1, repeats=1)),
+}
+rates = st.floats(min_value=0.0, max_value=1e9)
+
+
+@given(st.lists(rates, min_size=1, max_size=400), st.integers(min_value=1, max_value=120))
+def test_thinning_keeps_what_an_area_holds_and_its_order(values: list[float], most: int) -> None:
+    points = [(float(number), value) for number, value in enumerate(values)]
+    fewer = thinned(points, most)
+    assert len(fewer) == min(len(points), most)
+    assert all(a < b for (a, _), (b, _) in pairwise(fewer))
+    assert min(values) * (1 - 1e-9) <= min(y for _, y in fewer)
+    assert max(y for _, y in fewer) <= max(values) * (1 + 1e-9)
+    if len(values) % most == 0:
+        assert sum(y for _, y in fewer) / len(fewer) == pytest.approx(sum(values) / len(values), rel=1e-9, abs=1e-9)
+
+
+@given(
+    st.floats(min_value=1e-3, max_value=1e5),
+    st.floats(min_value=1.5, max_value=1e6),
+    st.integers(min_value=2, max_value=12),
+)
+def test_ticks_of_a_logarithmic_axis_are_round_few_and_within(low: float, spread: float, most: int) -> None:
+    found = log_ticks(low, low * spread, most)
+    assert len(found) <= most
+    assert list(found) == sorted(set(found))
+    assert all(low * 0.99 <= value <= low * spread * 1.01 for value in found)
+    assert all(f"{value:.0e}"[0] in "1235" for value in found)
+
+
+@given(st.lists(rates, max_size=20))
+def test_an_axis_from_zero_holds_every_value(values: list[float]) -> None:
+    axis = axis_from_zero(values)
+    assert axis.low == 0 < axis.high
+    assert all(value <= axis.high * (1 + 1e-9) for value in values)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("make", MEASUREMENTS.values(), ids=MEASUREMENTS)
+def test_nothing_is_drawn_outside_and_no_words_lie_on_others(make: object, format_: Format) -> None:
+    measurement: Measurement = make()  # type: ignore[operator]
+    for plot in plots_of(shown(measurement), article.published(measurement.asked)):
+        drawn = taken_apart(drawing(plot, format_).markup())
+        for x, y in drawn.points:
+            assert -0.5 <= x <= drawn.width + 0.5, (plot.id, x)
+            assert -0.5 <= y <= drawn.height + 0.5, (plot.id, y)
+        for label in drawn.labels:
+            assert label.left >= -0.5, (plot.id, label)
+            assert label.right <= drawn.width + 0.5, (plot.id, label)
+            assert label.top >= -0.5, (plot.id, label)
+            assert label.bottom <= drawn.height + 0.5, (plot.id, label)
+        met = [(one.words, other.words) for one, other in combinations(drawn.labels, 2) if one.meets(other)]
+        assert not met, plot.id
+
+
+@given(
+    values=st.lists(rates, min_size=1, max_size=300),
+    title=st.text(min_size=1, max_size=90),
+    columns=st.integers(min_value=1, max_value=4),
+)
+def test_any_panel_stays_within_its_drawing(values: list[float], title: str, columns: int) -> None:
+    axis = axis_from_zero(values)
+    panel = Panel(
+        title=title,
+        x=Axis(low=0, high=len(values), title="x"),
+        y=axis,
+        stretches=(Stretch(low=0, high=len(values) / 2, style="steady", words="steady window"),),
+        bars=tuple(Bar(low=n, high=n + 0.9, value=value, style="bar", title=title) for n, value in enumerate(values)),
+        levels=(Level(value=values[0], style="level", words="level"),),
+        lines=(Line(style="total", points=tuple((float(n), value) for n, value in enumerate(values))),),
+        dots=(Dot(x=0, y=values[0], mark="dot", style="plan", words="first"),),
+    )
+    plot = Plot(
+        id="any",
+        title=title,
+        description=title,
+        panels=(panel,) * 3,
+        columns=columns,
+        legend=(LegendEntry(words="first", style="plan", mark="dot"),),
+    )
+    for format_ in FORMATS:
+        drawn = taken_apart(drawing(plot, format_).markup())
+        assert all(-1 <= x <= drawn.width + 1 and -1 <= y <= drawn.height + 1 for x, y in drawn.points)
+        assert len(drawn.points) > 3 * len(values)
+
+
+def test_a_plot_says_in_words_what_it_shows() -> None:
+    measurement = a_measurement()
+    for plot in plots_of(shown(measurement), article.published(measurement.asked)):
+        markup = drawing(plot, "wide").markup()
+        assert f'<title id="{plot.id}-wide-title">' in markup
+        assert f'<desc id="{plot.id}-wide-desc">' in markup
+        assert len(plot.description) > 20
+        assert any(character.isdigit() for character in plot.description)

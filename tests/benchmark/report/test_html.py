@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.folder import AskedSlo
+from benchmark.measurement import (
+    Comparison,
+    ErrorKind,
+    Excluded,
+    Judged,
+    Measurement,
+)
+from benchmark.report import article
+from benchmark.report.html import html_text
+from benchmark.report.plots import plots_of
+from benchmark.report.shown import shown
+from benchmark.report.texts import TEXTS
+from benchmark.report.words import interval, milliseconds, percent
+from planner.report.wording import number, usd
+from tests.benchmark.measurements import (
+    CHECKS,
+    a_bare_measurement,
+    a_certificate,
+    a_judged,
+    a_measurement,
+    a_sweep,
+    an_asked,
+    estimate,
+)
+from tests.planner.report.pages import Page
+
+HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>&\"'` <svg onload=x>"
+SOURCE = Path("bench/one")
+
+
+def text_of(judged: Judged, *, entry: str | None = "entry: text", words: str = "how it is written") -> str:
+    measurement = judged.measurement
+    plots = plots_of(shown(measurement), article.published(measurement.asked))
+    return html_text(judged, plots, source=SOURCE, entry=entry, ledger_in_words=words)
+
+
+def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
+    return Page(text_of(a_judged(measurement, a_certificate(**certificate))))
+
+
+def plain(words: str) -> str:
+    return " ".join(words.split()).replace("`", "")
+
+
+@pytest.fixture(scope="module")
+def whole() -> Page:
+    return page_of()
+
+
+def tiles(page: Page) -> dict[str, str]:
+    names = [one.words for one in page.all("dt") if one.inside("main") and "numbers" in _classes(one)]
+    values = [one.words for one in page.all("dd") if one.attributes.get("class") == "now"]
+    return dict(zip(names, values, strict=True))
+
+
+def _classes(element: Any) -> str:
+    return " ".join(up.attributes.get("class", "") for up in element.ancestors)
+
+
+CASES = {
+    "whole": a_judged,
+    "not certified": lambda: a_judged(certificate=a_certificate(failed=("client-cpu",), unknown=("engines",))),
+    "bare": lambda: a_judged(a_bare_measurement()),
+    "sweep": lambda: a_judged(a_sweep()),
+    "one node, once": lambda: a_judged(a_measurement(an_asked(replicas=1, repeats=1, slo=None, cost=None))),
+}
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES)
+def test_nothing_is_fetched_nothing_runs_and_every_reference_finds_its_id(make: Any) -> None:
+    text = text_of(make())
+    page = Page(text)
+    assert not [one for one in page.elements if one.tag in ("script", "link", "img", "iframe", "object", "use", "a")]
+    assert not [
+        (one.tag, name)
+        for one in page.elements
+        for name in one.attributes
+        if name in ("src", "href", "style", "srcset") or name.startswith("on")
+    ]
+    assert "//" not in re.sub(r"/\*.*?\*/", "", text)
+    assert "url(" not in text
+    policy = next(one for one in page.all("meta") if one.attributes.get("http-equiv") == "Content-Security-Policy")
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+    assert len(page.ids) == len(set(page.ids))
+    for element in page.elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            if name in element.attributes:
+                assert element.attributes[name] in page.ids
+    assert len(text.encode()) < 1_500_000
+
+
+def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
+    page = page_of(failed=("client-cpu", "errors"), unknown=("engines",))
+    verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
+    assert "certified" not in verdict.attributes["class"].split()
+    assert page.elements.index(verdict) < page.elements.index(page.all("figure")[0])
+    assert "Not certified: 2 of 7 checks failed." in verdict.words
+    for check in CHECKS:
+        titles = [one for one in page.elements if one.tag in ("h3", "td") and check.title in one.words]
+        assert len(titles) == 1, check.id
+        is_open = not titles[0].inside("details")
+        assert is_open == (check.id in ("client-cpu", "errors"))
+        assert check.found in verdict.words
+        assert check.allowed in verdict.words
+    assert "not to be quoted" in page.words
+
+
+def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
+    verdict = next(one for one in whole.all("section") if "verdict" in one.attributes["class"].split())
+    assert "certified" in verdict.attributes["class"].split()
+    assert len(whole.cells("passed-table")) == len(CHECKS) + 1
+    assert "open" not in next(one for one in whole.all("details") if one.inside("section")).attributes
+    assert "not to be quoted" not in whole.words
+
+
+def test_the_headline_holds_total_and_output_with_intervals_price_and_efficiency(whole: Page) -> None:
+    point = a_measurement().points[0]
+    found = tiles(whole)
+    assert found["total tokens a second"] == number(point.total_tokens_per_s.mean)
+    assert found["output tokens a second"] == number(point.output_tokens_per_s.mean)
+    for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s):
+        assert plain(interval(one)) in whole.words
+        assert "95 % interval" in plain(interval(one))
+    assert point.usd_per_million_tokens is not None
+    assert point.usd_per_million_output_tokens is not None
+    assert found["a million tokens, at least"] == usd(point.usd_per_million_tokens)
+    assert found["a million output tokens, at least"] == usd(point.usd_per_million_output_tokens)
+    assert point.total_tokens_per_s_per_node is not None
+    assert found["a node"] == number(point.total_tokens_per_s_per_node)
+    assert found["efficiency against one node"] == percent(point.total_tokens_per_s_per_node / 95_317)
+    assert "95,317 of the article's single node (published, vLLM 0.18.0)" in whole.words
+
+
+def test_a_price_with_nothing_missing_does_not_say_at_least() -> None:
+    asked = an_asked(repeats=1)
+    assert asked.cost is not None
+    known = an_asked(repeats=1, cost=asked.cost.model_copy(update={"at_least": False}))
+    assert "a million tokens" in tiles(page_of(a_measurement(known, collected=False)))
+
+
+def test_the_article_s_way_has_its_own_line_and_is_not_among_the_figures(whole: Page) -> None:
+    runs = a_measurement().runs
+    summed = number(sum(run.summed.total_tokens_per_s for run in runs) / len(runs))
+    assert (
+        f"{summed} total and"
+        in next(one for one in whole.all("p") if one.attributes.get("class") == "articles-way").words
+    )
+    assert summed not in tiles(whole).values()
+    assert [row[0].split(" ")[0] for row in whole.cells("windows-table")[1:]] == ["steady", "common", "whole", "the"]
+
+
+def test_published_rows_stand_beside_ours_with_their_label(whole: Page) -> None:
+    rows = whole.cells("nodes-table")[1:]
+    assert len(rows) == 11 + 2
+    assert ["12", "first run published, vLLM 0.18.0", "1,103,941", "91,995", "367,980"] in rows
+    assert ["2", "first run published, vLLM 0.18.0; rounded in the article", "190,000", "95,000", "63,333"] in rows
+    assert [row[1] for row in rows].count("this measurement, the article's way") == 1
+
+
+def test_another_workload_is_told_why_nothing_published_stands_beside_it() -> None:
+    page = page_of(a_measurement(an_asked(repeats=1, workload="vllm-1024-512"), collected=False))
+    assert "this run's is vllm-1024-512. Such figures are never compared." in page.words
+    assert "1,103,941" not in page.words
+    assert "11.58 s" not in page.words
+    assert tiles(page)["efficiency against one node"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("model", "Qwen/Qwen3.5-397B-A17B-NVFP4", "this stack serves Qwen/Qwen3.5-397B-A17B-NVFP4"),
+        ("machine_type", "a3-ultragpu-8g", "this stack has a3-ultragpu-8g"),
+        ("gpus_per_replica", 4, "a replica there had 8 GPUs, here 4"),
+    ],
+)
+def test_other_models_and_machines_have_no_published_rows(field: str, value: object, said: str) -> None:
+    shape = an_asked().shape.model_copy(update={field: value})
+    found = article.published(an_asked(shape=shape))
+    assert said in found.why_not
+    assert not found.rows
+    assert found.latency is found.one_node is None
+
+
+def test_efficiency_at_another_load_is_unknown() -> None:
+    page = page_of(a_measurement(an_asked(repeats=1, in_flight_per_node=(500,)), collected=False))
+    assert tiles(page)["efficiency against one node"] == "unknown"
+    assert "the article's single node held 2,000 in flight" in page.words
+    assert "Another load is another point" in page.words
+
+
+def test_percentiles_are_all_there_and_the_article_s_below_them() -> None:
+    page = page_of(a_measurement(an_asked(replicas=4)))
+    one = a_measurement(an_asked(replicas=4)).points[0].latencies.ttft
+    rows = page.cells("latency-table")
+    values = [plain(milliseconds(value)) for value in (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)]
+    assert rows[1] == ["First token (TTFT)", *values, f"{one.count:,}"]
+    assert rows[2] == [
+        "article second run, 4 nodes, published, vLLM 0.18.0",
+        "6.02 s",
+        "6.09 s",
+        "",
+        "",
+        "11.58 s",
+        "",
+        "",
+        "",
+    ]
+
+
+def test_bare_results_say_what_was_not_collected_and_how_it_is_had() -> None:
+    page = page_of(a_bare_measurement())
+    for key in ("not_asked", "no_limits", "no_witness", "no_metrics", "no_gpus"):
+        assert plain(TEXTS[key]) in page.words, key
+    assert "one run: no interval" in page.words
+    assert "Without run.json nobody knows which workload" in page.words
+    assert "There is no run.json: what was asked" in page.words
+    assert "Benchmark of an unknown stack" in page.words
+    assert not {"a node", "a million tokens", "efficiency against one node"} & set(tiles(page))
+
+
+def test_what_is_there_is_not_called_missing(whole: Page) -> None:
+    assert not [key for key, text in TEXTS.items() if key != "mfu" and plain(text) in whole.words]
+    assert plain(TEXTS["mfu"]) in whole.words
+
+
+def test_a_measurement_without_price_limits_or_mfu_says_so() -> None:
+    measurement = a_measurement(an_asked(slo=None, cost=None, repeats=1))
+    run = measurement.runs[0]
+    assert run.server is not None
+    engines = tuple(one.model_copy(update={"tflops_mean": None}) for one in run.server.engines)
+    gone = run.model_copy(update={"server": run.server.model_copy(update={"engines": engines}), "gpus": None})
+    page = page_of(measurement.model_copy(update={"runs": (gone,)}))
+    for key in ("no_cost", "no_limits", "no_mfu", "no_gpus"):
+        assert plain(TEXTS[key]) in page.words, key
+    assert "$" not in page.words
+
+
+def test_a_run_that_never_was_steady_has_no_rate_to_stand_for() -> None:
+    measurement = a_measurement(an_asked(repeats=1))
+    run = measurement.runs[0].model_copy(update={"steady": None, "steady_why": "clients never were all at work"})
+    point = measurement.points[0].model_copy(update={"total_tokens_per_s": estimate([1.0])})
+    page = page_of(measurement.model_copy(update={"runs": (run,), "points": (point,)}))
+    assert tiles(page)["total tokens a second"] == "none"
+    assert "no repeat had a steady window" in page.words
+    assert page.cells("windows-table")[1] == ["steady window clients never were all at work", *["–"] * 4]
+
+
+def test_a_sweep_has_every_load_with_its_interval() -> None:
+    sweep = a_sweep()
+    page = page_of(sweep)
+    rows = page.cells("points-table")[1:]
+    assert [row[0] for row in rows] == ["1,000", "2,000", "4,000", "8,000"]
+    for row, point in zip(rows, sweep.points, strict=True):
+        one = point.total_tokens_per_s
+        assert one.low is not None
+        assert one.high is not None
+        assert row[1] == f"{number(one.mean)} {number(one.low)} to {number(one.high)}"
+    assert len(page.cells("runs-table")) == 12 + 1
+
+
+def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
+    assert len(whole.cells("clients-table")) == 24 + 1
+    engines = whole.cells("engines-table")
+    assert len(engines) == 96 + 1
+    assert engines[1][:2] == ["10.8.0.7", "0"]
+    assert engines[-1][:2] == ["10.8.11.7", "7"]
+
+
+def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -> None:
+    asked = an_asked()
+    for words in (asked.image, asked.model_revision, "96 data-parallel ranks", "at least $393.52 an hour, Spot"):
+        assert words in whole.words
+    flags = {row[0]: row[1] for row in whole.cells("flags-table")[1:]}
+    assert flags["--max-num-seqs"] == "8192"
+    assert flags["--enable-prefix-caching"] == "on"
+    load = whole.cells("load-table")
+    assert ["--random-range-ratio", "0.3333"] in load
+    assert any("seeds 1203331 to 1203354" in row[1] for row in load)
+    method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
+    assert "wall clock" in method["clocks"]
+    assert method["steady window"].startswith("68.0 s")
+    assert "0 of 288,000 sent before" in method["prompts"]
+    assert "equivalent to the published run" in whole.words or "unproven" in whole.words
+
+
+def test_what_was_excluded_and_every_remark_is_named() -> None:
+    measurement = a_measurement(
+        an_asked(repeats=1),
+        excluded=(Excluded(file="point-00-repeat-0/client-003.json", why="damaged"),),
+        remarks=("A remark about `merge`.",),
+    )
+    words = page_of(measurement).words
+    assert "point-00-repeat-0/client-003.json: damaged" in words
+    assert "A remark about merge." in words
+    assert "Nothing was left out." not in words
+
+
+def test_failed_requests_are_counted_by_kind_over_all_runs() -> None:
+    measurement = a_measurement(an_asked(repeats=2), collected=False)
+    errors = (ErrorKind(kind="http 503", count=3, example="upstream connect error"),)
+    runs = tuple(run.model_copy(update={"failed": 3, "errors": errors}) for run in measurement.runs)
+    page = page_of(measurement.model_copy(update={"runs": runs}))
+    assert page.cells("errors-table")[1] == ["http 503", "6", "upstream connect error"]
+    assert tiles(page)["failed requests"] == "6"
+
+
+def test_a_regression_against_the_baseline_stands_on_the_page() -> None:
+    worse = Comparison(
+        baseline="bench-1",
+        quantity="total tok/s at 24,000 in flight",
+        before=estimate([100.0, 101.0]),
+        after=estimate([90.0, 91.0]),
+        change_share=-0.1,
+        noise_share=0.02,
+        verdict="regressed",
+        why="beyond noise",
+    )
+    judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": (worse,)})
+    row = Page(text_of(judged)).cells("baseline-table")[1]
+    assert row[3:] == ["\N{MINUS SIGN}10.0 %", "± 2.0 %", "regressed beyond noise"]
+
+
+def test_commands_and_settings_measure_it_again() -> None:
+    asked = an_asked(stack="my stack", in_flight_per_node=(500, 2_000), slo=AskedSlo(ttft_ms=500))
+    page = page_of(a_measurement(asked.model_copy(update={"repeats": 1}), collected=False))
+    blocks = [one.words for one in page.all("pre")]
+    assert "fleet bench run --stack 'my stack'\nfleet bench merge bench/one\nfleet bench report bench/one" in blocks
+    settings = next(one for one in blocks if one.startswith("vllm-fleet:benchmark:"))
+    assert "  concurrency: [500, 2000]\n" in settings
+    assert "  slo: {ttftMs: 500}" in settings
+
+
+def test_words_from_outside_cannot_break_out() -> None:
+    asked = an_asked(
+        repeats=1,
+        stack=HOSTILE,
+        name=HOSTILE,
+        profile=HOSTILE,
+        image=HOSTILE,
+        shape=an_asked().shape.model_copy(update={"flags": {HOSTILE: HOSTILE}, "env": {HOSTILE: HOSTILE}}),
+    )
+    measurement = a_measurement(asked, excluded=(Excluded(file=HOSTILE, why=HOSTILE),), remarks=(HOSTILE,))
+    run = measurement.runs[0]
+    assert run.server is not None
+    engine = run.server.engines[0].model_copy(update={"server": HOSTILE, "engine": HOSTILE})
+    run = run.model_copy(
+        update={
+            "errors": (ErrorKind(kind=HOSTILE, count=1, example=HOSTILE),),
+            "steady_why": HOSTILE,
+            "clients": tuple(one.model_copy(update={"node": HOSTILE}) for one in run.clients),
+            "server": run.server.model_copy(
+                update={"engines": (engine, *run.server.engines[1:]), "cache_config": {"num_gpu_blocks": HOSTILE}}
+            ),
+        }
+    )
+    certificate = a_certificate(failed=("errors",))
+    checks = tuple(
+        one.model_copy(update={"found": HOSTILE, "title": HOSTILE, "why": HOSTILE, "allowed": HOSTILE})
+        for one in certificate.checks
+    )
+    judged = a_judged(
+        measurement.model_copy(update={"runs": (run,)}),
+        certificate.model_copy(update={"checks": checks, "headline": HOSTILE}),
+    )
+    text = text_of(judged, entry=HOSTILE, words=HOSTILE)
+    page = Page(text)
+    calm = Page(text_of(a_judged(a_measurement(an_asked(repeats=1)), a_certificate(failed=("errors",)))))
+    assert {one.tag for one in page.elements} <= {one.tag for one in calm.elements} | {"ul", "li"}
+    assert not [one for one in page.elements if any(name.startswith("on") for name in one.attributes)]
+    assert "<script" not in text
+    assert page.words.count("<script>alert(1)</script>") > 10

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import MERGED_FILE
+from benchmark.measurement import Judged
+from benchmark.report.source import judged_of, newest_input_ns
+from scripts.bench_results import make_measurement
+from tests.benchmark.measurements import a_judged, a_measurement, an_asked
+
+NOW_NS = 1_795_000_000 * 10**9
+
+
+def aged(folder: Path, seconds: int) -> None:
+    """Every file and folder as old as that."""
+    for path in [*folder.rglob("*"), folder]:
+        os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
+
+
+def small() -> Judged:
+    return a_judged(a_measurement(an_asked(replicas=1, repeats=1), collected=False))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = make_measurement(tmp_path / "measured", clients=2, requests_per_client=24, with_texts=False)
+    aged(made, 100)
+    return made
+
+
+def put(folder: Path, judged: Judged, seconds: int) -> Path:
+    path = folder / MERGED_FILE
+    path.write_text(judged.model_dump_json(by_alias=True))
+    os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
+    return path
+
+
+def test_a_merged_file_newer_than_every_input_is_taken_as_it_is(folder: Path) -> None:
+    put(folder, small(), 50)
+    assert judged_of(folder) == small()
+
+
+def test_an_older_one_is_not_believed_and_not_changed(folder: Path) -> None:
+    merged = put(folder, small(), 150)
+    before = merged.read_bytes()
+    found = judged_of(folder)
+    assert len(found.measurement.runs[0].clients) == 2
+    assert found.certificate.checks
+    assert merged.read_bytes() == before
+
+
+def test_one_newer_file_is_enough_to_merge_again(folder: Path) -> None:
+    put(folder, small(), 50)
+    os.utime(folder / "point-00-repeat-0" / "client-000.json", ns=(NOW_NS, NOW_NS))
+    assert judged_of(folder) != small()
+
+
+def test_a_file_taken_out_of_a_run_is_noticed(folder: Path) -> None:
+    put(folder, small(), 50)
+    (folder / "point-00-repeat-0" / "client-001.log").unlink()
+    assert newest_input_ns(folder) > NOW_NS
+    assert judged_of(folder) != small()
+
+
+def test_a_report_beside_the_inputs_is_none_of_them(folder: Path) -> None:
+    put(folder, small(), 50)
+    (folder / "report").mkdir()
+    (folder / "report" / "report.html").write_text("later")
+    (folder / "clients.png").write_bytes(b"later")
+    (folder / ".progress").mkdir()
+    (folder / ".progress" / "pod.json").write_text("{}")
+    assert judged_of(folder) == small()
+
+
+def test_a_merged_file_alone_is_enough(tmp_path: Path) -> None:
+    put(tmp_path, small(), 0)
+    assert judged_of(tmp_path) == small()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "the whole file"),
+        (b"[]", "the whole file"),
+        (b'{"measurement": {"schema": 2}}', "measurement.schema"),
+        (b"\xff\xfe", "the whole file"),
+    ],
+)
+def test_a_merged_file_of_another_kind_is_named_with_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / MERGED_FILE).write_bytes(content)
+    with pytest.raises(BenchmarkError) as failed:
+        judged_of(tmp_path)
+    assert str(failed.value).startswith(f"{tmp_path / MERGED_FILE}: {said}")
+    assert f"fleet bench merge {tmp_path}" in str(failed.value)
+
+
+def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="there is no such folder"):
+        judged_of(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BenchmarkError, match="is a file; give the folder"):
+        judged_of(tmp_path / "file")
+
+
+def test_what_cannot_be_merged_says_why_and_how_to_leave_something_out(folder: Path) -> None:
+    (folder / "point-00-repeat-0" / "client-001.json").write_text("{")
+    with pytest.raises(BenchmarkError, match=r"client-001\.json(.|\n)*--exclude or --allow-missing"):
+        judged_of(folder)
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BenchmarkError, match="empty"):
+        judged_of(tmp_path / "empty")

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.measurement import Judged
+from benchmark.report import write
+from benchmark.report.headline import caption
+from benchmark.report.write import write_report
+from tests.benchmark.measurements import a_bare_measurement, a_certificate, a_judged, a_measurement, an_asked
+
+
+@pytest.fixture(scope="module")
+def small() -> Judged:
+    return a_judged(a_bare_measurement())
+
+
+def test_the_page_and_an_image_of_every_plot_are_written(small: Judged, tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    written = write_report(small, out, source=Path("bench/one"))
+    assert [path.name for path in written] == [
+        "report.html",
+        "latency.png",
+        "throughput-time.png",
+        "in-flight.png",
+        "clients.png",
+    ]
+    assert sorted(out.iterdir()) == sorted(written)
+    page = written[0].read_text()
+    assert page.startswith("<!doctype html>")
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in written[1:])
+
+
+def test_files_get_the_rights_that_the_user_s_mask_leaves(small: Judged, tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        written = write_report(small, tmp_path, source=tmp_path)
+    finally:
+        os.umask(mask)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o640}
+
+
+def test_a_write_that_fails_leaves_the_old_page_and_nothing_half(
+    small: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "report.html").write_text("the old page")
+
+    def full(*_: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(BenchmarkError, match="No space left on device"):
+        write_report(small, tmp_path, source=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "the old page"
+
+
+def test_a_place_that_cannot_be_written_to_is_named(small: Judged, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BenchmarkError, match="give --out a folder"):
+        write_report(small, tmp_path / "file" / "report", source=tmp_path)
+
+
+def test_an_image_says_what_it_is_of_and_whether_it_is_certified() -> None:
+    measurement = a_measurement(an_asked(repeats=1), collected=False)
+    assert caption(a_judged(measurement)) == (
+        "Benchmark of spot: 12 nodes, workload article, bench-20261121-a1b2c3d4 · certified"
+    )
+    assert caption(a_judged(measurement, a_certificate(failed=("errors",)))).endswith(" · NOT CERTIFIED")
+    assert caption(a_judged(a_bare_measurement())) == "Benchmark of an unknown stack · certified"
+
+
+def test_names_that_are_no_unicode_are_written_all_the_same(tmp_path: Path) -> None:
+    odd = a_measurement(an_asked(repeats=1, stack="\ud800"), collected=False)
+    assert "Benchmark of ?" in write_report(a_judged(odd), tmp_path, source=tmp_path)[0].read_text()
+
+
+@pytest.mark.slow
+def test_the_largest_report_takes_a_second_or_two(tmp_path: Path) -> None:
+    judged = a_judged()
+    began = time.process_time()
+    written = write_report(judged, tmp_path, source=tmp_path)
+    assert time.process_time() - began < 6, "seconds of CPU; measured: 1.6 on one core with other work"
+    assert written[0].stat().st_size < 1_500_000
+    assert written[0].name == write.PAGE

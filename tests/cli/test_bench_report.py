@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.bench_results import make_measurement
+from tests.cli.command import fleet
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("bench") / "measured"
+    return make_measurement(place, clients=2, requests_per_client=48, with_texts=False)
+
+
+def test_a_measurement_becomes_a_page_and_images(folder: Path) -> None:
+    done = fleet("bench", "report", str(folder))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Not certified")
+    assert lines[2] == str(folder / "report" / "report.html")
+    assert all(Path(line).stat().st_size > 1_000 for line in lines[2:])
+    assert not (folder / "merged.json").exists()
+    page = Path(lines[2]).read_text()
+    assert "Benchmark of dev: 2 nodes" in page
+    assert f"fleet bench report {folder}" in page
+
+
+def test_out_names_another_folder(folder: Path, tmp_path: Path) -> None:
+    done = fleet("bench", "report", str(folder), "--out", str(tmp_path / "there"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "there" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("no-such-folder",), "fleet: no-such-folder: there is no such folder"),
+        ((), "Missing argument 'DIR'"),
+    ],
+)
+def test_wrong_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = fleet("bench", "report", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_message(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = fleet("bench", "report", str(folder), "--out", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"fleet: {tmp_path / 'file'}: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
