@@ -23,6 +23,8 @@ ANSWER_SECONDS: Final = 30.0
 """For one request. Assumed: an API server that needs longer is as good as gone."""
 START_SECONDS: Final = 20.0
 """Until a port forward says its port. Assumed, credentials of the exec plugin included."""
+SPARE_SECONDS: Final = 15.0
+"""Beyond a request's own timeout: for credentials and name resolution, which have none. Assumed."""
 STOP_SECONDS: Final = 5.0
 """Between asking a process to end and ending it."""
 _FORWARDING: Final = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
@@ -192,11 +194,14 @@ class Kubectl:
         arguments = [*self._base, f"--request-timeout={seconds:.0f}s", *arguments]
         piped = subprocess.DEVNULL if stdin is None else subprocess.PIPE
         with self._start(arguments, stdin=piped, stdout=subprocess.PIPE, what=what) as process:
-            # The request has its own timeout; credentials and name resolution have none.
             try:
-                out, said = process.communicate(None if stdin is None else stdin.encode(), timeout=seconds + 15)
+                out, said = process.communicate(
+                    None if stdin is None else stdin.encode(), timeout=seconds + SPARE_SECONDS
+                )
             except subprocess.TimeoutExpired:
-                raise LiveError(f"{what}: kubectl had no answer after {seconds + 15:.0f} s", reason="timeout") from None
+                raise LiveError(
+                    f"{what}: kubectl had no answer after {seconds + SPARE_SECONDS:.0f} s", reason="timeout"
+                ) from None
             finally:
                 _end(process)
         return subprocess.CompletedProcess(

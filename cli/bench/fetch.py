@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.bench.run import DEFAULT_FOLDER, Out, Outputs, terminal
-from cli.exits import CLEAN, FINDINGS
 from cli.options import Root, Stack
 
 if TYPE_CHECKING:
@@ -68,12 +67,13 @@ def bring(
     from benchmark.run.display import State
     from benchmark.run.gpu_history import add_dcgm
 
-    display.state(State("fetching results", f"gs://{google.bucket.name}/runs/{measurement}/"))
+    what = f"gs://{google.bucket.name}/runs/{measurement}/ into {folder}"
+    display.state(State("fetching results", what))
     fetching.fetch(
         google.bucket,
         measurement,
         folder,
-        lambda done, of: display.state(State("fetching results", f"into {folder}", done=done, of=of, unit="bytes")),
+        lambda done, of: display.state(State("fetching results", what, done=done, of=of, unit="bytes")),
     )
     display.state(State("asking managed Prometheus for the GPUs", "its last samples come a minute or two late"))
     if problem := add_dcgm(folder, google.prometheus, outputs, servers):
@@ -82,8 +82,19 @@ def bring(
 
 def judge(folder: Path) -> int:
     """Merge, certify and report the folder; the exit code of `fleet bench merge`."""
-    from benchmark.run.judging import judge as judged_of
+    from benchmark.folder import MERGED_FILE
+    from benchmark.merge import MergeOptions
+    from benchmark.merge.judged import judge as judged_of
+    from benchmark.merge.judged import write
+    from benchmark.report.write import write_report
+    from cli.bench.merge import exit_code
+    from cli.bench.merge_text import print_judged
+    from cli.bench.report import FOLDER
+    from cli.terminal import stdout_paper
 
-    judged, page = judged_of(folder)
-    sys.stdout.write(f"{judged.certificate.headline}\n{page}\n")
-    return CLEAN if judged.certificate.verdict == "certified" else FINDINGS
+    judged = judged_of(folder, MergeOptions(), None)
+    write(judged, folder / MERGED_FILE)
+    print_judged(stdout_paper(), judged, written=folder / MERGED_FILE)
+    page, *_ = write_report(judged, folder / FOLDER, source=folder)
+    sys.stdout.write(f"{page} is the page\n")
+    return exit_code(judged)

@@ -1,0 +1,133 @@
+"""`fleet bench run` and `fleet bench fetch` as a user meets them: what is wrong is one sentence, and what is right is brought."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.bench_results import make_measurement
+from tests.benchmark.run.kubelet import upload
+from tests.benchmark.run.laptop import BENCHMARK, Laptop, laptop
+from tests.cli.command import SMALL_STACK, fleet
+from tests.live.fake_google import FakeGoogle, fake_google
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    with fake_google() as running:
+        yield running
+
+
+@pytest.fixture
+def offline(tmp_path: Path, google: FakeGoogle) -> Iterator[Laptop]:
+    """A laptop whose kubectl reaches no cluster."""
+    with laptop(tmp_path, google) as made:
+        yield made
+
+
+def run(here: Laptop, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return fleet("bench", *arguments, cwd=here.root, **{**here.environment, **environment})
+
+
+def refused(here: Laptop, *arguments: str, **environment: str) -> str:
+    done = run(here, *arguments, **environment)
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(("fleet: ", "Stack "))
+    return done.stderr
+
+
+def test_what_is_wrong_before_anything_is_asked(offline: Laptop) -> None:
+    assert "which stack? Pass --stack NAME; this project has try" in refused(offline, "run")
+    assert "there is no Pulumi.nope.yaml" in refused(offline, "run", "--stack", "nope")
+    given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
+    assert "--concurrency 1,x: write whole numbers" in refused(offline, *given, "--concurrency", "1,x")
+    assert "benchmark.repeats: 99 is refused" in refused(offline, *given, "--repeats", "99")
+    assert "there is no such file" in refused(offline, *given, "--kubeconfig", "none.yaml")
+    assert not offline.asked.exists()  # the cluster was left alone
+
+
+@pytest.mark.slow
+def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
+    given = ("run", "--stack", "try")
+    assert "no such file" in refused(offline, *given, "--outputs", "none.json")
+    # Programs of this machine are out of sight, pulumi among them if it has one.
+    nowhere = str(tmp_path / "empty")
+    assert "pulumi is not on the PATH" in refused(offline, *given, PATH=nowhere)
+    offline.outputs.write_text("{}")
+    assert "has no outputs: it has not been brought up" in refused(offline, *given, "--outputs", str(offline.outputs))
+
+
+def test_kubectl_and_the_cluster_are_needed(offline: Laptop, tmp_path: Path) -> None:
+    given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
+    assert "does not answer this machine" in refused(offline, *given)
+    assert "kubectl is not on the PATH" in refused(offline, *given, PATH=str(tmp_path / "empty"))
+    assert list(Path(offline.environment["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_stack_without_a_benchmark_or_with_other_settings_is_refused(offline: Laptop) -> None:
+    given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
+    file = offline.root / "Pulumi.try.yaml"
+    file.write_text(SMALL_STACK)
+    assert "benchmark.enabled is false in Pulumi.try.yaml" in refused(offline, *given)
+    file.write_text(SMALL_STACK.replace("serve-chat", "record") + BENCHMARK)
+    assert "the profile is serve-chat there and record here" in refused(offline, *given)
+    file.write_text(SMALL_STACK + BENCHMARK)
+    folder = offline.root / "mine"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"name": "another"}')
+    assert "holds measurement another" in refused(offline, *given, "--out", "mine")
+
+
+@pytest.fixture
+def stored(google: FakeGoogle, tmp_path: Path) -> tuple[str, str]:
+    """Two measurements of this stack and a newer one of another, in the bucket."""
+    for name, stack in (("benchmark-1-aa", "try"), ("benchmark-2-bb", "try"), ("benchmark-3-cc", "other")):
+        folder = make_measurement(tmp_path / name, name=name, repeats=3)
+        asked = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**asked, "stack": stack}))
+        upload(google, folder, name)
+        google.put(f"runs/{name}/.progress/0.json", b"{}")
+    google.put("runs/older-layout/client-000.json", b"{}")
+    return "benchmark-1-aa", "benchmark-2-bb"
+
+
+@pytest.mark.slow
+def test_the_stacks_newest_measurement_is_fetched_and_judged(
+    offline: Laptop, google: FakeGoogle, stored: tuple[str, str]
+) -> None:
+    given = ("--stack", "try", "--outputs", str(offline.outputs))
+    done = run(offline, "fetch", "latest", *given)
+    assert done.returncode == 1, done.stderr  # made up too short to be certified
+    assert "Not certified" in done.stdout
+    folder = offline.root / "out" / "runs" / stored[1]
+    assert json.loads((folder / "run.json").read_text())["name"] == stored[1]
+    assert (folder / "merged.json").is_file()
+    assert (folder / "report" / "report.html").is_file()
+    assert not (folder / ".progress").exists()
+    assert not offline.asked.exists()  # no cluster is needed
+    google.asked.clear()
+    again = run(offline, "fetch", f"gs://results/runs/{stored[1]}/", *given)
+    assert again.returncode == 1, again.stderr
+    assert [line for line in google.asked if "alt=media" in line] == []
+    into = refused(offline, "fetch", stored[0], *given, "--out", str(folder))
+    assert f"holds measurement {stored[1]}" in into
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stored")
+def test_a_measurement_that_is_not_there_is_told_with_those_that_are(offline: Laptop, google: FakeGoogle) -> None:
+    given = ("--stack", "try", "--outputs", str(offline.outputs))
+    said = refused(offline, "fetch", "benchmark-9", *given)
+    assert "has no measurement benchmark-9" in said
+    assert "benchmark-3-cc, benchmark-2-bb, benchmark-1-aa" in said
+    for name in [name for name in google.objects if "cc" not in name]:
+        del google.objects[name]
+    assert "no measurement of stack try: there are benchmark-3-cc" in refused(offline, "fetch", "latest", *given)
+    google.statuses = [403]
+    assert "roles/storage.objectViewer" in refused(offline, "fetch", "latest", *given)

@@ -1,0 +1,225 @@
+"""kubectl as a process: its answers, its troubles in words, its children ended on every way out. A stand-in plays the program."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from live import kubectl as module
+from live import kubectl_errors
+from live.errors import LiveError
+from live.kubectl import Kubectl
+from tests.live.programs import stand_in
+
+# Writes down its process id, and does what the first word says.
+PROGRAM = """
+import json, os, pathlib, signal, subprocess, sys, time
+folder = pathlib.Path(__file__).parent
+with open(folder / "pids", "a") as file:
+    file.write(f"{os.getpid()}\\n")
+(folder / "arguments").write_text(json.dumps(sys.argv[1:]))
+words = [word for word in sys.argv[1:] if not word.startswith("--")]
+if words[0] == "get":
+    print(json.dumps({"metadata": {"name": words[2]}}))
+elif words[0] == "create":
+    made = json.load(sys.stdin)
+    made["metadata"]["uid"] = "1234"
+    print(json.dumps(made))
+elif words[0] == "auth":
+    print("no")
+    sys.exit(1)
+elif words[0] == "hang":
+    child = subprocess.Popen(["sleep", "600"])
+    with open(folder / "pids", "a") as file:
+        file.write(f"{child.pid}\\n")
+    time.sleep(600)
+elif words[0] == "port-forward":
+    if words[1] == "pod/stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if words[1] == "pod/gone":
+        sys.exit('Error from server (NotFound): pods "gone" not found')
+    if words[1] != "pod/silent":
+        print("Forwarding from 127.0.0.1:40123 -> 8000", flush=True)
+        for _ in range(20000):
+            print("Handling connection for 40123", flush=True)
+        (folder / "written").touch()
+    time.sleep(600)
+elif words[0] == "exec":
+    print("begun", flush=True)
+    if words[1] == "short":
+        sys.exit("command terminated with exit code 127")
+    sys.stdin.read()
+    print("ended by its stdin", flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    stand_in(tmp_path, "kubectl", PROGRAM)
+    return tmp_path
+
+
+@pytest.fixture
+def kubectl(folder: Path) -> Kubectl:
+    return Kubectl(namespace="vllm", context="mine", program=str(folder / "kubectl"))
+
+
+def alive(folder: Path) -> list[int]:
+    def is_alive(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        # A process that nobody has waited for yet is gone, too.
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+    return [pid for pid in map(int, (folder / "pids").read_text().split()) if is_alive(pid)]
+
+
+def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
+    assert kubectl.get("job", "b")["metadata"]["name"] == "b"
+    arguments = (folder / "arguments").read_text()
+    assert '"--context=mine", "--namespace=vllm"' in arguments
+    assert "--request-timeout=30s" in arguments
+    assert kubectl.create({"kind": "Job", "metadata": {"name": "b"}})["metadata"]["uid"] == "1234"
+    assert kubectl.may("create", "pods/exec") is False
+    assert "--subresource=exec" in (folder / "arguments").read_text()
+
+
+def test_a_condition_is_waited_for_and_given_up(kubectl: Kubectl) -> None:
+    looks: list[str] = []
+
+    def second_time(found: module.Manifest) -> bool:
+        looks.append(found["metadata"]["name"])
+        return len(looks) == 2
+
+    assert kubectl.until("job", "b", second_time, seconds=20, poll_seconds=0.01)["metadata"]["name"] == "b"
+    with pytest.raises(LiveError, match="waiting for job b") as caught:
+        kubectl.until("job", "b", lambda _: False, seconds=0.1, poll_seconds=0.05)
+    assert caught.value.reason == "timeout"
+
+
+def test_a_call_that_hangs_is_ended_with_its_children(
+    kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SPARE_SECONDS", 0.3)
+    with pytest.raises(LiveError, match="no answer") as caught:
+        kubectl.run("hang", what="trying", seconds=0.2)
+    assert caught.value.reason == "timeout"
+    assert alive(folder) == []
+
+
+def test_a_port_is_forwarded_while_the_block_lasts(kubectl: Kubectl, folder: Path) -> None:
+    with kubectl.port_forward("pod/a", 8000) as port:
+        assert port == 40123
+        # It is read on: a full pipe would stop the tunnel.
+        end = time.monotonic() + 20
+        while not (folder / "written").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert (folder / "written").exists()
+        assert len(alive(folder)) == 1
+    assert alive(folder) == []
+
+
+def test_a_tunnel_that_does_not_want_to_end_is_ended(
+    kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.2)
+    trouble = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), kubectl.port_forward("pod/stubborn", 8000):
+        raise trouble
+    assert alive(folder) == []
+
+
+def test_a_tunnel_that_does_not_come_up_is_told(
+    kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LiveError, match='pods "gone" not found') as caught, kubectl.port_forward("pod/gone", 8000):
+        pass
+    assert caught.value.reason == "not found"
+    monkeypatch.setattr(module, "START_SECONDS", 0.3)
+    with pytest.raises(LiveError, match="no port after"), kubectl.port_forward("pod/silent", 8000):
+        pass
+    assert alive(folder) == []
+
+
+def test_a_command_runs_in_a_container_until_its_stdin_ends(kubectl: Kubectl, folder: Path, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file, kubectl.exec_streaming("a", "vllm", ["sh"], file) as streaming:
+        assert not streaming.wait(0.3)
+        assert streaming.problem() is None
+    assert (tmp_path / "out").read_text() == "begun\nended by its stdin\n"
+    assert alive(folder) == []
+
+
+def test_a_command_that_is_not_there_is_told(kubectl: Kubectl, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file, kubectl.exec_streaming("short", "vllm", ["sh"], file) as streaming:
+        assert streaming.wait(10)
+        problem = streaming.problem()
+    assert problem is not None
+    assert problem.reason == "missing program"
+
+
+def test_no_kubectl_at_all(tmp_path: Path) -> None:
+    nowhere = Kubectl(namespace="vllm", program=str(tmp_path / "kubectl"))
+    with pytest.raises(LiveError, match="gcloud components install kubectl") as caught:
+        nowhere.version()
+    assert caught.value.reason == "missing program"
+    with pytest.raises(LiveError, match="kubectl is not on the PATH"), nowhere.port_forward("pod/a", 8000):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "words"),
+    [
+        ('Error from server (NotFound): jobs.batch "b" not found', "not found", 'jobs.batch "b" not found'),
+        ('Error from server (AlreadyExists): jobs.batch "b" already exists', "already exists", "already exists"),
+        (
+            'Error from server (Forbidden): jobs.batch is forbidden: User "me@x.org" cannot create resource "jobs" in API group '
+            '"batch" in the namespace "vllm": requires one of ["container.jobs.create"] permission(s).',
+            "forbidden",
+            "user me@x.org may not create jobs.batch in namespace vllm",
+        ),
+        (
+            'Error from server (Forbidden): pods "a" is forbidden: User "me" cannot create resource "pods/exec" in API group "" in '
+            'the namespace "vllm"',
+            "forbidden",
+            "user me may not create pods/exec in namespace vllm",
+        ),
+        (
+            "Unable to connect to the server: getting credentials: exec: executable gke-gcloud-auth-plugin not found\n\nIt looks "
+            "like you are trying to use a client-go credential plugin that is not installed.",
+            "missing program",
+            "gcloud components install gke-gcloud-auth-plugin",
+        ),
+        (
+            "Unable to connect to the server: getting credentials: exec: executable gke-gcloud-auth-plugin failed with exit code 1",
+            "credentials",
+            "gcloud auth login",
+        ),
+        ("error: You must be logged in to the server (Unauthorized)", "credentials", "gcloud auth login"),
+        ('error: context "x" does not exist', "refused", "kubectl config get-contexts"),
+        (
+            'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'
+            "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+            "unreachable",
+            "does not answer this machine",
+        ),
+        ("Unable to connect to the server: dial tcp: lookup gke-1.gke.goog: no such host", "unreachable", "VPN"),
+        (
+            "error: Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: "
+            '"nvidia-smi": executable file not found in $PATH: unknown',
+            "missing program",
+            "no such program",
+        ),
+        ("error: something new", "refused", "something new"),
+        ("", "refused", "said nothing"),
+    ],
+)
+def test_kubectls_words_are_told_with_what_to_do(said: str, reason: str, words: str) -> None:
+    error = kubectl_errors.in_words("trying", said)
+    assert (error.reason, str(error).startswith("trying: ")) == (reason, True)
+    assert words in str(error)
+    assert "Unhandled" not in str(error)
