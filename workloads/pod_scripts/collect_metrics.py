@@ -105,15 +105,19 @@ class Collector:
         server.close()
 
 
+def partial(file: Path) -> Path:
+    """Name of a file that is being written."""
+    return file.with_name(f"{file.name}.part")
+
+
 def write_samples(samples: queue.SimpleQueue[dict[str, Any] | None], file: Path) -> int:
     """Write samples until None comes; the file has its name once it is complete. Gives the number of samples."""
-    part = file.with_name(f"{file.name}.part")
     count = 0
-    with gzip.open(part, "wt", encoding="utf-8", compresslevel=4) as out:
+    with gzip.open(partial(file), "wt", encoding="utf-8", compresslevel=4) as out:
         while (sample := samples.get()) is not None:
             out.write(json.dumps(sample, separators=(",", ":")) + "\n")
             count += 1
-    part.replace(file)
+    partial(file).replace(file)
     return count
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from .barrier import POLL_SECONDS, Barrier
 from .client_processes import Clients
+from .collect_metrics import partial
 from .progress import Progress
 from .results_bucket import Bucket, BucketError
 from .run_plan import ClientFiles, Plan, Run, client_command
@@ -24,6 +25,9 @@ from .trace_slices import DatasetError, Slices
 
 METRICS_FILE = "server-metrics.jsonl.gz"
 IDLE_POLL_SECONDS = 1.0
+COLLECTOR_START_SECONDS = 5.0
+"""Assumed: ten times what a program of the standard library takes to start; less than the margin before the start."""
+COLLECTOR_POLL_SECONDS = 0.02
 COLLECTOR_END_SECONDS = 15.0
 """More than one reading of a server may take."""
 LOG = logging.getLogger("launch_clients")
@@ -285,13 +289,15 @@ class Pod:
     def _start_collector(self, folder: Path) -> None:
         servers = ",".join(f"{host}:{port}" for host, port in self.server_pods)
         command = [sys.executable, "-m", f"{__package__}.collect_metrics", f"--server-pods={servers}"]
+        file = folder / METRICS_FILE
         with (folder / "collector.log").open("wb") as log:
             self._collector = subprocess.Popen(
-                [*command, f"--out={folder / METRICS_FILE}"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                [*command, f"--out={file}"], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+        # Told to end before it listens, it would leave nothing.
+        until = time.time() + COLLECTOR_START_SECONDS
+        while self._collector.poll() is None and not partial(file).exists() and time.time() < until:
+            time.sleep(COLLECTOR_POLL_SECONDS)
 
     def _end_collector(self, course: Course | None) -> None:
         collector, self._collector = self._collector, None

@@ -71,7 +71,7 @@ def _check_request(where: str, line: bytes) -> None:
     try:
         request = json.loads(line)
     except ValueError as error:
-        raise DatasetError(f"{where} is not JSON: {_short(line.decode(errors='replace'))} ({error})") from None
+        raise DatasetError(f"{where} is not JSON: {_short(line.decode(errors='replace').strip())} ({error})") from None
     if not isinstance(request, dict):
         raise DatasetError(
             f"{where} is {_short(request)}; an object with prompt or input_tokens, and output_tokens, is needed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import subprocess
@@ -78,7 +79,7 @@ def refusal(tmp_path: Path, wrong: str = "", serve: str = SERVE) -> str:
 
 
 def test_a_client_waits_for_the_common_start_and_tells_what_it_saw(tmp_path: Path) -> None:
-    client = start(tmp_path, REQUEST_SECONDS="0.06")
+    client = start(tmp_path, REQUEST_SECONDS="0.03")
     client.wait_until_ready(20)
     time.sleep(0.1)
     assert client.process.poll() is None
@@ -93,13 +94,13 @@ def test_a_client_waits_for_the_common_start_and_tells_what_it_saw(tmp_path: Pat
     first = seen.clock.wall + result["start_times"][0] - seen.clock.perf_counter
     assert 0 <= first - seen.barrier.released_at < 0.1
     assert result["started_at"] == f"{go:.3f}"
-    assert seen.ended_at - go == pytest.approx(20 * 0.06, abs=0.5)
+    assert seen.ended_at - go == pytest.approx(20 * 0.03, abs=0.5)
     assert seen.clock_at_end.wall - seen.clock.wall == pytest.approx(
         seen.clock_at_end.perf_counter - seen.clock.perf_counter, abs=0.05
     )
     samples = seen.samples
-    assert len(samples.at) == len(samples.cpu_share) == len(samples.loop_lag_ms) == len(samples.open_files) == 2
-    assert samples.at[0] == pytest.approx(go + 1, abs=0.2)
+    assert len(samples.at) == len(samples.cpu_share) == len(samples.loop_lag_ms) == len(samples.open_files) == 1
+    assert samples.at[0] == pytest.approx(seen.ended_at, abs=0.05)
     assert all(0 <= share < 0.5 for share in samples.cpu_share)
     assert all(3 <= files < seen.open_files_limit for files in samples.open_files)
     assert len(set(seen.prompt_hashes)) == 20
@@ -131,7 +132,7 @@ def test_a_busy_loop_is_seen() -> None:
     async def busy() -> bench_client.Sampler:
         sampler = bench_client.Sampler()
         sampler.start()
-        until = time.perf_counter() + 1.15
+        until = time.perf_counter() + 0.3
         while time.perf_counter() < until:
             begun = time.process_time()
             while time.process_time() - begun < 0.04:
@@ -144,6 +145,25 @@ def test_a_busy_loop_is_seen() -> None:
     assert sampler.cpu[0] > 0.3  # the machine may be shared; an idle client has a hundredth
     assert sampler.lag_ms[0] > 15
     assert sampler.lag_p99_ms > 15
+
+
+def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_client, "SAMPLE_SECONDS", 0.05)
+    monkeypatch.setattr(bench_client, "LEAST_SAMPLE_SECONDS", 0.03)
+    monkeypatch.setattr(bench_client, "TICK_SECONDS", 0.005)
+
+    async def idle() -> bench_client.Sampler:
+        sampler = bench_client.Sampler()
+        sampler.start()
+        await asyncio.sleep(0.3)
+        sampler.stop()
+        return sampler
+
+    sampler = asyncio.run(idle())
+    assert 3 <= len(sampler.at) <= 6
+    assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms) == len(sampler.files)
+    assert all(0.045 < later - earlier < 0.2 for earlier, later in itertools.pairwise(sampler.at[:-1]))
+    assert max(sampler.cpu) < 0.9
 
 
 def test_hashes_are_those_that_the_contract_names() -> None:

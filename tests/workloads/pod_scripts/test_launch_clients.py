@@ -1,256 +1,433 @@
-"""The benchmark pod's program: shares, seeds, the common start, and a whole run against a fake `vllm`."""
+"""A whole measurement as its pods play it, with a stand-in for vLLM and a bucket on loopback; and each way in which it can fail."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from benchmark.folder import Asked, MetricsSample, PodCourse, Witness
 from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
+from tests.workloads.pod_scripts.stand_in import stand_in
 from workloads.pod_scripts import launch_clients
-from workloads.pod_scripts.launch_clients import Run, client_command, share, tokens_and_window
-from workloads.pod_scripts.results_bucket import Bucket
+from workloads.pod_scripts.client_processes import SPARE_FILES
 
-FAKE_VLLM = """#!{python}
-import json, os, resource, sys, time
-options, metadata = {{}}, {{}}
-for argument in sys.argv[1:]:
-    if argument.startswith("--"):
-        name, _, value = argument[2:].partition("=")
-        options[name] = value
-    elif "=" in argument:
-        name, _, value = argument.partition("=")
-        metadata[name] = value
-if os.environ.get("BROKEN_CLIENT") == metadata["client"]:
-    print("the clients' own error")
-    sys.exit(3)
-started = time.perf_counter()
-result = {{
-    "argv": sys.argv[1:], "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0], "began": time.time(),
-    "key": os.environ.get("OPENAI_API_KEY"), "completed": 2, "failed": 1, **metadata,
-    "start_times": [started, started, started], "ttfts": [1.0, 1.0, 0.0], "itls": [[1.0], [2.0, 1.0], []],
-    "input_lens": [100, 100, 100], "output_lens": [50, 50, 0],
-}}
-with open(os.path.join(options["result-dir"], options["result-filename"]), "w") as file:
-    json.dump(result, file)
-"""
+NAME = "benchmark-ab-12345678"
+PREFIX = f"runs/{NAME}/"
 
 
-def a_run(**changes: Any) -> Run:
+def asked(**changes: Any) -> dict[str, Any]:
+    """A run.json as the program writes it."""
     values: dict[str, Any] = {
-        "name": "benchmark-1234",
-        "endpoint": "http://server:8000",
-        "model": "the/model",
-        "tokenizer": "/scratch/tokenizer",
-        "workload": "article",
-        "input_len": 768,
-        "output_len": 384,
-        "range_ratio": "0.3333",
-        "clients": 24,
-        "connections": 24_000,
-        "prompts_per_client": 5_000,
+        "schema": 1,
+        "stack": "dev",
+        "profile": "article",
+        "served_model": "the/model",
+        "model_revision": "abc",
+        "image": "vllm@sha256:0",
+        "engines_per_replica": 8,
+        "speculative_tokens": 0,
+        "workload": {
+            "name": "article",
+            "kind": "random",
+            "arguments": {"dataset-name": "random", "random-input-len": "768"},
+            "ignore_eos": True,
+        },
+        "points": [{"connections": 8, "clients": 3}],
+        "repeats": 1,
+        "prompts_per_client": 4,
         "pods": 2,
+        "shape": {
+            "model": "the/model",
+            "engine_version": "0.18.1",
+            "machine_type": "a4-highgpu-8g",
+            "replicas": 1,
+            "gpus_per_replica": 8,
+            "flags": {},
+            "env": {},
+            "routing": "cluster-ip",
+            "workload": "article",
+        },
     }
-    return Run(**values | changes)
+    return {**values, **changes}
 
 
-@given(total=st.integers(0, 5_000), parts=st.integers(1, 200))
-def test_shares_are_disjoint_complete_and_even(total: int, parts: int) -> None:
-    shares = [share(total, parts, index) for index in range(parts)]
-    assert [number for one in shares for number in one] == list(range(total))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+@dataclass
+class Measurement:
+    """Pods of one measurement as processes."""
+
+    cloud: FakeCloud
+    folder: Path
+    pods: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, plan: dict[str, Any], pods: list[int], *options: str, **environment: str) -> None:
+        run = self.folder / "run.json"
+        run.write_text(json.dumps(plan))
+        tree = stand_in(self.folder / "tree")
+        port = self.cloud.url.rpartition(":")[2]
+        known = {
+            "run": run,
+            "endpoint": f"{self.cloud.url}/",
+            "bucket": "results",
+            "tokenizer": "/nowhere",
+            "server-pods": f"127.0.0.1:{port}",
+            "wait-minutes": 1,
+            "start-margin-seconds": 0.2,
+            "poll-seconds": 0.05,
+            "progress-seconds": 0.1,
+            "idle-minutes": 0.05,
+            "storage-url": self.cloud.url,
+            "metadata-url": self.cloud.url,
+        }
+        for pod in pods:
+            arguments = [f"--{name}={value}" for name, value in known.items()]
+            self.pods.append(
+                subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "pod_scripts.launch_clients", *arguments),
+                        f"--results={self.folder / f'pod-{pod}'}",
+                        *options,
+                    ],
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": f"{Path(launch_clients.__file__).parent.parent}:{tree}",
+                        "JOB_NAME": "benchmark-ab",
+                        "JOB_UID": "12345678-aaaa",
+                        "JOB_COMPLETION_INDEX": str(pod),
+                        **environment,
+                    },
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+
+    def end(self) -> list[tuple[int, str]]:
+        """Exit code and log of each pod."""
+        ended = [(pod.communicate(timeout=60)[0], pod.returncode) for pod in self.pods]
+        for log, _ in ended:
+            assert "Traceback" not in log, log
+        return [(code, log) for log, code in ended]
+
+    def stored(self) -> set[str]:
+        """Names of what lies in the measurement's folder, without barriers and progress."""
+        names = {name.removeprefix(PREFIX) for name in list(self.cloud.objects)}
+        return {name for name in names if not name.startswith(".")}
+
+    def read(self, name: str) -> Any:
+        return json.loads(self.cloud.objects[PREFIX + name])
+
+    def progress(self, pod: int) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.cloud.objects.get(f"{PREFIX}.progress/{pod}.json", b"{}"))
+        return found
 
 
-def test_the_clients_of_all_pods_add_up_to_the_load_with_a_seed_each() -> None:
-    run = a_run(clients=3, connections=2_000)
-    commands = [client_command(run, client, started_at=0.0, results=Path("/r")) for client in range(3)]
-    at_once = [int(_option(command, "max-concurrency")) for command in commands]
-    assert sorted(at_once) == [666, 667, 667]
-    assert len({_option(command, "seed") for command in commands}) == 3
+@contextmanager
+def measurement(folder: Path, **how: Any) -> Iterator[Measurement]:
+    with fake_cloud(**how) as cloud:
+        made = Measurement(cloud, folder)
+        try:
+            yield made
+        finally:
+            for pod in made.pods:
+                if pod.poll() is None:
+                    pod.kill()
+                    pod.communicate()
 
 
-def test_another_run_draws_other_prompts() -> None:
-    assert abs(a_run(name="benchmark-1").first_seed - a_run(name="benchmark-2").first_seed) > 24
+def files_of(folder: str, clients: range, pods: range) -> set[str]:
+    kinds = ("json", "witness.json", "log")
+    own = {f"{folder}/client-{client:03d}.{kind}" for client in clients for kind in kinds}
+    return {
+        *own,
+        *(f"{folder}/pod-{pod}.json" for pod in pods),
+        f"{folder}/{launch_metrics}",
+        f"{folder}/collector.log",
+    }
 
 
-def test_the_article_is_drawn_with_the_lengths_that_vllm_0_18_needs_for_it() -> None:
-    command = client_command(a_run(), 0, started_at=1.5, results=Path("/r"))
-    assert command[:3] == ["vllm", "bench", "serve"]
-    assert [_option(command, f"random-{name}") for name in ("input-len", "output-len", "range-ratio")] == [
-        "768",
-        "384",
-        "0.3333",
-    ]
-    assert {"--save-result", "--save-detailed", "started_at=1.500", "workload=article"} <= set(command)
+launch_metrics = "server-metrics.jsonl.gz"
+
+
+def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
+    plan = asked(points=[{"connections": 8, "clients": 3}, {"connections": 1, "clients": 1}])
+    with measurement(tmp_path, api_key="s3cret") as made:
+        made.start(plan, [0, 1], OPENAI_API_KEY="s3cret")
+        ended = made.end()
+        assert [code for code, _ in ended] == [0, 0], ended
+        folders = {"point-00-repeat-0": 3, "point-01-repeat-0": 1}
+        expected = {"run.json"}.union(*(files_of(name, range(n), range(2)) for name, n in folders.items()))
+        assert made.stored() == expected
+        written = Asked.model_validate(made.read("run.json"))
+        assert (written.name, written.created[:2]) == (NAME, "20")
+        results = {name: made.read(name) for name in expected if name.endswith(".json") and name.count(".") == 1}
+        clients = [value for name, value in results.items() if "/client-" in name]
+        assert len({one["seed"] for one in clients}) == 4, "no seed twice in the measurement"
+        assert {one["key"] for one in clients} == {"s3cret"}
+        assert sorted(one["max_concurrency"] for one in clients) == [1, 2, 3, 3]
+        ends = 0.0
+        for name, count in folders.items():
+            seen = [Witness.model_validate(made.read(f"{name}/client-{n:03d}.witness.json")) for n in range(count)]
+            assert len({one.barrier.go_at for one in seen}) == 1, "one start for all clients of all pods"
+            go = seen[0].barrier.go_at
+            assert all(one.barrier.ready_at < go <= one.barrier.released_at < go + 0.5 for one in seen)
+            assert go > ends, "runs do not overlap"
+            ends = max(one.ended_at for one in seen)
+            assert {float(made.read(f"{name}/client-{n:03d}.json")["started_at"]) for n in range(count)} == {
+                round(go, 3)
+            }
+            courses = [PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json")) for pod in range(2)]
+            assert courses[0].clients + courses[1].clients == tuple(range(count))
+            assert set(courses[0].exit_codes.values()) == {0}
+            lines = gzip.decompress(made.cloud.objects[f"{PREFIX}{name}/{launch_metrics}"]).splitlines()
+            samples = [MetricsSample.model_validate_json(line) for line in lines]
+            assert samples
+            assert samples[0].values == {
+                "vllm:num_requests_running": {"0": 0.0},
+                "vllm:num_requests_waiting": {"0": 0.0},
+            }
+            assert samples[0].at < ends
+        # With one client for two pods the second has none and takes part all the same.
+        assert PodCourse.model_validate(made.read("point-01-repeat-0/pod-1.json")).clients == ()
+        assert made.progress(0)["state"] == made.progress(1)["state"] == "finished"
+    assert "this pod:" in ended[0][1]
+    assert "output tok/s" in ended[0][1]
+    assert "client 0: 4 requests completed, 0 failed" in ended[0][1]
+    assert ended[1][1].splitlines()[-1].endswith(f"finished: 2 runs; results: gs://results/{PREFIX}")
+    assert "s3cret" not in ended[0][1] + ended[1][1]
+
+
+@pytest.mark.slow
+def test_progress_tells_where_a_pod_is(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(points=[{"connections": 2, "clients": 2}], pods=1), [0], REQUEST_SECONDS="0.25")
+        seen: dict[str, dict[str, Any]] = {}
+        while made.pods[0].poll() is None:
+            told = made.progress(0)
+            if told and (told["state"], told.get("requests_done")) not in [
+                (one["state"], one.get("requests_done")) for one in seen.values()
+            ]:
+                seen[f"{told['state']}{told.get('requests_done') or ''}"] = told
+            time.sleep(0.02)
+        assert made.end()[0][0] == 0
+    assert {"preparing", "running", "finished"} <= {one["state"] for one in seen.values()}
+    running = [one for one in seen.values() if one["state"] == "running" and one["clients"]["running"] == 2]
+    assert any(0 < (one["requests_done"] or 0) < 8 for one in running)
+    last = running[-1]
+    assert (last["pod"], last["pods"], last["point"], last["repeat"], last["run"], last["runs"]) == (0, 1, 0, 0, 1, 1)
+    assert (last["requests"], last["connections"], last["clients"]["all"]) == (8, 2, 2)
+    assert last["elapsed_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_a_client_that_fails_fails_its_run_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(repeats=2), [0, 1], WRONG="2:dies-later")
+        ended = made.end()
+        assert [code for code, _ in ended] == [1, 1], "all pods know of it"
+        stored = made.stored()
+        for folder in ("point-00-repeat-0", "point-00-repeat-1"):
+            assert {f"{folder}/client-00{n}.json" for n in (0, 1)} <= stored
+            assert f"{folder}/client-002.log" in stored
+            assert f"{folder}/client-002.json" not in stored
+        assert made.read("point-00-repeat-0/pod-1.json")["exit_codes"]["2"] == 4
+        assert made.progress(0)["state"] == "failed"
+    said = "client 2: exit code 4; its last words: it went wrong on the way"
+    last = ended[1][1].splitlines()[-1]
+    assert f"failed: point-00-repeat-0: {said}; point-00-repeat-1: {said}; what there is: gs://results/{PREFIX}" in last
+    assert "point-00-repeat-0: failed on pods [1]" in ended[0][1].splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_client_that_dies_before_the_start_ends_the_run_everywhere_and_two_such_runs_the_measurement(
+    tmp_path: Path,
+) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(repeats=3), [0, 1], WRONG="2:dies")
+        ended = made.end()
+        assert [code for code, _ in ended] == [1, 1]
+        assert not any(name.startswith("point-00-repeat-2") for name in made.stored())
+        assert not any(name.endswith("witness.json") for name in made.stored()), "nobody started without the others"
+        course = made.read("point-00-repeat-0/pod-0.json")
+    assert any("pods [1] could not make their clients ready" in step["what"] for step in course["steps"])
+    said = "client 2 ended before the start with exit code 3; its last words: no memory left for this client"
+    assert said in ended[1][1]
+    assert "1 runs were left out: 2 in a row never started" in ended[0][1].splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_client_that_hangs_is_ended_and_the_others_results_are_kept(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(pods=1), [0], "--run-minutes=0.01", WRONG="1:hangs")
+        ((code, log),) = made.end()
+        assert code == 1
+        assert {"point-00-repeat-0/client-000.json", "point-00-repeat-0/client-002.json"} <= made.stored()
+        assert made.read("point-00-repeat-0/pod-0.json")["exit_codes"]["1"] == -signal.SIGTERM
+    assert "clients 1 had not ended 0.01 minutes after the start" in log
+
+
+@pytest.mark.slow
+def test_a_client_without_one_success_is_a_failure(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(pods=1), [0], WRONG="1:all-fail")
+        ((code, log),) = made.end()
+    assert code == 1
+    assert "client 1: none of its requests succeeded" in log
+
+
+@pytest.mark.slow
+def test_a_pod_that_is_told_to_end_ends_its_clients_and_stores_what_there_is(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(pods=1, repeats=2, prompts_per_client=100), [0], REQUEST_SECONDS="0.5")
+        until = time.time() + 20
+        while made.progress(0).get("clients", {}).get("running") != 3:
+            assert time.time() < until
+            time.sleep(0.02)
+        children = _children(made.pods[0].pid)
+        assert len(children) == 4, "three clients and the collector"
+        made.pods[0].send_signal(signal.SIGTERM)
+        ((code, log),) = made.end()
+        assert code == 1
+        assert {
+            f"point-00-repeat-0/{name}" for name in ("client-000.log", "pod-0.json", launch_metrics)
+        } <= made.stored()
+        assert made.read("point-00-repeat-0/pod-0.json")["steps"][-1]["what"] == "the pod was told to end"
+        assert made.progress(0)["state"] == "stopped"
+        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+    assert "the pod was told to end before the measurement was done" in log.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_next_run_waits_until_the_servers_are_idle_or_a_bounded_time(tmp_path: Path) -> None:
+    with measurement(tmp_path, in_flight=[2]) as made:
+        made.start(asked(pods=1, repeats=2), [0], "--idle-minutes=0.02")
+        ((code, log),) = made.end()
+        assert code == 0, log
+        first = made.read("point-00-repeat-0/pod-0.json")["steps"]
+        last = made.read("point-00-repeat-1/pod-0.json")["steps"]
+        assert first[-1]["what"] == "servers not idle after 0.02 minutes: 2 requests in flight"
+        assert not any("idle" in step["what"] for step in last), "nothing follows the last run"
+
+
+@pytest.mark.slow
+def test_the_next_run_begins_when_the_servers_have_become_idle(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(pods=1, repeats=2), [0], "--idle-minutes=1", REQUEST_SECONDS="0.3")
+        while made.progress(0).get("state") != "running":
+            time.sleep(0.02)
+        made.cloud.in_flight = [5]
+        while made.progress(0).get("state") != "waiting for idle servers":
+            time.sleep(0.02)
+        time.sleep(2.0)
+        assert made.progress(0)["state"] == "waiting for idle servers"
+        made.cloud.in_flight = [0]
+        ((code, log),) = made.end()
+        assert code == 0, log
+        assert made.read("point-00-repeat-0/pod-0.json")["steps"][-1]["what"] == "servers idle"
+
+
+def test_no_client_starts_when_the_bucket_refuses(tmp_path: Path) -> None:
+    with measurement(tmp_path, storage_forbidden=True) as made:
+        made.start(asked(pods=1), [0])
+        ((code, log),) = made.end()
+    assert code == 1
+    assert "HTTP 403" in log.splitlines()[-1]
+    assert not list((tmp_path / "pod-0").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("how", "environment", "message"),
+    [
+        ({"models": ["another/model"]}, {}, "serves another/model, not the/model: the clients would get errors only"),
+        ({"api_key": "right"}, {"OPENAI_API_KEY": "wrong"}, "HTTP 401: the API key in this pod is not the server's"),
+    ],
+)
+def test_a_server_that_cannot_be_measured_ends_the_pod_with_one_line(
+    tmp_path: Path, how: dict[str, Any], environment: dict[str, str], message: str
+) -> None:
+    with measurement(tmp_path, **how) as made:
+        made.start(asked(pods=1), [0], **environment)
+        ((code, log),) = made.end()
+        assert made.progress(0)["state"] == "failed"
+    assert code == 1
+    assert message in log.splitlines()[-1]
+
+
+def test_a_pod_that_never_comes_is_named(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(), [0], "--wait-minutes=-1")
+        ((code, log),) = made.end()
+    assert code == 1
+    assert "failed: pods [1] of 2 did not report in time" in log.splitlines()[-1]
+
+
+def test_a_wrong_plan_is_one_line(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        made.start(asked(repeats=0), [0])
+        ((code, log),) = made.end()
+    assert code == 1
+    assert log.splitlines()[-1].endswith("run.json: repeats is 0; 1 is the least")
+    assert len(log.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Path) -> None:
+    workload = {"name": "trace", "kind": "trace", "arguments": {"dataset-name": "custom"}, "ignore_eos": True}
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps({"prompt": f"p{n}", "output_tokens": n + 1}) + "\n" for n in range(24)))
+    with measurement(tmp_path) as made:
+        made.start(asked(workload=workload, repeats=2), [0, 1], f"--dataset={trace}")
+        ended = made.end()
+        assert [code for code, _ in ended] == [0, 0], ended
+        lengths: list[int] = []
+        for repeat in range(2):
+            for client in range(3):
+                seen = Witness.model_validate(made.read(f"point-00-repeat-{repeat}/client-{client:03d}.witness.json"))
+                lengths += seen.asked_output_tokens
+    assert sorted(lengths) == list(range(1, 25)), "every line once"
+
+
+def test_a_wrong_trace_is_named_before_anything_runs(tmp_path: Path) -> None:
+    workload = {"name": "trace", "kind": "trace", "arguments": {}, "ignore_eos": True}
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"prompt": "a", "output_tokens": 0}\n')
+    with measurement(tmp_path) as made:
+        made.start(asked(workload=workload, pods=1), [0], f"--dataset={trace}")
+        ((code, log),) = made.end()
+    assert code == 1
+    assert "trace.jsonl, line 1: output_tokens is 0; a whole number from 1 to" in log.splitlines()[-1]
 
 
 def test_open_files_are_raised_to_what_the_connections_need() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4096)); "
-        "from workloads.pod_scripts.launch_clients import allow_open_files; allow_open_files(1000); "
+        "from workloads.pod_scripts.client_processes import allow_open_files; allow_open_files(1000); "
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0]); allow_open_files(10_000)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    assert done.stdout.strip() == "1256"
+    assert done.stdout.strip() == f"{1000 + SPARE_FILES}"
     assert done.returncode == 1
     assert done.stderr.strip() == "10000 connections a client need 10256 open files; this pod may have 4096 at most"
 
 
-def test_the_server_is_waited_for_until_it_lists_the_model() -> None:
-    with fake_cloud(not_ready_for=3) as cloud:
-        launch_clients.wait_for_server(a_run(endpoint=cloud.url), until=time.time() + 10, poll_seconds=0.01)
-        assert cloud.not_ready_for == 0
-
-
-def test_a_server_of_another_model_ends_the_run() -> None:
-    with (
-        fake_cloud(models=["another/model"]) as cloud,
-        pytest.raises(SystemExit, match=r"serves another/model, not the/model"),
-    ):
-        launch_clients.wait_for_server(a_run(endpoint=cloud.url), until=time.time() + 10)
-
-
-def test_a_wrong_key_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
-    complaint = r"HTTP 401: the API key in this pod is not the server's"
-    with fake_cloud(api_key="right") as cloud, pytest.raises(SystemExit, match=complaint):
-        launch_clients.wait_for_server(a_run(endpoint=cloud.url), until=time.time() + 10)
-
-
-def test_a_server_that_never_answers_is_given_up_in_time() -> None:
-    with fake_cloud(not_ready_for=10**9) as cloud, pytest.raises(SystemExit, match=r"did not answer in time: HTTP 503"):
-        launch_clients.wait_for_server(a_run(endpoint=cloud.url), until=time.time() + 0.1, poll_seconds=0.02)
-
-
-def bucket(cloud: FakeCloud) -> Bucket:
-    return Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.01)
-
-
-def test_all_pods_get_the_same_start_after_the_last_of_them() -> None:
-    run, starts = a_run(pods=3), {}
-    with fake_cloud() as cloud:
-
-        def pod(index: int) -> None:
-            time.sleep(0.05 * index)
-            starts[index] = launch_clients.common_start(
-                bucket(cloud), run, index, until=time.time() + 10, margin_seconds=30.0, poll_seconds=0.01
-            )
-
-        threads = [threading.Thread(target=pod, args=(index,)) for index in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(set(starts.values())) == 1
-    assert 25 < starts[0] - time.time() <= 30
-
-
-def test_a_pod_that_never_reports_is_named() -> None:
-    with fake_cloud() as cloud, pytest.raises(SystemExit, match=r"pods \[0, 2\] of 3 did not report in time"):
-        launch_clients.common_start(
-            bucket(cloud), a_run(pods=3), 1, until=time.time() + 0.1, margin_seconds=0.0, poll_seconds=0.02
-        )
-
-
-def test_throughput_counts_successful_requests_over_the_time_they_all_took() -> None:
-    one = {
-        "start_times": [10.0, 11.0],
-        "ttfts": [1.0, 0.5],
-        "itls": [[1.0], []],
-        "input_lens": [8, 8],
-        "output_lens": [4, 0],
-    }
-    two = {"start_times": [12.0], "ttfts": [1.0], "itls": [[2.0, 5.0]], "input_lens": [8], "output_lens": [4]}
-    assert tokens_and_window([one, two]) == (16, 8, 10.0)
-    assert tokens_and_window([]) == (0, 0, 0.0)
-
-
-def start(cloud: FakeCloud, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Pod 1 of 2 of a run whose pod 0 is ready, as the Job starts it."""
-    (folder / "bin").mkdir()
-    program = folder / "bin" / "vllm"
-    program.write_text(FAKE_VLLM.format(python=sys.executable))
-    program.chmod(0o755)
-    cloud.objects["runs/benchmark-ab-12345678/ready/0"] = b"ready"
-    cloud.created["runs/benchmark-ab-12345678/ready/0"] = "2026-01-01T00:00:00.000Z"
-    options = {
-        "endpoint": f"{cloud.url}/",
-        "model": "the/model",
-        "tokenizer": "/scratch/tokenizer",
-        "workload": "article",
-        "input-len": "768",
-        "output-len": "384",
-        "range-ratio": "0.3333",
-        "clients": "4",
-        "connections": "100",
-        "prompts-per-client": "10",
-        "pods": "2",
-        "wait-minutes": "1",
-        "bucket": "results",
-        "results": str(folder / "results"),
-        "start-margin-seconds": "0.3",
-        "storage-url": cloud.url,
-        "metadata-url": cloud.url,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "pod_scripts.launch_clients", *(f"--{name}={value}" for name, value in options.items())],
-        env={
-            **os.environ,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(Path(launch_clients.__file__).parent.parent),
-            "JOB_NAME": "benchmark-ab",
-            "JOB_UID": "12345678-aaaa",
-            "JOB_COMPLETION_INDEX": "1",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def test_a_pod_runs_its_share_and_stores_every_result(tmp_path: Path) -> None:
-    with fake_cloud(api_key="s3cret") as cloud:
-        done = start(cloud, tmp_path, OPENAI_API_KEY="s3cret")
-        assert done.returncode == 0, done.stdout + done.stderr
-        prefix = "runs/benchmark-ab-12345678"
-        stored = {name for name in cloud.objects if not name.startswith(f"{prefix}/ready/")}
-        assert stored == {f"{prefix}/client-00{n}.{kind}" for n in (2, 3) for kind in ("json", "log")}
-        results = [json.loads(cloud.objects[f"{prefix}/client-00{n}.json"]) for n in (2, 3)]
-    assert {result["key"] for result in results} == {"s3cret"}
-    assert results[0]["seed"] != results[1]["seed"]
-    assert all(result["began"] >= float(result["started_at"]) for result in results)
-    assert all(result["files"] >= 25 + launch_clients.SPARE_FILES for result in results)
-    assert "client 2: 2 requests completed, 1 failed" in done.stdout
-    assert "this pod:" in done.stdout
-    assert "s3cret" not in done.stdout + done.stderr
-
-
-def test_a_client_that_fails_fails_the_pod_and_shows_its_last_words(tmp_path: Path) -> None:
-    with fake_cloud() as cloud:
-        done = start(cloud, tmp_path, BROKEN_CLIENT="3")
-        assert done.returncode == 1
-        assert "client 3: exit code 3; its last words: the clients' own error" in done.stdout
-        assert "runs/benchmark-ab-12345678/client-002.json" in cloud.objects
-
-
-def test_no_client_starts_when_the_bucket_refuses(tmp_path: Path) -> None:
-    with fake_cloud(storage_forbidden=True) as cloud:
-        done = start(cloud, tmp_path)
-        assert done.returncode == 1
-        assert "HTTP 403" in done.stdout
-        assert "Traceback" not in done.stderr
-    assert list((tmp_path / "results").iterdir()) == []
-
-
-def _option(command: list[str], name: str) -> str:
-    return next(part for part in command if part.startswith(f"--{name}=")).partition("=")[2]
+def _children(process: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == process:
+            found.append(int(status.parent.name))
+    return found
