@@ -1,0 +1,110 @@
+"""Does everything agree? What the servers gave against what was merged, and the certificate against what was wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from benchmark.measurement import Check
+from benchmark.selftest.cost import warm_up
+from benchmark.selftest.load import Mode
+from benchmark.selftest.measure import Measured
+
+WARM_UPS: Final = 32
+"""Most warm-up requests of a client. Source: workloads/pod_scripts/run_plan.py."""
+RATE_SHARE: Final = 0.02
+RATE_SECONDS: Final = 0.5
+"""Servers are read once a second, so a window's begin and end are known to half of one; 2 % on top."""
+_SATURATION: Final = ("client-cpu", "event-loop", "pod-cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that had to agree."""
+
+    title: str
+    agrees: bool
+    found: str
+
+
+def findings(measured: Measured, mode: Mode) -> tuple[Finding, ...]:
+    """All of them, for one measurement."""
+    # What a saturated client has yet to take lies between it and the servers: their rates differ by right.
+    rates = () if mode == "saturated-client" else tuple(_rates(measured))
+    return (*_counts(measured), *rates, *_verdict(measured, mode))
+
+
+def _counts(measured: Measured) -> Iterator[Finding]:
+    """Every request and every token once: merged totals and warm-ups are what the servers counted."""
+    runs = measured.judged.measurement.runs
+    before = warm_up(measured.folder, WARM_UPS)
+    engines = [engine for server in measured.servers for engine in server["engines"]]
+    given = {
+        "requests": (
+            sum(server["accepted"] for server in measured.servers),
+            sum(run.completed + run.failed for run in runs),
+            before.requests,
+        ),
+        "output tokens": (
+            sum(engine["generation_tokens"] for engine in engines),
+            sum(round(run.whole.output_tokens_per_s * run.whole.seconds) for run in runs),
+            before.output_tokens,
+        ),
+        "input tokens": (
+            sum(engine["prompt_tokens"] for engine in engines),
+            sum(round(run.whole.input_tokens_per_s * run.whole.seconds) for run in runs),
+            before.input_tokens,
+        ),
+    }
+    for what, (servers, merged, warm) in given.items():
+        yield Finding(
+            title=f"{what} are the servers'",
+            agrees=servers == merged + warm,
+            found=f"servers gave {servers:,}; merged {merged:,} and {warm:,} of the warm-up make {merged + warm:,}",
+        )
+    failed = sum(run.failed for run in runs)
+    yield Finding(title="no request failed", agrees=not failed, found=f"{failed:,} failed")
+
+
+def _rates(measured: Measured) -> Iterator[Finding]:
+    """The rate that the clients saw in the steady window is the one that the servers' own counters had in it."""
+    for run in measured.judged.measurement.runs:
+        title = f"the servers' rate is found again ({run.name})"
+        if run.steady is None or run.server is None:
+            yield Finding(title=title, agrees=False, found=f"there is no steady window: {run.steady_why}")
+            continue
+        known = sum(engine.generation_tokens for engine in run.server.engines) / run.steady.seconds
+        off = run.steady.output_tokens_per_s / known - 1 if known else float("inf")
+        allowed = RATE_SHARE + RATE_SECONDS / run.steady.seconds
+        yield Finding(
+            title=title,
+            agrees=abs(off) <= allowed,
+            found=f"clients {run.steady.output_tokens_per_s:,.0f}, servers {known:,.0f} output tok/s: {off:+.1%}, "
+            f"{allowed:.1%} allowed over {run.steady.seconds:.1f} s",
+        )
+
+
+def _verdict(measured: Measured, mode: Mode) -> Iterator[Finding]:
+    """The certificate blames who is to blame, and nobody else."""
+    failed = [check for check in measured.judged.certificate.checks if check.verdict == "failed"]
+    servers, clients = _blaming(failed, "server"), _blaming(failed, "client")
+    data = _blaming(failed, "data")
+    yield Finding(title="the certificate finds no fault with the data", agrees=not data, found=_said(data))
+    if mode == "saturated-client":
+        caught = [check for check in clients if check.id in _SATURATION]
+        yield Finding(title="a saturated client is caught", agrees=bool(caught), found=_said(caught))
+        yield Finding(title="no server is blamed for it", agrees=not servers, found=_said(servers))
+    elif mode == "slow-server":
+        yield Finding(title="a starving engine is caught", agrees=bool(servers), found=_said(servers))
+        yield Finding(title="no client is blamed for slow servers", agrees=not clients, found=_said(clients))
+    else:
+        yield Finding(title="no server is blamed for anything", agrees=not servers, found=_said(servers))
+
+
+def _blaming(failed: list[Check], whom: str) -> list[Check]:
+    return [check for check in failed if check.blames == whom]
+
+
+def _said(checks: list[Check]) -> str:
+    return "; ".join(f"{check.id}: {check.found}" for check in checks) or "nothing"

@@ -1,0 +1,90 @@
+"""What a chunk costs a client and a server here, in CPU time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.folder import CLIENT_FILE, Witness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Over the main phase, all clients together. A chunk is an event with tokens."""
+
+    cpu_seconds: float
+    chunks: int
+    requests: int
+
+    @property
+    def us_per_chunk(self) -> float:
+        """Microseconds of CPU, those for making requests included."""
+        return 1e6 * self.cpu_seconds / max(1, self.chunks)
+
+    @property
+    def chunks_per_s_per_core(self) -> float:
+        """What one core carries at that cost."""
+        return self.chunks / max(1e-9, self.cpu_seconds)
+
+    @property
+    def requests_per_s_per_core(self) -> float:
+        """At this workload's length."""
+        return self.requests / max(1e-9, self.cpu_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp:
+    """What the clients asked for before the common start, which is in no result."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
+def client_cost(folder: Path) -> Cost:
+    """From every client's witness and result in a measurement's folder."""
+    cpu, chunks, requests = 0.0, 0, 0
+    for result_file in _results(folder):
+        witness = _witness(result_file)
+        before = witness.barrier.released_at
+        for at, share in zip(witness.samples.at, witness.samples.cpu_share, strict=True):
+            cpu += share * max(0.0, at - before)
+            before = at
+        result = json.loads(result_file.read_bytes())
+        for length, gaps in zip(result["output_lens"], result["itls"], strict=True):
+            if length:
+                requests += 1
+                chunks += 1 + len(gaps)
+    return Cost(cpu_seconds=cpu, chunks=chunks, requests=requests)
+
+
+def server_cost(servers: Sequence[Mapping[str, Any]]) -> Cost:
+    """From what the servers told of themselves; their start is in it."""
+    return Cost(
+        cpu_seconds=sum(one["cpu_seconds"] for one in servers),
+        chunks=sum(one["chunks_sent"] for one in servers),
+        requests=sum(one["accepted"] for one in servers),
+    )
+
+
+def warm_up(folder: Path, most: int) -> WarmUp:
+    """Each client warms up with copies of its first request: as many as it has connections, `most` at most."""
+    requests = inputs = outputs = 0
+    for result_file in _results(folder):
+        witness = _witness(result_file)
+        copies = min(json.loads(result_file.read_bytes())["max_concurrency"], most)
+        requests += copies
+        inputs += copies * witness.asked_input_tokens[0]
+        outputs += copies * witness.asked_output_tokens[0]
+    return WarmUp(requests=requests, input_tokens=inputs, output_tokens=outputs)
+
+
+def _results(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*/client-*.json") if CLIENT_FILE.fullmatch(file.name))
+
+
+def _witness(result_file: Path) -> Witness:
+    return Witness.model_validate_json(result_file.with_suffix(".witness.json").read_bytes())

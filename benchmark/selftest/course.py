@@ -1,0 +1,120 @@
+"""The whole self-test: one measurement, or two where a client is to be saturated at its own measured cost."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.selftest.agreement import Finding, findings
+from benchmark.selftest.cost import Cost, client_cost, server_cost
+from benchmark.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
+from benchmark.selftest.measure import Measured, measure
+
+NOT_PROVED = (
+    "One machine only: servers, clients and bucket share its cores and its clock, and no packet left it. This shows that the programs, "
+    "the merge and the certificate agree with servers whose every token is counted. It shows nothing of a network, of GKE, or of vLLM's "
+    "engine."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a self-test found."""
+
+    test: SelfTest
+    program: str
+    """The client, as its witness names it."""
+    measured: Measured
+    findings: tuple[Finding, ...]
+    client: Cost
+    """In the measurement that is judged."""
+    server: Cost
+    before: Cost | None
+    """The client before it was saturated; what it was then offered follows from it."""
+    report: Path | None
+    cores: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything did."""
+        return all(one.agrees for one in self.findings)
+
+
+def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
+    """Play it; `tell` hears what is going on. Raises BenchmarkError where a part of it cannot be played."""
+    before: Cost | None = None
+    if test.mode == "saturated-client":
+        with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
+            tell("measuring what a chunk costs this client")
+            folder = Path(scratch) / "measurement"
+            before = client_cost(measure(calibrating(), servers=1, folder=folder, vllm=test.vllm).folder)
+        load = saturating(test, before.us_per_chunk)
+        tell(
+            f"offering {load.connections / load.node.pace.fixed_s:,.0f} chunks/s to one client, of {load.requests_per_client:,} requests"
+        )
+    else:
+        load = slow_server(test) if test.mode == "slow-server" else sound(test)
+        tell(f"{load.clients * load.requests_per_client * load.repeats:,} requests, {load.connections} in flight")
+    measured = measure(load, servers=test.servers, folder=test.folder, vllm=test.vllm)
+    return Outcome(
+        test=test,
+        program=_program(test.folder),
+        measured=measured,
+        findings=findings(measured, test.mode),
+        client=client_cost(test.folder),
+        server=server_cost(measured.servers),
+        before=before,
+        report=_report(measured),
+        cores=len(os.sched_getaffinity(0)),
+    )
+
+
+def _report(measured: Measured) -> Path | None:
+    """The page that a person reads; None where what draws it is not installed."""
+    if importlib.util.find_spec("resvg_py") is None:
+        return None
+    from benchmark.report.write import write_report
+
+    return write_report(measured.judged, measured.folder / "report", source=measured.folder)[0]
+
+
+def _program(folder: Path) -> str:
+    from benchmark.folder import Witness
+
+    file = min(folder.glob("*/client-*.witness.json"))
+    return Witness.model_validate_json(file.read_bytes()).program
+
+
+def as_plain(outcome: Outcome) -> dict[str, Any]:
+    """For a machine."""
+
+    def cost(one: Cost) -> dict[str, float]:
+        return {
+            "us_per_chunk": one.us_per_chunk,
+            "chunks_per_s_per_core": one.chunks_per_s_per_core,
+            "requests_per_s_per_core": one.requests_per_s_per_core,
+            "chunks": one.chunks,
+            "requests": one.requests,
+            "cpu_seconds": one.cpu_seconds,
+        }
+
+    certificate = outcome.measured.judged.certificate
+    return {
+        "mode": outcome.test.mode,
+        "program": outcome.program,
+        "agrees": outcome.agrees,
+        "findings": [{"title": one.title, "agrees": one.agrees, "found": one.found} for one in outcome.findings],
+        "client": cost(outcome.client),
+        "client_before": cost(outcome.before) if outcome.before else None,
+        "server": cost(outcome.server),
+        "cores": outcome.cores,
+        "certificate": certificate.model_dump(mode="json"),
+        "folder": str(outcome.test.folder),
+        "report": str(outcome.report) if outcome.report else None,
+        "not_proved": NOT_PROVED,
+    }

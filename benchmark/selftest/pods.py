@@ -1,0 +1,167 @@
+"""Benchmark pods as processes: the programs of workloads/pod_scripts, started as a Job's pods start them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmark.errors import BenchmarkError
+from benchmark.selftest.bucket import LocalBucket
+from benchmark.selftest.load import Load
+from benchmark.selftest.tokenizer_folder import write_tokenizer
+from model_server.processes import ServerProcesses
+
+JOB: Final = "selftest"
+POLL_SECONDS: Final = 0.05
+END_SECONDS: Final = 20.0
+"""For a pod that is told to end: it ends its clients and stores what there is."""
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_SMALL_CLIENT: Final = _ROOT / "benchmark" / "selftest" / "small_client"
+_START: Final = (
+    "import os, runpy, signal, sys, threading\n"
+    "def follow():\n"
+    "    while os.read(0, 1):\n"
+    "        pass\n"
+    "    os.killpg(0, signal.SIGKILL)\n"
+    "threading.Thread(target=follow, daemon=True).start()\n"
+    "cores = [int(core) for core in sys.argv.pop(1).split(',') if core]\n"
+    "if cores:\n"
+    "    os.sched_setaffinity(0, cores)\n"
+    "runpy.run_module('pod_scripts.launch_clients', run_name='__main__', alter_sys=True)\n"
+)
+"""A pod with its clients ends when its standard input does: with this process, however that ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """A measurement that all pods have stored."""
+
+    name: str
+    """Its folder in the bucket."""
+    seconds: float
+
+
+def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Path | None) -> Played:
+    """Run the pods to their end. Raises BenchmarkError with the last words of one that failed."""
+    uid = uuid.uuid4().hex
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
+        room = Path(scratch)
+        # As in a pod: these programs and nothing else of this repository are to be imported.
+        (room / "scripts").mkdir()
+        (room / "scripts" / "pod_scripts").symlink_to(_ROOT / "workloads" / "pod_scripts")
+        (room / "run.json").write_text(json.dumps(load.asked(len(servers.urls))), encoding="utf-8")
+        tokenizer = write_tokenizer(room / "tokenizer")
+        with contextlib.ExitStack() as stack:
+            pods = [
+                stack.enter_context(_pod(number, uid, room, load, servers, bucket, tokenizer, vllm))
+                for number in range(load.pods)
+            ]
+            _wait(pods)
+        _refuse_failed(pods, room)
+    return Played(name=f"{JOB}-{uid[:8]}", seconds=time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _pod(
+    number: int,
+    uid: str,
+    room: Path,
+    load: Load,
+    servers: ServerProcesses,
+    bucket: LocalBucket,
+    tokenizer: Path,
+    vllm: Path | None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    addresses = ",".join(url.removeprefix("http://") for url in servers.urls)
+    command = [
+        str(vllm or sys.executable),
+        "-c",
+        _START,
+        ",".join(str(core) for core in load.client_cores),
+        f"--run={room / 'run.json'}",
+        f"--endpoint={servers.url}",
+        f"--bucket={bucket.name}",
+        f"--tokenizer={tokenizer}",
+        f"--server-pods={addresses}",
+        "--wait-minutes=1",
+        f"--results={room / f'results-{number}'}",
+        f"--storage-url={bucket.url}",
+        f"--metadata-url={bucket.url}",
+        f"--start-margin-seconds={0.5 if vllm is None else 2}",
+        "--poll-seconds=0.1",
+        "--progress-seconds=5",
+    ]
+    paths = [str(room / "scripts")] + ([str(_SMALL_CLIENT)] if vllm is None else [])
+    environment = {
+        **{key: value for key, value in os.environ.items() if not _is_proxy(key)},
+        "PYTHONPATH": os.pathsep.join(paths),
+        "JOB_NAME": JOB,
+        "JOB_UID": uid,
+        "JOB_COMPLETION_INDEX": str(number),
+        "NODE_NAME": "loopback",
+        # A tokenizer in a folder is all that vLLM's client needs of the hub.
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    with (room / f"pod-{number}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=room,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a pod with its clients, in order and then at once."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    # The session is the pod's own, with its clients and its collector.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _wait(pods: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Until all have ended. They know themselves when one of them has failed."""
+    while any(pod.poll() is None for pod in pods):
+        time.sleep(POLL_SECONDS)
+
+
+def _refuse_failed(pods: Sequence[subprocess.Popen[bytes]], room: Path) -> None:
+    failed = [number for number, pod in enumerate(pods) if pod.returncode]
+    if not failed:
+        return
+    log = (room / f"pod-{failed[0]}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    said = [line for line in log if re.search(r"failed: ", line)] or log[-3:]
+    raise BenchmarkError(
+        f"benchmark pod {failed[0]} ended with exit code {pods[failed[0]].returncode}: {' | '.join(said)}"
+    )
+
+
+def _is_proxy(variable: str) -> bool:
+    return variable.lower() in ("http_proxy", "https_proxy", "all_proxy")

@@ -1,0 +1,160 @@
+"""`fleet bench selftest`: the benchmark against servers whose every token is counted, on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.exits import CLEAN, FINDINGS, CommandError
+
+if TYPE_CHECKING:
+    from benchmark.selftest.cost import Cost
+    from benchmark.selftest.course import Outcome
+    from benchmark.selftest.load import Mode, SelfTest
+    from preview.page import Page
+
+_Format = Literal["text", "json"]
+
+
+def selftest(
+    clients: Annotated[int, typer.Option("--clients", metavar="N", min=1, max=256, help="Client processes.")] = 2,
+    connections: Annotated[
+        int,
+        typer.Option("--connections", metavar="N", min=1, max=20000, help="Requests in flight, all clients together."),
+    ] = 64,
+    servers: Annotated[int, typer.Option("--servers", metavar="N", min=1, max=64, help="Server processes.")] = 2,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            "--requests",
+            metavar="N",
+            min=2,
+            help="All clients together, each repeat. Default: five for each connection.",
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, max=20, help="Runs of the load.")] = 1,
+    vllm: Annotated[
+        Path | None,
+        typer.Option(
+            "--vllm",
+            metavar="PYTHON",
+            help="Python of an environment with vLLM 0.18.1, whose own client is used. Default: the small client.",
+            show_default=False,
+        ),
+    ] = None,
+    slow_server: Annotated[
+        bool,
+        typer.Option(
+            "--slow-server",
+            help="Slow servers, each with an engine that starves: no client must be blamed.",
+        ),
+    ] = False,
+    saturate: Annotated[
+        bool, typer.Option("--saturate", help="More than one client can take: the certificate must catch it.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Keep the measurement and its report here.", show_default=False
+        ),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a person or a machine.")] = "text",
+) -> int:
+    """Run the whole benchmark on this machine against servers that only keep time, and see that everything agrees.
+
+    Real pods' programs, clients, bucket, fetch, merge and certificate; servers that count every token they give. Says what a
+    chunk costs a client here. Exits with 1 when anything disagrees: totals, rates, or whom the certificate blames.
+    """
+    from benchmark.selftest.course import run
+    from benchmark.selftest.load import SelfTest
+
+    if slow_server and saturate:
+        raise CommandError("--slow-server and --saturate are two tests: give one of them")
+    if saturate and (clients, repeats) not in ((2, 1), (1, 1)):
+        raise CommandError("--saturate: one client is saturated, once; leave --clients and --repeats out")
+    mode: Mode = "slow-server" if slow_server else "saturated-client" if saturate else "sound"
+
+    def asked(folder: Path) -> SelfTest:
+        return SelfTest(
+            mode=mode,
+            clients=clients,
+            connections=connections,
+            servers=servers,
+            requests=requests or 5 * connections,
+            repeats=repeats,
+            vllm=vllm.absolute() if vllm else None,
+            folder=folder,
+        )
+
+    def tell(what: str) -> None:
+        sys.stderr.write(f"{what}\n")
+        sys.stderr.flush()
+
+    if out is not None:
+        return _show(run(asked(out), tell), format_, kept=True)
+    with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as folder:
+        return _show(run(asked(Path(folder)), tell), format_, kept=False)
+
+
+def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
+    from benchmark.selftest.course import as_plain
+
+    if format_ == "json":
+        plain = as_plain(outcome)
+        if not kept:
+            plain["folder"] = plain["report"] = None
+        sys.stdout.write(json.dumps(plain, indent=1) + "\n")
+    else:
+        _print(outcome, kept=kept)
+    return CLEAN if outcome.agrees else FINDINGS
+
+
+def _print(outcome: Outcome, *, kept: bool) -> None:
+    from benchmark.selftest.course import NOT_PROVED
+    from cli.terminal import stdout_paper
+    from preview.page import Page
+
+    page = Page(stdout_paper())
+    disagree = sum(not one.agrees for one in outcome.findings)
+    number = len(outcome.findings)
+    if disagree:
+        page.prose(f"{disagree} of {number} findings disagree.", indent=0, style="bold red")
+    else:
+        page.prose(f"All {number} findings agree.", indent=0, style="bold green")
+    page.prose(
+        f"{outcome.program}, {outcome.measured.played.seconds:.0f} s on {outcome.cores} cores", indent=0, style="dim"
+    )
+    page.blank()
+    for one in outcome.findings:
+        mark = ("✓ ", "green") if one.agrees else ("✗ ", "bold red")
+        page.line(mark, (one.title, ""))
+        page.prose(one.found, indent=4, style="dim")
+    page.blank()
+    page.line(("What a chunk costs", "bold"))
+    if outcome.before is not None:
+        _cost(page, "client, before", outcome.before)
+    _cost(page, "client, saturated" if outcome.before is not None else "clients", outcome.client)
+    _cost(page, "servers", outcome.server)
+    page.blank()
+    page.line(("Certificate", "bold"))
+    page.prose(outcome.measured.judged.certificate.headline, indent=2)
+    page.blank()
+    page.prose(NOT_PROVED, indent=0, style="dim")
+    if kept:
+        page.blank()
+        page.line(("→ ", "dim"), (str(outcome.report or outcome.test.folder), "bold"))
+    page.print()
+
+
+def _cost(page: Page, who: str, cost: Cost) -> None:
+    page.prose(
+        f"{who}: {cost.us_per_chunk:,.1f} us of CPU a chunk ({cost.chunks:,} chunks, {cost.requests:,} requests); a core carries "
+        f"{cost.chunks_per_s_per_core:,.0f} chunks/s, {cost.requests_per_s_per_core:,.0f} requests/s",
+        indent=2,
+    )
