@@ -25,7 +25,7 @@ def add(path: Path, entry: Entry) -> None:
             f"{path}: there is an entry {entry.id!r} already ({_title(figures[entry.id])}); what was measured is not written over. "
             "Choose another --id"
         )
-    changed = _inserted(path, text, _block(entry))
+    changed = _inserted(path, text, block(entry))
     expected = {**before, SECTION: {**figures, entry.id: dict(entry.fields)}}
     if _content(changed) != expected:
         raise BenchmarkError(
@@ -77,7 +77,8 @@ def _content(text: str) -> object:
         return None
 
 
-def _block(entry: Entry) -> str:
+def block(entry: Entry) -> str:
+    """The entry as the ledger file has it, indented below `figures`."""
     import yaml
 
     text = yaml.safe_dump(

@@ -8,31 +8,38 @@ from pathlib import Path
 
 from benchmark.errors import BenchmarkError
 from benchmark.folder import Asked
-from benchmark.measurement import Judged
+from benchmark.report.shown import Shown
 
 
-def entry(judged: Judged, source: Path) -> tuple[str | None, str]:
-    """The entry's text, or None where there can be none, and a sentence about it."""
-    from benchmark.record import entry_text
+def entry(found: Shown, source: Path) -> tuple[str | None, str]:
+    """The entry's text for the shown load, or None where there can be none, and a sentence about it."""
+    from benchmark.record import entry_of
+    from benchmark.record.ledger_file import block
 
-    asked = judged.measurement.asked
+    asked = found.measurement.asked
     if asked is None:
         return None, "Without `run.json` there is no stack that an entry could be of."
     id_, title = suggested(asked)
+    point = found.point.point if len(found.measurement.points) > 1 else None
     try:
-        text = entry_text(judged, id_, title)
+        recorded = entry_of(found.measurement, id_=id_, title=title, point=point)
     except BenchmarkError as error:
-        return None, f"This measurement cannot be recorded: {error}"
-    return text, f"`{command(source, id_, title)}` writes this entry; choose its id and title:"
+        return None, f"This measurement cannot be recorded: {error}."
+    return block(recorded), f"`{command(source, id_, title, point)}` adds this entry; id and title are yours to choose."
 
 
 def suggested(asked: Asked) -> tuple[str, str]:
-    """An id and a title to begin with: stack, nodes and the measurement's day."""
+    """An id and a title to begin with: the stack, its nodes and the measurement's day."""
     nodes = asked.shape.replicas
     stack = re.sub(r"[^a-z0-9]+", "-", asked.stack.lower()).strip("-") or "stack"
-    return f"{stack}-{nodes}-nodes", f"{asked.stack}, {nodes} {'node' if nodes == 1 else 'nodes'}, {asked.profile}"
+    day = found[0] if (found := re.match(r"\d{4}-\d{2}-\d{2}", asked.created)) else ""
+    named = f"{stack}-{nodes}-{'node' if nodes == 1 else 'nodes'}{f'-{day}' if day else ''}"
+    return named, " ".join(
+        f"{asked.stack}, {nodes} {'node' if nodes == 1 else 'nodes'}, vLLM {asked.shape.engine_version}".split()
+    )
 
 
-def command(source: Path, id_: str, title: str) -> str:
+def command(source: Path, id_: str, title: str, point: int | None) -> str:
     """What writes the entry."""
-    return f"fleet bench record {shlex.quote(str(source))} --id {id_} --title {shlex.quote(title)}"
+    of_sweep = "" if point is None else f" --point {point}"
+    return f"fleet bench record {shlex.quote(str(source))} --id {id_} --title {shlex.quote(title)}{of_sweep}"

@@ -26,8 +26,9 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     `source` is the measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
     or written to.
     """
-    plots = plots_of(shown(judged.measurement), article.published(judged.measurement.asked))
-    entry, words = ledger_entry.entry(judged, source)
+    found = shown(judged.measurement)
+    plots = plots_of(found, article.published(judged.measurement.asked))
+    entry, words = ledger_entry.entry(found, source)
     below = caption(judged)
     content = {
         PAGE: html_text(judged, plots, source=source, entry=entry, ledger_in_words=words).encode("utf-8", "replace")

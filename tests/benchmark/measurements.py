@@ -50,6 +50,8 @@ BEGAN = 1_795_000_000.0
 RUN_SECONDS = 124
 WARM_UP_SECONDS = 30
 TAIL_SECONDS = 26
+WHOLE_SHARE = 0.83
+"""Rate over the whole run, warm-up and tail included, over the steady one."""
 TOTAL_PER_NODE = 95_000.0
 """Tokens a second at 2,000 requests in flight. Source: the article, first run."""
 IN_FLIGHT_PER_NODE = 2_000
@@ -278,7 +280,7 @@ def a_server(total: float, replicas: int, engines: int, connections: int, dice: 
         prefix_hit_share=0.0,
         preemptions=0,
         aborted=0,
-        generation_tokens=total / 3 * (RUN_SECONDS - 25),
+        generation_tokens=total / 3 * WHOLE_SHARE * RUN_SECONDS,
         failed_scrapes=1,
         scrapes=len(at) * replicas,
         cache_config={"block_size": "528", "num_gpu_blocks": "2211", "cache_dtype": "fp8_e4m3"},
@@ -345,7 +347,7 @@ def a_run(
         ),
         clock="witness" if witnessed else "end date",
         clock_uncertainty_s=0.0004 if witnessed else 1.0,
-        whole=rates(total * 0.83, began, began + RUN_SECONDS),
+        whole=rates(total * WHOLE_SHARE, began, began + RUN_SECONDS),
         common=rates(total * 0.93, began + 0.12, began + RUN_SECONDS - 6),
         steady=steady,
         steady_why="the first 30 s (the longest request of the first wave) and the last 26 s of the common window are cut",
