@@ -52,7 +52,7 @@ def test_every_fleet_command_that_is_named_exists() -> None:
     for page in PAGES:
         commands |= set(
             re.findall(
-                r"`?fleet (preview|render|plan|config schema|config check|rehearse|doctor)\b",
+                r"`?fleet (preview|render|plan|config schema|config check|rehearse|doctor|verify|bench [a-z]+)\b",
                 page.read_text(encoding="utf-8"),
             )
         )
@@ -63,6 +63,8 @@ def test_every_fleet_command_that_is_named_exists() -> None:
             "config",
             "rehearse",
             "doctor",
+            "verify",
+            "bench",
         }
         assert not unknown, f"{page}: {unknown}"
     assert commands
