@@ -150,7 +150,7 @@ def configuration(facts: Facts, settings: Settings) -> Check:
         held += f"; not told: {', '.join(sorted(untold))}"
     if len(untold) == len(wanted):
         return not_checked("configuration", title, f"{INFO} has none of the labels looked for")
-    failed = "the engines run with something else than the stack file says"
+    failed = f"the engines run with something else than the stack file says; `pulumi up --stack {settings.stack}` restarts them"
     return judged("configuration", title, differences, held=held, failed=failed, lessons=repeated)
 
 

@@ -30,7 +30,8 @@ _SHOWN_BY: Mapping[str, Mapping[str, Any]] = {
 def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None = None) -> tuple[Lesson, ...]:
     """Lessons that the running engine repeats and the stack file does not. `found`: engine settings by camelCase name."""
     declared = {problem.id for problem in _problems(settings)}
-    return tuple(_lesson(one) for one in _problems(_with(settings, found, image_tag)) if one.id not in declared)
+    running = _problems(_with(settings, found, image_tag))
+    return tuple(_lesson(one, in_the_file=False) for one in running if one.id not in declared)
 
 
 def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
@@ -41,7 +42,7 @@ def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
 def known(settings: Settings, id_: str) -> tuple[Lesson, ...]:
     """The lesson of that id whether or not the settings repeat it; none where it does not hold for the stack's model."""
     changed = _with(settings, _SHOWN_BY[id_])
-    return tuple(_lesson(one) for one in _problems(changed) if one.id == id_)[:1]
+    return tuple(_lesson(one, in_the_file=False) for one in _problems(changed) if one.id == id_)[:1]
 
 
 def speculation_off() -> Lesson:
@@ -52,7 +53,6 @@ def speculation_off() -> Lesson:
     return Lesson(
         id=without.id,
         text=f"{without.title}: {without.total_tokens_per_s:,} tok/s without, {with_.total_tokens_per_s:,} with one draft token",
-        write="speculative: {method: mtp, numSpeculativeTokens: 1}",
     )
 
 
@@ -77,7 +77,9 @@ def proxy_only_subnet(settings: Settings) -> tuple[Lesson, ...]:
     assert isinstance(without, Network)
     changed = _copy(settings, network=without, platform=settings.platform.model_copy(update={"stack": None}))
     wanted = "gateway-without-proxy-only-subnet"
-    return tuple(_lesson(one) for one in _problems(changed) if one.id == wanted)
+    # A stack with the gateway has the subnet unless it says otherwise.
+    says_no = network.proxy_only.enabled is False
+    return tuple(_lesson(one, in_the_file=says_no) for one in _problems(changed) if one.id == wanted)
 
 
 def _problems(settings: Settings | None) -> tuple[Problem, ...]:
@@ -113,5 +115,6 @@ def _copy(settings: Settings, **update: Any) -> Settings:
     return changed
 
 
-def _lesson(problem: Problem) -> Lesson:
-    return Lesson(id=problem.id, text=problem.why, write=problem.write)
+def _lesson(problem: Problem, *, in_the_file: bool = True) -> Lesson:
+    # Where the stack file is right, there is nothing to write into it.
+    return Lesson(id=problem.id, text=problem.why, write=problem.write if in_the_file else "")

@@ -146,6 +146,7 @@ def test_a_key_that_is_not_there_is_asked_for_before_anything_is_sent(tmp_path: 
     assert "VLLM_API_KEY is not set; Secret Manager holds it as vllm-api-key" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_key_is_a_finding_and_no_key_is_ever_printed(tmp_path: Path) -> None:
     root = project(tmp_path, cud=GUARDED)
     with served(node_of(settings_of("cud")), guarded=True) as url:

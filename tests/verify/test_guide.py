@@ -1,0 +1,66 @@
+"""docs/verify.md says what the command does."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import typer.main
+
+from cli.verify import verify as command
+from tests.verify.made_cluster import node_of, pod_of, programmed_gateway
+from tests.verify.stacks import ROOT, good, settings_of
+from verify import ask, declared, questions
+from verify.cluster import _node, _pod
+from verify.facts import Cluster, Facts, Reply, Server
+from verify.report import json_text
+from verify.verification import judge
+
+GUIDE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+
+
+def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> None:
+    settings = settings_of("gateway", apiKeySecret="vllm-api-key")
+    seen = Cluster(
+        pods=(_pod(pod_of(settings, 0)),), nodes=(_node(node_of(settings, 0)),), gateway=programmed_gateway()
+    )
+    server = Server(name="endpoint", health=Reply(status=200), models_without_key=Reply(status=401))
+    ids = [check.id for check in judge(Facts(endpoint="", door=server, cluster=seen), settings)]
+    ids += [check.id for check in good("dev").checks if check.id == "latency"]
+    table = GUIDE[GUIDE.index("| check | holds when |") :].partition("\n\n")[0]
+    described = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
+    assert described == ids
+
+
+def test_every_key_of_the_document_is_described() -> None:
+    document = json.loads(json_text(good("cud")))
+    rows = GUIDE[GUIDE.index("| key | holds |") :].partition("\n\n")[0]
+    described = set(re.findall(r"`(\w+)`", rows))
+    keys = {
+        *document,
+        *(key for check in document["checks"] for key in check),
+        "where",
+        "name",
+        "declared",
+        "found",
+        "text",
+        "write",
+    }
+    assert keys <= described
+
+
+def test_every_option_is_in_the_guide() -> None:
+    app = typer.Typer()
+    app.command()(command)
+    options = {word for one in typer.main.get_command(app).params for word in one.opts if word.startswith("--")}
+    named = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", GUIDE))
+    assert options - {"--install-completion", "--show-completion", "--root"} <= named
+
+
+def test_the_figures_of_the_guide_are_those_of_the_code() -> None:
+    assert f"within {100 * declared.KV_TOLERANCE:.0f} %" in GUIDE
+    assert f"{questions.STREAM_TOKENS} tokens, or {ask.CHAT_SECONDS:.0f} seconds" in GUIDE
+    assert f"four requests of {questions.BURST_TOKENS} tokens" in GUIDE
+    assert questions.REQUESTS_PER_RANK == 4
+    phases = f"{ask.GREETING_SECONDS:.0f} s for the greeting, {ask.CHAT_SECONDS:.0f} for the chats, {ask.BURST_SECONDS:.0f} for the burst"
+    assert phases in GUIDE
