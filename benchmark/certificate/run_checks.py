@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from math import isfinite, sqrt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite, sqrt
 from statistics import median
 from typing import Final
 
 from benchmark.certificate import limits
 from benchmark.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, named, percent, share
-from benchmark.measurement import Batches, Check, Run
+from benchmark.measurement import Check, Run
 from benchmark.student_t import two_sided
 
 ASKED: Final = Rule(
@@ -64,10 +65,19 @@ STEADY: Final = Rule(
 DRIFT: Final = Rule(
     id="drift",
     title="The rate holds over the window",
-    allowed=f"a slope of at most {percent(limits.DRIFT_SHARE, 0)} over the window, or within its own noise; never above "
+    allowed=f"output tok/s with a slope of at most {percent(limits.DRIFT_SHARE, 0)} over the window, or within its own noise; never above "
     f"{percent(limits.DRIFT_MOST, 0)}",
     why="A rate that still rises or falls is no steady one: its mean depends on when the run ended. Raise benchmark.promptsPerClient; "
-    "a falling one can be heat or a filling cache.",
+    "a falling one can be heat or a filling cache. Output is what is looked at: input comes in waves, which are no drift.",
+    blames="run",
+)
+MIX: Final = Rule(
+    id="mix",
+    title="Prompts and answers flow in proportion",
+    allowed=f"input per output token in the steady window within {percent(limits.MIX_SHARE, 0)} of the whole run's, or 3/sqrt(requests) "
+    "where that is more",
+    why="Requests that began together read their prompts together. A window that begins or ends within such a wave holds more of one kind "
+    "of token than requests have, and total tok/s is off by as much. Raise benchmark.promptsPerClient.",
     blames="run",
 )
 OVERLAP: Final = Rule(
@@ -90,6 +100,8 @@ REPEATS: Final = Rule(
 
 _SAME_START_S: Final = 0.001
 """What two pods may make of one moment, which the bucket gives as text."""
+_LEAST_SECONDS: Final = 6
+"""A line through fewer seconds says nothing."""
 
 
 def checks(subject: Subject) -> Iterator[Check]:
@@ -101,6 +113,7 @@ def checks(subject: Subject) -> Iterator[Check]:
     yield _in_flight(subject)
     yield _steady(subject)
     yield _drift(subject)
+    yield _mix(subject)
     yield _overlap(subject)
     yield _repeats(subject)
 
@@ -237,40 +250,79 @@ def _steady(subject: Subject) -> Check:
 def _drift(subject: Subject) -> Check:
     bad, missing, worst = [], [], 0.0
     for run in subject.runs:
-        if run.batches is None or not run.batches.total_tokens_per_s:
-            missing.append(f"{run.name}: no steady window, or one too short to cut in pieces")
+        slope = output_slope(run)
+        if slope is None:
+            missing.append(f"{run.name}: no steady window, or one too short for a slope")
             continue
-        drift = run.batches.drift_share
-        noise = slope_noise(run.batches)
-        worst = max(worst, abs(drift))
-        direction = "rises" if drift > 0 else "falls"
-        if abs(drift) <= limits.DRIFT_SHARE:
+        worst = max(worst, abs(slope.share))
+        if abs(slope.share) <= limits.DRIFT_SHARE:
             continue
-        if not abs(drift) <= limits.DRIFT_MOST:
-            bad.append(f"{run.name}: {direction} by {percent(abs(drift))} over the window")
-        elif noise is None or abs(drift) > noise:
-            beyond = "" if noise is None else f", noise {percent(noise)}"
-            bad.append(f"{run.name}: {direction} by {percent(abs(drift))} over the window{beyond}")
+        if abs(slope.share) > min(slope.noise, limits.DRIFT_MOST):
+            direction = "rises" if slope.share > 0 else "falls"
+            bad.append(
+                f"{run.name}: {direction} by {percent(abs(slope.share))} over the window, noise {percent(slope.noise)}"
+            )
     return DRIFT.says(good=f"at most {percent(worst)} over the window", bad=bad, missing=missing)
 
 
-def slope_noise(batches: Batches) -> float | None:
-    """Half the 95 % interval of a line's slope through the pieces, as a share of the mean over the whole window.
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A line through a window, as shares of the window's mean."""
 
-    None with fewer than four pieces, which leave a line too little freedom to say.
-    """
-    values = batches.total_tokens_per_s
-    count = len(values)
-    mean = sum(values) / count if count else 0.0
-    if count < 4 or not mean > 0 or not isfinite(mean):
+    share: float
+    """How much higher the line ends than it begins."""
+    noise: float
+    """Half of that number's 95 % interval."""
+
+
+def output_slope(run: Run) -> Slope | None:
+    """The slope of output tok/s through the whole seconds of a run's steady window; None with fewer than six of them."""
+    if run.steady is None:
         return None
-    at = [(index + 0.5) / count - 0.5 for index in range(count)]
-    spread = sum(x * x for x in at)
-    slope = sum(x * (value / mean - 1) for x, value in zip(at, values, strict=True)) / spread
-    residual = sum((value / mean - 1 - slope * x) ** 2 for x, value in zip(at, values, strict=True))
-    if not isfinite(residual):
+    began, ended = run.steady.began - run.whole.began, run.steady.ended - run.whole.began
+    line = run.timeline
+    return slope_of(
+        [
+            (at + 0.5, rate)
+            for at, rate in zip(line.at, line.output_tokens_per_s, strict=False)
+            if began <= at and at + 1 <= ended
+        ],
+        ended - began,
+    )
+
+
+def slope_of(points: Sequence[tuple[float, float]], seconds: float) -> Slope | None:
+    """A least-squares line's rise over that many seconds, with the interval that its residuals give."""
+    count = len(points)
+    if count < _LEAST_SECONDS:
         return None
-    return two_sided(count - 2) * sqrt(residual / (count - 2) / spread)
+    middle = fsum(at for at, _ in points) / count
+    mean = fsum(rate for _, rate in points) / count
+    if not mean > 0 or not isfinite(mean):
+        return None
+    spread = fsum((at - middle) ** 2 for at, _ in points)
+    slope = fsum((at - middle) * (rate / mean - 1) for at, rate in points) / spread
+    residual = fsum((rate / mean - 1 - slope * (at - middle)) ** 2 for at, rate in points)
+    share, noise = slope * seconds, two_sided(count - 2) * sqrt(residual / (count - 2) / spread) * seconds
+    return Slope(share, noise) if isfinite(share) and isfinite(noise) else None
+
+
+def _mix(subject: Subject) -> Check:
+    bad, missing, worst = [], [], 0.0
+    for run in subject.runs:
+        if run.steady is None:
+            missing.append(f"{run.name}: no steady window")
+            continue
+        inside = share(run.steady.input_tokens_per_s, run.steady.output_tokens_per_s)
+        whole = share(run.lengths.input_mean, run.lengths.output_mean)
+        off = share(inside, whole) - 1
+        requests = run.steady.requests_per_s * run.steady.seconds
+        allowed = max(limits.MIX_SHARE, 3 / sqrt(requests) if requests > 0 else 0.0)
+        worst = max(worst, abs(off))
+        if not abs(off) <= allowed:
+            direction = "more" if off > 0 else "less"
+            bad.append(f"{run.name}: {percent(abs(off))} {direction} input per output token than requests have")
+    return MIX.says(good=f"input per output token within {percent(worst)} of the whole run's", bad=bad, missing=missing)
 
 
 def _overlap(subject: Subject) -> Check:

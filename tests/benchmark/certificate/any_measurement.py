@@ -21,12 +21,17 @@ INTEGERS = st.one_of(st.integers(-1, 5), st.integers(-(10**30), 10**30))
 FLOATS = st.one_of(st.floats(-2, 500), st.floats())
 
 _UNREAD: dict[Any, BaseModel] = {
-    Timeline: Timeline(at=(), total_tokens_per_s=(), output_tokens_per_s=(), in_flight=()),
     ServerTimeline: ServerTimeline(at=(), running=(), waiting=(), kv_mean=(), kv_max=()),
     Gpus: Gpus(readings=(), timeline=None, watt_hours_per_million_tokens=None),
     AskedCost: AskedCost(usd_per_hour=1.0, at_least=False, capacity="spot"),
 }
 """What no check reads, as one thing: drawing it takes most of the time."""
+
+
+def _timeline(rates: list[float]) -> Timeline:
+    values = tuple(rates)
+    at = tuple(float(second) for second in range(len(rates)))
+    return Timeline(at=at, total_tokens_per_s=values, output_tokens_per_s=values, in_flight=values)
 
 
 def _distribution(p50: float) -> Distribution:
@@ -62,6 +67,8 @@ def _type(kind: Any, least: int | None = None, length: int = 0) -> st.SearchStra
         return st.dictionaries(WORDS, _type(inner[1]), max_size=2)
     if kind in _UNREAD:
         return st.just(_UNREAD[kind])
+    if kind is Timeline:
+        return st.lists(FLOATS, max_size=9).map(_timeline)
     if kind is Distribution:
         return st.builds(_distribution, FLOATS)
     if isinstance(kind, type) and issubclass(kind, BaseModel):

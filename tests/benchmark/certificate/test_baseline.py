@@ -25,7 +25,8 @@ def _with_totals(*totals: float, measurement: Measurement | None = None) -> Meas
     runs = []
     for run, total in zip(made.runs, totals, strict=True):
         assert run.steady is not None
-        steady = run.steady.model_copy(update={"total_tokens_per_s": total, "output_tokens_per_s": total / 3})
+        rates = {"total_tokens_per_s": total, "input_tokens_per_s": total * 2 / 3, "output_tokens_per_s": total / 3}
+        steady = run.steady.model_copy(update=rates)
         runs.append(run.model_copy(update={"steady": steady}))
     points = (a_point(made.asked, runs),)
     return made.model_copy(update={"runs": tuple(runs), "points": points})

@@ -180,7 +180,7 @@ def test_what_no_witness_saw_is_not_measured_and_not_certified(field: str, id_: 
     assert unmeasured(measurement) == [id_]
     certificate = certify(measurement)
     assert certificate.verdict == "not certified"
-    assert f"1 of 25 checks could not be made ({id_})" in certificate.headline
+    assert f"1 of 26 checks could not be made ({id_})" in certificate.headline
     assert "`fleet bench run --stack STACK`" in check(measurement, id_).found
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from benchmark.certificate import certify
-from benchmark.certificate.run_checks import slope_noise
+from benchmark.certificate.run_checks import slope_of
 from benchmark.errors import BenchmarkError
-from benchmark.measurement import Batches, Excluded, Measurement
+from benchmark.measurement import Excluded, Measurement, Timeline
 from tests.benchmark.certificate.sound import check, every_run, failed, sound, with_client, with_rates, with_run
 from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_point, an_asked
 
@@ -20,8 +21,10 @@ assert RUN.common is not None
 STEADY, COMMON = RUN.steady, RUN.common
 
 
-def _batches(values: tuple[float, ...], drift: float) -> Batches:
-    return Batches(seconds=8.5, total_tokens_per_s=values, drift_share=drift)
+def _timeline(rate: Callable[[float], float]) -> Timeline:
+    """Output tok/s by second."""
+    line = RUN.timeline
+    return line.model_copy(update={"output_tokens_per_s": tuple(rate(at) for at in line.at)})
 
 
 BROKEN: list[tuple[Measurement, str, str]] = [
@@ -44,13 +47,17 @@ BROKEN: list[tuple[Measurement, str, str]] = [
     (with_run(steady=None, steady_why="the tail begins before the warm-up ends"), "steady", "none; the tail begins"),
     (with_run(steady=STEADY.model_copy(update={"seconds": 15.0})), "steady", "15.0 s"),
     (with_run(steady=STEADY.model_copy(update={"seconds": 40.0})), "steady", "1.7 median requests"),
-    (with_run(batches=_batches((90.0, 95.0, 100.0, 105.0, 110.0), 0.25)), "drift", "rises by 25.0 %"),
+    (with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "rises by 41.6 % over the window"),
     (
-        with_run(batches=_batches((104.0, 102.0, 100.0, 98.0, 96.0), -0.1)),
+        with_run(timeline=_timeline(lambda at: 200.0 - 0.3 * at)),
         "drift",
-        "falls by 10.0 % over the window, noise",
+        "falls by 11.3 % over the window, noise 0.0 %",
     ),
-    (with_run(batches=_batches((104.0, 96.0), -0.08)), "drift", "falls by 8.0 %"),
+    (
+        with_run(steady=STEADY.model_copy(update={"input_tokens_per_s": STEADY.input_tokens_per_s * 1.06})),
+        "mix",
+        "6.0 % more input per output token than requests have",
+    ),
     (with_run(common=None), "overlap", "at no moment were all clients at work"),
     (
         with_run(common=COMMON.model_copy(update={"total_tokens_per_s": RUN.summed.total_tokens_per_s / 1.2})),
@@ -79,17 +86,33 @@ def test_many_late_clients_fail_by_their_median() -> None:
 
 
 def test_noise_excuses_a_slope_but_only_so_far() -> None:
-    noisy = (80.0, 120.0, 85.0, 118.0, 90.0, 125.0, 88.0, 122.0)
-    assert check(with_run(batches=_batches(noisy, 0.11)), "drift").verdict == "passed"
-    assert check(with_run(batches=_batches(noisy, 0.21)), "drift").verdict == "failed"
+    def noisy(slope: float) -> Measurement:
+        return with_run(timeline=_timeline(lambda at: 100.0 + slope * (at - 64) + (60 if at % 2 else -60)))
+
+    assert check(noisy(0.12), "drift").verdict == "passed"
+    assert check(noisy(0.4), "drift").verdict == "failed"
+    assert check(with_run(timeline=_timeline(lambda at: 100.0 + 0.12 * (at - 64))), "drift").verdict == "failed"
 
 
-def test_the_noise_of_a_slope_is_that_of_a_regression() -> None:
-    # Slope's standard error by hand: residuals +-1 % around a flat line at x = -3/8, -1/8, 1/8, 3/8.
-    noise = slope_noise(_batches((101.0, 99.0, 99.0, 101.0), 0.0))
-    assert noise == pytest.approx(4.302653 * ((4 * 0.01**2) / 2 / (2 * (0.375**2 + 0.125**2))) ** 0.5, rel=1e-5)
-    assert slope_noise(_batches((100.0, 100.0, 100.0), 0.0)) is None
-    assert slope_noise(_batches((0.0, 0.0, 0.0, 0.0), 0.0)) is None
+def test_waves_of_prompts_are_no_drift() -> None:
+    totals = tuple(
+        total * (1.2 if second % 24 < 8 else 0.9) for second, total in enumerate(RUN.timeline.total_tokens_per_s)
+    )
+    assert failed(with_run(timeline=RUN.timeline.model_copy(update={"total_tokens_per_s": totals}))) == []
+
+
+def test_the_slope_of_a_line_is_its_own_and_its_noise_a_regressions() -> None:
+    exact = slope_of([(float(at), 100.0 + 2 * at) for at in range(11)], 10.0)
+    assert exact is not None
+    assert exact.share == pytest.approx(20 / 110)
+    assert exact.noise == pytest.approx(0, abs=1e-9)
+    # By hand: residuals of one in a hundred about a flat line; t of 6 degrees of freedom is 2.447; sum of squares 42.
+    flat = slope_of([(float(at), 100.0 + sign) for at, sign in enumerate((1, -1, -1, 1, 1, -1, -1, 1))], 7.0)
+    assert flat is not None
+    assert flat.share == pytest.approx(0, abs=1e-12)
+    assert flat.noise == pytest.approx(2.44691 * (8 * 0.01**2 / 6 / 42) ** 0.5 * 7, rel=1e-5)
+    assert slope_of([(float(at), 1.0) for at in range(5)], 5.0) is None
+    assert slope_of([(float(at), 0.0) for at in range(9)], 9.0) is None
 
 
 def test_too_little_in_flight_is_the_clients_fault_only_when_it_was_saturated() -> None:
@@ -124,10 +147,10 @@ def test_times_of_one_node_are_exact_enough() -> None:
 
 
 def test_a_run_without_steady_window_has_nothing_to_count_in() -> None:
-    changes: dict[str, Any] = {"steady": None, "in_flight_mean_steady": None, "batches": None}
+    changes: dict[str, Any] = {"steady": None, "in_flight_mean_steady": None, "steady_why": "never"}
     measurement = with_run(**changes)
     assert failed(measurement) == ["steady"]
-    assert check(measurement, "in-flight").verdict == check(measurement, "drift").verdict == "not measured"
+    assert {check(measurement, id_).verdict for id_ in ("in-flight", "drift", "mix")} == {"not measured"}
 
 
 def _sweep() -> Measurement:

@@ -120,7 +120,7 @@ def test_without_metrics_nothing_is_known_of_the_servers() -> None:
     blind = every_run(sound(), lambda run: run.model_copy(update={"server": None}))
     required = ["scrapes", "engine-balance", "preemptions", "foreign-traffic", "cache-config"]
     assert unmeasured(blind) == ["prefix-hits", *required]
-    assert f"5 of 25 checks could not be made ({', '.join(required)})" in certify(blind).headline
+    assert f"5 of 26 checks could not be made ({', '.join(required)})" in certify(blind).headline
 
 
 def test_prefix_hits_are_a_second_opinion_that_a_certificate_can_do_without() -> None:
