@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -212,7 +213,7 @@ class Kubectl:
         self, arguments: Sequence[str], *, stdin: int, stdout: int | IO[bytes], what: str
     ) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 arguments,
                 stdin=stdin,
                 stdout=stdout,
@@ -227,6 +228,8 @@ class Kubectl:
             ) from None
         except OSError as error:
             raise LiveError(f"{what}: kubectl cannot be started: {error.strerror}", reason="missing program") from None
+        _running.add(process)
+        return process
 
 
 class Streaming:
@@ -300,13 +303,31 @@ def _announced_port(process: subprocess.Popen[bytes], streaming: Streaming, what
             return int(match[1])
 
 
+_running: Final[set[subprocess.Popen[bytes]]] = set()
+"""What was started and not ended yet."""
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process and whatever it started: kubectl may be a script, and its authentication plugin is a child."""
-    if process.poll() is not None:
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-            return
+    if process.poll() is None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _send(process, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+                break
+    _running.discard(process)
+
+
+def _end_all() -> None:
+    """At the program's end: whatever an impatient user's second Ctrl-C kept from being ended in peace."""
+    for process in list(_running):
+        if process.poll() is None:
+            _send(process, signal.SIGKILL)
+
+
+def _send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+atexit.register(_end_all)

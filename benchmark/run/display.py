@@ -79,6 +79,7 @@ class LiveDisplay(Display):
         self._console = Console(file=stream, width=max(_LEAST_WIDTH, width), force_terminal=True, highlight=False)
         self._spinner = Spinner("dots", style="cyan")
         self._state = State("")
+        self._phase_began = time.monotonic()
         self._live = Live(
             get_renderable=self._line,
             console=self._console,
@@ -96,9 +97,12 @@ class LiveDisplay(Display):
         self._live.stop()
 
     def state(self, state: State) -> None:
-        """Where it stands now; a new phase leaves the former one as a line above."""
-        if self._state.phase not in ("", state.phase):
-            self.note(self._state.phase)
+        """Where it stands now; a phase that is over leaves a line above, with how long it took."""
+        if self._state.phase != state.phase:
+            now = time.monotonic()
+            if self._state.phase:
+                self.note(f"{self._state.phase}: {now - self._phase_began:.0f} s")
+            self._phase_began = now
         self._state = state
 
     def note(self, text: str) -> None:

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmark.errors import BenchmarkError
 from benchmark.folder import RUN_FILE
+from benchmark.run.progress_words import ENDED, state_of
 
 if TYPE_CHECKING:
+    from benchmark.run.display import State
     from live.storage import Bucket
 
 RUNS: Final = "runs/"
 LATEST: Final = "latest"
 _PROGRESS: Final = ".progress/"
+SILENT_SECONDS: Final = 120.0
+"""Source: the pods write every 10 s (workloads/pod_scripts/progress.py); who is silent for twelve times as long has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,15 @@ def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
     with ThreadPoolExecutor(max_workers=8) as pool:
         contents = list(pool.map(lambda one: bucket.read(one.name), objects))
     return tuple(_parsed(contents))
+
+
+def going_on(bucket: Bucket, name: str, now: float) -> State | None:
+    """What a measurement is at, if its pods still tell; None when it has ended, however. Raises LiveError."""
+    told = progress_of(bucket, name)
+    newest = max((pod["at"] for pod in told if isinstance(pod.get("at"), int | float)), default=0.0)
+    if newest < now - SILENT_SECONDS or all(pod.get("state") in ENDED for pod in told):
+        return None
+    return state_of(told)
 
 
 def _parsed(contents: Iterable[bytes | None]) -> Iterable[dict[str, Any]]:

@@ -45,6 +45,17 @@ class Launched:
         return f"fleet bench fetch {self.measurement} --stack {self.stack}"
 
 
+def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
+    """The account of the benchmark's pods is there, as `pulumi up` makes it. Raises BenchmarkError."""
+    from workloads import names
+
+    if kubectl.find("serviceaccount", names.BENCHMARK_ACCOUNT) is None:
+        raise BenchmarkError(
+            f"namespace {settings.namespace} has no service account {names.BENCHMARK_ACCOUNT}: benchmark.enabled is in the stack's "
+            f"file, and the stack was not brought up since. Run `pulumi up --stack {settings.stack}` first"
+        )
+
+
 def require_no_other(kubectl: Kubectl, settings: Settings) -> None:
     """No other benchmark at work on these servers. Raises BenchmarkError with its name."""
     from workloads import names

@@ -34,6 +34,8 @@ _WORDS: Final[Mapping[str, str]] = {
     "finished": "finished",
 }
 _BAD: Final = ("failed", "stopped")
+ENDED: Final = (*_BAD, "finished")
+"""States of a pod that does nothing any more."""
 
 
 def state_of(pods: Sequence[Mapping[str, Any]]) -> State | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,7 @@ def fetch(
     certified, with 1 when it is not.
     """
     from benchmark.run.display import shown
-    from benchmark.run.fetching import choose
+    from benchmark.run.fetching import choose, going_on
     from benchmark.run.session import google_of, gpu_servers
     from cli.project import find_root, require_stack
     from live import stack_outputs
@@ -50,6 +51,9 @@ def fetch(
     target = out or DEFAULT_FOLDER / measurement
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width) as display:
+        if (state := going_on(google.bucket, measurement, time.time())) is not None:
+            at = ": ".join(filter(None, (state.phase, state.detail)))
+            display.note(f"{measurement} still goes on ({at}); what there is so far is fetched")
         bring(google, measurement, target, given, gpu_servers(settings), display)
     return judge(target)
 

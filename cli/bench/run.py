@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,7 +146,7 @@ def _launch(
     yes: bool,
 ) -> int:
     from benchmark.run.display import shown
-    from benchmark.run.launch import launch, require_no_other
+    from benchmark.run.launch import launch, require_no_other, require_prepared
     from benchmark.run.price import price_of
     from benchmark.run.servers import require_idle, require_ready, server_pods
     from benchmark.run.session import cluster_of, google_of, require_bucket
@@ -156,6 +157,7 @@ def _launch(
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:
             _say(display, "looking at the servers")
+            require_prepared(kubectl, settings)
             require_no_other(kubectl, settings)
             pods = server_pods(kubectl, settings)
             require_ready(pods, settings)
@@ -249,7 +251,7 @@ def _failed(
 
 def _agree(price: Price, stack: str, *, yes: bool) -> None:
     """Say what it costs, and ask where somebody can answer. Raises CommandError."""
-    sys.stdout.write(f"{price.in_words()}\n")
+    sys.stdout.write(textwrap.fill(price.in_words(), min(100, terminal()[1])) + "\n")
     if yes:
         return
     if not sys.stdin.isatty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,7 +115,12 @@ def test_the_stacks_newest_measurement_is_fetched_and_judged(
     google.asked.clear()
     again = run(offline, "fetch", f"gs://results/runs/{stored[1]}/", *given)
     assert again.returncode == 1, again.stderr
-    assert [line for line in google.asked if "alt=media" in line] == []
+    assert [line for line in google.asked if "alt=media" in line and ".progress" not in line] == []
+    assert "still goes on" not in again.stdout
+    progress = {"state": "running", "at": time.time(), "run": 2, "runs": 9, "runs_done": 1, "connections": 32}
+    google.put(f"runs/{stored[1]}/.progress/0.json", json.dumps(progress).encode())
+    going = run(offline, "fetch", stored[1], *given).stdout
+    assert f"{stored[1]} still goes on (running: run 2 of 9 with 32 requests in flight)" in going
     into = refused(offline, "fetch", stored[0], *given, "--out", str(folder))
     assert f"holds measurement {stored[1]}" in into
 

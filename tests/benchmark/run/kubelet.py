@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rehearsal.api import JOB, NAMESPACE, NODE, POD, ClusterApi
+from rehearsal.api import JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
 from tests.benchmark.run.laptop import NAMESPACE as VLLM
 from tests.benchmark.run.laptop import SERVER
 from tests.live.fake_google import FakeGoogle
 
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 JOB_LABEL = "batch.kubernetes.io/job-name"
 C4 = {
     "cloud.google.com/compute-class": "Performance",

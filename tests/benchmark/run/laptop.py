@@ -11,7 +11,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,13 @@ if words and words[0] == "port-forward":
     print(f"Forwarding from 127.0.0.1:{os.environ['METRICS_PORT']} -> {words[2].lstrip(':')}", flush=True)
     time.sleep(600)
 elif words and words[0] == "exec":
+    open(os.path.join(os.environ["PIDS"], str(os.getpid())), "w").close()
     if os.environ.get("EXEC_SAYS"):
         sys.exit(os.environ["EXEC_SAYS"])
-    import select
+    import select, signal
+    if os.environ.get("STUBBORN"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
     print("#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem", flush=True)
     while not select.select([sys.stdin], [], [], 0.2)[0] or sys.stdin.read(1):
         print(time.strftime(" %Y%m%d   %H:%M:%S      0    700     58     66     96     60", time.gmtime()), flush=True)
@@ -104,7 +108,8 @@ class Laptop:
     google: FakeGoogle
     asked: Path
     """What kubectl was asked, a line a call."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    pids: Path
+    """A file for every `kubectl exec`, named after its process."""
 
 
 @contextmanager
@@ -133,23 +138,24 @@ def laptop(
             metrics=metrics,
             google=google,
             asked=folder / "asked",
+            pids=_made(folder / "pids"),
             environment={
                 "PATH": in_front(folder / "bin"),
                 "ASKED": str(folder / "asked"),
+                "PIDS": str(folder / "pids"),
                 "METRICS_PORT": str(metrics.port),
                 "REAL_KUBECTL": (shutil.which("kubectl") or "") if kubeconfig else "",
                 "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
                 "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": google.url,
                 "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": google.url,
-                "TMPDIR": str(_temporary(folder)),
+                "TMPDIR": str(_made(folder / "tmp")),
             },
         )
 
 
-def _temporary(folder: Path) -> Path:
-    made = folder / "tmp"
-    made.mkdir(exist_ok=True)
-    return made
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _revision() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.api import CONFIG_MAP, JOB, NODE, ClusterApi
+from rehearsal.api import CONFIG_MAP, JOB, ClusterApi
 from scripts.bench_results import make_measurement
 from tests.benchmark.run import kubelet
 from tests.benchmark.run.laptop import NAMESPACE, SERVER, Laptop, laptop
@@ -86,10 +86,12 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert job["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "fleet"
     assert seen["config"]["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert json.loads(seen["config"]["data"]["run.json"])["stack"] == "try"
-    assert "The stack costs" in done.stdout
+    assert "The stack costs" in " ".join(done.stdout.split())
+    assert done.stdout.count("fetching results") == 1
     assert "waiting for benchmark machines: FailedScheduling:" in done.stdout
     assert "run 1 of 1 with 32 requests in flight, repeat 1, 100 of 400 requests (25%)" in done.stdout
     assert json.loads((out / "merged.json").read_text())["measurement"]["schema"] == 1
+    assert "Certificate:" in done.stdout
     assert (out / "report" / "report.html").is_file()
     (dmon,) = (out / "gpu").iterdir()
     assert dmon.name == f"dmon-{SERVER}-7d9c6bf5d8-00000.txt"
@@ -132,25 +134,35 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
     assert len(api.list_all(JOB)) == 1
 
 
-def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(here: Laptop, api: ClusterApi, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
+    here: Laptop, api: ClusterApi, tmp_path: Path, times: int
+) -> None:
     command = [
         *(sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())"),
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment}
+    # A kubectl that does not want to end would keep the first Ctrl-C busy for ten seconds.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment, "STUBBORN": "1" if times == 2 else ""}
     with subprocess.Popen(
         command, env=environment, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        kubelet.until(lambda: (tmp_path / "out" / "gpu").is_dir() and any((tmp_path / "out" / "gpu").iterdir()))
+        kubelet.until(lambda: any(here.pids.iterdir()) and bool(kubelet.benchmark_pods(api)))
         time.sleep(1.5)
-        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(1)
         out, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
+    assert time.monotonic() - began < 6
     assert "The benchmark goes on in the cluster" in out
     assert "fleet bench fetch benchmark-" in out
     assert len(api.list_all(JOB)) == 1
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []
+    for path in here.pids.iterdir():
+        kubelet.until(lambda path=path: not Path(f"/proc/{path.name}").exists(), 5)
 
 
 def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: ClusterApi) -> None:
@@ -171,7 +183,8 @@ def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: Cl
 def test_what_a_user_may_not_do_is_said_with_verb_and_resource(here: Laptop, api: ClusterApi) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": NAMESPACE}}
     api.apply(account)
-    rules = [{"apiGroups": ["", "batch"], "resources": ["namespaces", "pods", "jobs"], "verbs": ["get", "list"]}]
+    seen = ["namespaces", "serviceaccounts", "pods", "jobs"]
+    rules = [{"apiGroups": ["", "batch"], "resources": seen, "verbs": ["get", "list"]}]
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -214,7 +227,13 @@ def test_another_cluster_and_another_context_are_told(here: Laptop, api: Cluster
     done = run(here, "--yes", "--kubeconfig", str(file), "--context", "nope")
     assert done.returncode == 2
     assert "'nope' is not one" in done.stderr
-    api.delete(NODE, "none")
+    api.delete(kubelet.SERVICE_ACCOUNT, "benchmark", NAMESPACE)
+    assert "has no service account benchmark" in run(here, "--yes").stderr
+    kubelet.prepare(api)
+    nobody = run(here)
+    assert nobody.returncode == 2
+    assert "pass --yes to agree" in nobody.stderr
+    assert " an hour" in nobody.stdout
     stack = here.root / "Pulumi.try.yaml"
     stack.write_text(stack.read_text() + "  vllm-fleet:namespace: elsewhere\n")
     assert "has no namespace elsewhere" in run(here, "--yes").stderr
