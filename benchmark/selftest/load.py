@@ -15,19 +15,22 @@ MODEL: Final = "selftest/model"
 WORKLOAD: Final = "selftest"
 STEP_SECONDS: Final = 0.05
 """Of the sound servers. Assumed: a usual time between chunks, at which a client has little to do."""
-SLOW_STEP_SECONDS: Final = 0.25
+SLOW_STEP_SECONDS: Final = 0.4
+"""Long, so that a busy machine's delays stay far below a tenth of the time between chunks, which a client may be late by."""
 STARVING_SHOULD_HOLD: Final = 12
 """Requests that an engine should hold before one that holds none is more than chance. Source: benchmark/certificate/limits.py,
 ENGINE_DEVIATIONS: three times the square root of so many is less than all of them."""
-CALIBRATION_CHUNKS_PER_S: Final = 60_000
-"""Offered while the client's cost is measured. Assumed: about as much as a client takes or more, so that chunks come as closely as
-they will: one that wakes up for every chunk spends several times as much on each."""
-OVERLOAD: Final = 3.0
-"""Chunks offered to a client that shall be saturated, as a multiple of what it carries by its measured cost."""
-SATURATED_SECONDS: Final = 10.0
-"""How long a saturated client shall be busy, by its measured cost."""
-LONG_ANSWER_TOKENS: Final = 400
+CALIBRATION_CHUNKS_PER_S: Final = 8_000
+"""Offered while the client's cost is measured: little enough that chunks are read one by one, as on a fleet whose clients have
+headroom. Assumed: a quarter of what a stock client carries."""
+OVERLOAD: Final = 8.0
+"""Chunks offered to a client that shall be saturated, as a multiple of what it carries by that cost. A client that is late reads
+several chunks at once, and then spends a third or less on each."""
+SATURATED_CHUNK_SECONDS: Final = 30.0
+"""How long the saturated client would be busy, if each chunk cost what it costs alone."""
+LONG_ANSWER_TOKENS: Final = 1_600
 """Where chunks shall be what costs, and not requests."""
+INPUT_TOKENS: Final = 256
 MTP_TOKENS: Final = 1
 ACCEPTANCE: Final = 0.9
 """Of a draft token. Source: the article, MTP-1."""
@@ -143,11 +146,11 @@ class Load:
 
 def sound(test: SelfTest) -> Load:
     """Servers that keep their pace, clients with little to do."""
-    return _load(test, node=_node(STEP_SECONDS), faults=Faults(), output_tokens=48)
+    return _load(test, node=_node(STEP_SECONDS), faults=Faults(), output_tokens=96)
 
 
 def slow_server(test: SelfTest) -> Load:
-    """Steps of a quarter of a second, and of two engines of each server one that gets nothing to do."""
+    """Steps of 0.4 s, and of two engines of each server one that gets nothing to do."""
     node = replace(_node(SLOW_STEP_SECONDS), ranks=2)
     least = STARVING_SHOULD_HOLD * node.ranks * test.servers
     if test.connections < least:
@@ -159,16 +162,16 @@ def slow_server(test: SelfTest) -> Load:
 
 
 def calibrating() -> Load:
-    """One client with as many chunks as it may take: its cost follows."""
+    """One client with little to do: what a chunk costs it follows."""
     connections = 32
-    return _for_one_client(connections, CALIBRATION_CHUNKS_PER_S, requests=5 * connections)
+    return _for_one_client(connections, CALIBRATION_CHUNKS_PER_S, requests=connections)
 
 
 def saturating(test: SelfTest, cost_us: float) -> Load:
     """One client, and servers that offer several times as many chunks as it carries at that cost each."""
     connections = max(16, min(test.connections, 64))
     per_request = LONG_ANSWER_TOKENS / (1 + ACCEPTANCE * MTP_TOKENS)
-    requests = round(SATURATED_SECONDS * 1e6 / cost_us / per_request)
+    requests = round(SATURATED_CHUNK_SECONDS * 1e6 / cost_us / per_request)
     return _for_one_client(connections, OVERLOAD * 1e6 / cost_us, requests=max(6 * connections, requests))
 
 
@@ -177,7 +180,7 @@ def _for_one_client(connections: int, chunks_per_s: float, *, requests: int) -> 
     return Load(
         node=_node(connections / chunks_per_s),
         faults=Faults(),
-        input_tokens=32,
+        input_tokens=INPUT_TOKENS,
         output_tokens=LONG_ANSWER_TOKENS,
         connections=connections,
         clients=1,
@@ -194,7 +197,7 @@ def _load(test: SelfTest, *, node: Node, faults: Faults, output_tokens: int) -> 
     return Load(
         node=node,
         faults=faults,
-        input_tokens=64,
+        input_tokens=INPUT_TOKENS,
         output_tokens=output_tokens,
         connections=test.connections,
         clients=test.clients,
@@ -209,7 +212,7 @@ def _node(step_seconds: float) -> Node:
         model=MODEL,
         ranks=4,
         pace=Pace(fixed_s=step_seconds),
-        cache=Cache(blocks=100_000, dtype="fp8_e4m3"),
+        cache=Cache(blocks=20_000, block_tokens=1_584, dtype="fp8_e4m3"),
         speculative_tokens=MTP_TOKENS,
         acceptance=ACCEPTANCE,
         max_model_len=8192,

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,8 @@ from benchmark.selftest.tokenizer_folder import write_tokenizer
 from model_server.processes import ServerProcesses
 
 JOB: Final = "selftest"
+UID: Final = "00000000"
+"""The same each time, so that the same prompts are drawn: a self-test differs from the one before by the machine alone."""
 POLL_SECONDS: Final = 0.05
 END_SECONDS: Final = 20.0
 """For a pod that is told to end: it ends its clients and stores what there is."""
@@ -55,7 +56,6 @@ class Played:
 
 def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Path | None) -> Played:
     """Run the pods to their end. Raises BenchmarkError with the last words of one that failed."""
-    uid = uuid.uuid4().hex
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
         room = Path(scratch)
@@ -66,18 +66,17 @@ def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Pat
         tokenizer = write_tokenizer(room / "tokenizer")
         with contextlib.ExitStack() as stack:
             pods = [
-                stack.enter_context(_pod(number, uid, room, load, servers, bucket, tokenizer, vllm))
+                stack.enter_context(_pod(number, room, load, servers, bucket, tokenizer, vllm))
                 for number in range(load.pods)
             ]
             _wait(pods)
         _refuse_failed(pods, room)
-    return Played(name=f"{JOB}-{uid[:8]}", seconds=time.monotonic() - began)
+    return Played(name=f"{JOB}-{UID}", seconds=time.monotonic() - began)
 
 
 @contextlib.contextmanager
 def _pod(
     number: int,
-    uid: str,
     room: Path,
     load: Load,
     servers: ServerProcesses,
@@ -109,7 +108,7 @@ def _pod(
         **{key: value for key, value in os.environ.items() if not _is_proxy(key)},
         "PYTHONPATH": os.pathsep.join(paths),
         "JOB_NAME": JOB,
-        "JOB_UID": uid,
+        "JOB_UID": UID,
         "JOB_COMPLETION_INDEX": str(number),
         "NODE_NAME": "loopback",
         # A tokenizer in a folder is all that vLLM's client needs of the hub.

@@ -138,7 +138,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.blank()
     page.line(("What a chunk costs", "bold"))
     if outcome.before is not None:
-        _cost(page, "client, before", outcome.before)
+        _cost(page, "client, chunk by chunk", outcome.before)
     _cost(page, "client, saturated" if outcome.before is not None else "clients", outcome.client)
     _cost(page, "servers", outcome.server)
     page.blank()
