@@ -52,7 +52,7 @@ def reachable(facts: Facts) -> Check:
         return not_checked("reachable", title, "; ".join(untold) or nobody(facts))
     if untold and not differences:
         return not_checked(
-            "reachable", title, f"{where_in_words(one.name for one in servers)} of more answer; {'; '.join(untold)}"
+            "reachable", title, f"{where_in_words(one.name for one in servers)} answered; {'; '.join(untold)}"
         )
     if differences and all(one.found == OUT_OF_TIME for one in differences):
         return not_checked("reachable", title, f"{OUT_OF_TIME} before a server could be asked; --timeout gives it more")

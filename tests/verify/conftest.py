@@ -1,13 +1,16 @@
-"""Tests wait no longer than they must."""
+"""Tests wait no longer than they must, and send no more."""
 
 from __future__ import annotations
 
 import pytest
 
-from verify import ask
+from verify import ask, questions
 
 
 @pytest.fixture(autouse=True)
-def no_long_wait_for_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank that does not move is waited for a second and a half; here engines are in this process, and tell at once."""
+def a_short_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that does not move is waited for a second and a half; here engines are in this process, and tell at once. Answers of
+    24 tokens still make twice the drafts that a share of acceptance needs.
+    """
     monkeypatch.setattr(ask, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(questions, "BURST_TOKENS", 24)

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from live.errors import LiveError
+from live.errors import LiveError, Reason
 from model_server.node import Faults
 from settings.settings import Settings
 from tests.verify.made_cluster import MadeCluster, node_of, pod_of, programmed_gateway
 from tests.verify.stacks import check_of, served, settings_of
 from tests.verify.stacks import node_of as server_of
 from verify import checks_cluster, checks_engine, checks_service, cluster
-from verify.cluster import _node, _pod
-from verify.facts import Cluster, Facts
-from verify.verification import Asking, judge, verify
+from verify.cluster import _node, _one, _parsed, _pod
+from verify.facts import Cluster, Facts, Reply, Server
+from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,7 @@ def test_every_replica_is_asked_through_its_own_tunnel_and_the_bad_one_is_named(
     assert all(f"--kubeconfig={tmp_path / 'kubeconfig'} --context=blue --namespace=vllm" in call for call in made.calls)
 
 
+@pytest.mark.slow
 def test_a_pod_without_a_tunnel_is_not_passed(made: MadeCluster, tmp_path: Path) -> None:
     del made.forwards["qwen35-server-00001"]
     made.write()
@@ -119,6 +120,12 @@ def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(tmp_path: Path, m
 
 
 # By hand
+
+
+def test_tunnels_that_are_missing_are_named_and_nothing_is_passed_for_their_pods() -> None:
+    server = Server(name="a", health=Reply(status=200))
+    check = checks_service.reachable(Facts(endpoint="", door=None, pods=(server,), tunnel_troubles={"b": "it is gone"}))
+    assert (check.state, check.summary) == ("not checked", "1 pod answered; no tunnel to b: it is gone")
 
 
 def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: Settings) -> None:
@@ -335,3 +342,55 @@ def test_logs_are_read_from_their_beginning() -> None:
 
     assert cluster.logged_kv_tokens(Asked(), ("a",)) == {"a": (1_005_840,)}  # type: ignore[arg-type]
     assert asked == [("logs", "a", "--container=vllm", "--limit-bytes=2000000")]
+
+
+class _Refusing:
+    def __init__(self, reason: Reason) -> None:
+        self._reason = reason
+
+    def run(self, *_: str, what: str, seconds: float) -> str:
+        del seconds
+        raise LiveError(f"{what}: no", reason=self._reason)
+
+
+def test_an_object_that_is_not_there_is_a_finding_and_one_that_may_not_be_read_is_none() -> None:
+    assert _one(_Refusing("not found"), "gateways", "inference-gateway") == {}  # type: ignore[arg-type]
+    with pytest.raises(LiveError, match="reading gateways inference-gateway: no"):
+        _one(_Refusing("forbidden"), "gateways", "inference-gateway")  # type: ignore[arg-type]
+
+
+def test_what_kubectl_prints_beside_json_is_told() -> None:
+    with pytest.raises(LiveError, match="not a JSON object"):
+        _parsed("Unable to find a match", "listing pods")
+
+
+# Which servers stand behind an address
+
+
+@pytest.mark.parametrize(
+    ("url", "stack", "one"),
+    [
+        ("http://127.0.0.1:8000", "spot", True),
+        ("http://localhost:8000", "spot", True),
+        ("http://[::1]:8000", "gateway", True),
+        ("http://10.0.0.9:8000", "dev", True),
+        ("http://10.0.0.9:8000", "spot", False),
+        ("http://fleet.example.com", "gateway", False),
+    ],
+)
+def test_counters_are_trusted_where_one_server_answers(url: str, stack: str, one: bool) -> None:
+    assert _is_one_server(url, settings_of(stack)) is one
+
+
+def test_a_gateway_of_one_replica_still_hides_its_pods_metrics() -> None:
+    assert not _is_one_server("http://10.0.0.50", settings_of("gateway", replicas=1))
+
+
+def test_names_of_the_cluster_are_not_asked_for_outside() -> None:
+    assert "which only its pods know" in _out_of_reach("http://qwen35-server.vllm.svc.cluster.local:8000")
+    assert _out_of_reach("http://10.0.0.50") == ""
+    assert (_is_private("http://10.0.0.50"), _is_private("http://127.0.0.1:1"), _is_private("http://34.1.2.3")) == (
+        True,
+        False,
+        False,
+    )

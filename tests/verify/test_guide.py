@@ -13,6 +13,7 @@ from tests.verify.stacks import ROOT, good, settings_of
 from verify import ask, declared, questions
 from verify.cluster import _node, _pod
 from verify.facts import Cluster, Facts, Reply, Server
+from verify.questions import BURST_TOKENS
 from verify.report import json_text
 from verify.verification import judge
 
@@ -60,7 +61,7 @@ def test_every_option_is_in_the_guide() -> None:
 def test_the_figures_of_the_guide_are_those_of_the_code() -> None:
     assert f"within {100 * declared.KV_TOLERANCE:.0f} %" in GUIDE
     assert f"{questions.STREAM_TOKENS} tokens, or {ask.CHAT_SECONDS:.0f} seconds" in GUIDE
-    assert f"four requests of {questions.BURST_TOKENS} tokens" in GUIDE
+    assert f"four requests of {BURST_TOKENS} tokens" in GUIDE
     assert questions.REQUESTS_PER_RANK == 4
     phases = f"{ask.GREETING_SECONDS:.0f} s for the greeting, {ask.CHAT_SECONDS:.0f} for the chats, {ask.BURST_SECONDS:.0f} for the burst"
     assert phases in GUIDE
