@@ -65,7 +65,7 @@ def figures_of(judged: Judged, found: Shown) -> str:
     window = (
         "over the steady window, without warm-up and tail"
         if found.is_steady
-        else "no repeat had a steady window, so there is no rate to stand for"
+        else "not every repeat had a steady window, so there is no rate to stand for"
     )
     doubt = (
         ""
@@ -88,7 +88,8 @@ def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Numb
         yield from _rates(found, published)
         yield from _prices(found)
     else:
-        yield Number(name="total tokens a second", now="none", more=found.run.steady_why)
+        never = next(run for run in found.runs if run.steady is None)
+        yield Number(name="total tokens a second", now="none", more=f"repeat {never.repeat + 1}: {never.steady_why}")
     ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
     yield Number(name="first token (TTFT), p50", now=milliseconds(ttft.p50), more=f"p99 {milliseconds(ttft.p99)}")
     if tpot is not None:

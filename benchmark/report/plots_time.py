@@ -193,7 +193,7 @@ def cache_and_queue(run: Run, server: ServerMetrics) -> Plot:
 
 def power(run: Run, gpus: Gpus) -> Plot | None:
     """Watts of one GPU on average; None where power was not read."""
-    count = next((one.gpus for one in gpus.readings if one.name == "power_watts"), 0)
+    count = max((one.gpus for one in gpus.readings if one.name == "power_watts"), default=0)
     if gpus.timeline is None or not gpus.timeline.at or not count:
         return None
     each = [watts / count for watts in gpus.timeline.watts]

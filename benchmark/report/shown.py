@@ -27,8 +27,8 @@ class Shown:
 
     @property
     def is_steady(self) -> bool:
-        """Whether any repeat of the load had a steady window."""
-        return any(run.steady is not None for run in self.runs)
+        """Whether every repeat of the load had a steady window, so that the load's means are those of it."""
+        return all(run.steady is not None for run in self.runs)
 
 
 def shown(measurement: Measurement) -> Shown:
@@ -60,5 +60,5 @@ def name_of(measurement: Measurement, run: Run) -> str:
 
 
 def has_steady(measurement: Measurement, point: Point) -> bool:
-    """Whether a load's figures are those of a steady window."""
-    return any(run.steady is not None for run in runs_of(measurement, point))
+    """Whether a load's means are those of steady windows: every repeat had one."""
+    return all(run.steady is not None for run in runs_of(measurement, point))

@@ -26,6 +26,10 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     `source` is the measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
     or written to.
     """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(out, error) from None
     found = shown(judged.measurement)
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
@@ -35,12 +39,13 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     }
     content |= {f"{plot.id}.png": png(drawing(plot, "wide"), below) for plot in plots}
     try:
-        out.mkdir(parents=True, exist_ok=True)
         return tuple(_write(out / name, data) for name, data in content.items())
     except OSError as error:
-        raise BenchmarkError(
-            f"{out}: {error.strerror or error}; give --out a folder that this user may write to"
-        ) from error
+        raise _unwritable(out, error) from None
+
+
+def _unwritable(out: Path, error: OSError) -> BenchmarkError:
+    return BenchmarkError(f"{out}: {error.strerror or error}; give --out a folder that this user may write to")
 
 
 def _write(path: Path, data: bytes) -> Path:

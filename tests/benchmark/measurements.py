@@ -50,6 +50,7 @@ BEGAN = 1_795_000_000.0
 RUN_SECONDS = 124
 WARM_UP_SECONDS = 30
 TAIL_SECONDS = 26
+FIRST_SEED = 1_203_331
 WHOLE_SHARE = 0.83
 """Rate over the whole run, warm-up and tail included, over the steady one."""
 TOTAL_PER_NODE = 95_000.0
@@ -188,7 +189,14 @@ def rates(total: float, began: float, ended: float) -> Rates:
 
 
 def a_client(
-    number: int, total: float, connections: int, began: float, dice: np.random.Generator, *, witnessed: bool = True
+    number: int,
+    total: float,
+    connections: int,
+    began: float,
+    dice: np.random.Generator,
+    *,
+    first_seed: int = FIRST_SEED,
+    witnessed: bool = True,
 ) -> ClientResult:
     """One client at some 40 % of a core."""
     start = began + float(dice.uniform(0.0, 0.12))
@@ -199,7 +207,7 @@ def a_client(
         pod=pod if witnessed else None,
         node=f"gke-bench-c4-{pod:02d}" if witnessed else None,
         connections=connections,
-        seed=(1_203_331 + number) if witnessed else None,
+        seed=(first_seed + number) if witnessed else None,
         completed=4_000,
         failed=0,
         total_tokens_per_s=total * float(dice.normal(1.0, 0.006)),
@@ -324,6 +332,7 @@ def a_run(
             wanted.connections // wanted.clients,
             began,
             dice,
+            first_seed=FIRST_SEED + (point * asked.repeats + repeat) * max(one.clients for one in asked.points),
             witnessed=witnessed,
         )
         for number in range(wanted.clients)

@@ -27,6 +27,7 @@ def test_a_measurement_becomes_a_page_and_images(folder: Path) -> None:
     assert f"fleet bench report {folder}" in page
 
 
+@pytest.mark.slow
 def test_out_names_another_folder(folder: Path, tmp_path: Path) -> None:
     done = fleet("bench", "report", str(folder), "--out", str(tmp_path / "there"))
     assert done.returncode == 0, done.stderr
@@ -48,6 +49,7 @@ def test_wrong_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_p
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written_to_is_one_message(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = fleet("bench", "report", str(folder), "--out", str(tmp_path / "file"))

@@ -14,13 +14,16 @@ from benchmark.measurement import (
     Judged,
     Measurement,
 )
+from benchmark.record import add, entry_of
 from benchmark.report import article
 from benchmark.report.html import html_text
+from benchmark.report.ledger_entry import entry
 from benchmark.report.plots import plots_of
 from benchmark.report.shown import shown
 from benchmark.report.texts import TEXTS
 from benchmark.report.words import interval, milliseconds, percent
 from planner.report.wording import number, usd
+from tests.benchmark.certificate.sound import sound
 from tests.benchmark.measurements import (
     CHECKS,
     a_bare_measurement,
@@ -37,10 +40,10 @@ HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>
 SOURCE = Path("bench/one")
 
 
-def text_of(judged: Judged, *, entry: str | None = "entry: text", words: str = "how it is written") -> str:
+def text_of(judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written") -> str:
     measurement = judged.measurement
     plots = plots_of(shown(measurement), article.published(measurement.asked))
-    return html_text(judged, plots, source=SOURCE, entry=entry, ledger_in_words=words)
+    return html_text(judged, plots, source=SOURCE, entry=recorded, ledger_in_words=words)
 
 
 def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
@@ -99,7 +102,8 @@ def test_nothing_is_fetched_nothing_runs_and_every_reference_finds_its_id(make: 
 
 
 def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
-    page = page_of(failed=("client-cpu", "errors"), unknown=("engines",))
+    measurement = a_measurement(an_asked(repeats=1), collected=False)
+    page = page_of(measurement, failed=("client-cpu", "errors"), unknown=("engines",))
     verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
     assert "certified" not in verdict.attributes["class"].split()
     assert page.elements.index(verdict) < page.elements.index(page.all("figure")[0])
@@ -198,8 +202,8 @@ def test_efficiency_at_another_load_is_unknown() -> None:
 
 
 def test_percentiles_are_all_there_and_the_article_s_below_them() -> None:
-    page = page_of(a_measurement(an_asked(replicas=4)))
-    one = a_measurement(an_asked(replicas=4)).points[0].latencies.ttft
+    page = page_of(a_measurement(an_asked(replicas=4, repeats=1), collected=False))
+    one = a_measurement(an_asked(replicas=4, repeats=1), collected=False).points[0].latencies.ttft
     rows = page.cells("latency-table")
     values = [plain(milliseconds(value)) for value in (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)]
     assert rows[1] == ["First token (TTFT)", *values, f"{one.count:,}"]
@@ -233,7 +237,7 @@ def test_what_is_there_is_not_called_missing(whole: Page) -> None:
 
 
 def test_a_measurement_without_price_limits_or_mfu_says_so() -> None:
-    measurement = a_measurement(an_asked(slo=None, cost=None, repeats=1))
+    measurement = a_measurement(an_asked(slo=None, cost=None, repeats=1, replicas=2))
     run = measurement.runs[0]
     assert run.server is not None
     engines = tuple(one.model_copy(update={"tflops_mean": None}) for one in run.server.engines)
@@ -245,12 +249,12 @@ def test_a_measurement_without_price_limits_or_mfu_says_so() -> None:
 
 
 def test_a_run_that_never_was_steady_has_no_rate_to_stand_for() -> None:
-    measurement = a_measurement(an_asked(repeats=1))
+    measurement = a_measurement(an_asked(repeats=1), collected=False)
     run = measurement.runs[0].model_copy(update={"steady": None, "steady_why": "clients never were all at work"})
     point = measurement.points[0].model_copy(update={"total_tokens_per_s": estimate([1.0])})
     page = page_of(measurement.model_copy(update={"runs": (run,), "points": (point,)}))
     assert tiles(page)["total tokens a second"] == "none"
-    assert "no repeat had a steady window" in page.words
+    assert "not every repeat had a steady window" in page.words
     assert page.cells("windows-table")[1] == ["steady window clients never were all at work", *["–"] * 4]
 
 
@@ -284,7 +288,7 @@ def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -
     assert flags["--enable-prefix-caching"] == "on"
     load = whole.cells("load-table")
     assert ["--random-range-ratio", "0.3333"] in load
-    assert any("seeds 1203331 to 1203354" in row[1] for row in load)
+    assert any("seeds 1203331 to 1203402, 72 different of 72" in row[1] for row in load)
     method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
     assert "wall clock" in method["clocks"]
     assert method["steady window"].startswith("68.0 s")
@@ -295,6 +299,7 @@ def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -
 def test_what_was_excluded_and_every_remark_is_named() -> None:
     measurement = a_measurement(
         an_asked(repeats=1),
+        collected=False,
         excluded=(Excluded(file="point-00-repeat-0/client-003.json", why="damaged"),),
         remarks=("A remark about `merge`.",),
     )
@@ -342,6 +347,7 @@ def test_commands_and_settings_measure_it_again() -> None:
 def test_words_from_outside_cannot_break_out() -> None:
     asked = an_asked(
         repeats=1,
+        replicas=1,
         stack=HOSTILE,
         name=HOSTILE,
         profile=HOSTILE,
@@ -371,10 +377,52 @@ def test_words_from_outside_cannot_break_out() -> None:
         measurement.model_copy(update={"runs": (run,)}),
         certificate.model_copy(update={"checks": checks, "headline": HOSTILE}),
     )
-    text = text_of(judged, entry=HOSTILE, words=HOSTILE)
+    text = text_of(judged, recorded=HOSTILE, words=HOSTILE)
     page = Page(text)
-    calm = Page(text_of(a_judged(a_measurement(an_asked(repeats=1)), a_certificate(failed=("errors",)))))
+    calm = Page(text_of(a_judged(a_measurement(an_asked(repeats=1, replicas=1)), a_certificate(failed=("errors",)))))
     assert {one.tag for one in page.elements} <= {one.tag for one in calm.elements} | {"ul", "li"}
     assert not [one for one in page.elements if any(name.startswith("on") for name in one.attributes)]
     assert "<script" not in text
     assert page.words.count("<script>alert(1)</script>") > 10
+
+
+def test_one_repeat_that_never_was_steady_takes_the_load_s_rate_away() -> None:
+    measurement = a_measurement(an_asked(repeats=3), collected=False)
+    runs = list(measurement.runs)
+    runs[1] = runs[1].model_copy(update={"steady": None, "steady_why": "prompts ran out"})
+    page = page_of(measurement.model_copy(update={"runs": tuple(runs)}))
+    assert tiles(page)["total tokens a second"] == "none"
+    assert "repeat 2: prompts ran out" in page.words
+    assert "a million tokens, at least" not in tiles(page)
+
+
+def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path) -> None:
+    measurement = sound()
+    text, words = entry(shown(measurement), Path("a folder"))
+    assert text is not None
+    ledger = tmp_path / "measured.yaml"
+    ledger.write_text("figures:\n")
+    add(ledger, entry_of(measurement, id_="spot-2-nodes-2026-11-21", title="spot, 2 nodes, vLLM 0.18.1"))
+    assert text in ledger.read_text()
+    assert words.startswith(
+        "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.1'` adds this entry"
+    )
+    assert text in [one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")]
+
+
+def test_what_the_ledger_refuses_is_told_why() -> None:
+    assert entry(shown(a_bare_measurement()), SOURCE) == (
+        None,
+        "Without `run.json` there is no stack that an entry could be of.",
+    )
+    text, words = entry(shown(a_measurement(an_asked(repeats=1))), SOURCE)
+    assert text is None
+    assert words.startswith("This measurement cannot be recorded: the ledger takes certified measurements only.")
+
+
+def test_of_a_sweep_the_shown_load_is_recorded() -> None:
+    sweep = a_measurement(an_asked(replicas=2, in_flight_per_node=(1_000, 2_000)))
+    text, words = entry(shown(sweep), SOURCE)
+    assert text is not None
+    assert "in_flight: 4000\n" in text
+    assert " --point 1`" in words
