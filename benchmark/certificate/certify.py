@@ -9,6 +9,9 @@ from benchmark.certificate.subject import RUN_COMMAND, Subject
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Certificate, Check, Estimate, Measurement, Point
 
+_FIRST = ("complete", "clocks")
+"""Checks without which no other can be relied on."""
+
 
 def certify(measurement: Measurement, point: int | None = None) -> Certificate:
     """Whether a measurement, or one load of a sweep, measured the servers and only the servers.
@@ -76,6 +79,9 @@ def _failed(subject: Subject, failed: Sequence[Check], checks: int) -> str:
     count = f"{len(failed)} of {checks} checks failed" if len(failed) > 1 else f"1 of {checks} checks failed"
     if subject.saturated:
         return f"Not certified: a client was the limit, so the servers may be faster than this figure. {subject.saturated}. {count}."
+    unsound = next((check for check in failed if check.id in _FIRST), None)
+    if unsound is not None:
+        return f"Not certified: the results cannot be relied on ({unsound.id}): {unsound.found.partition('; ')[0]}. {count}."
     for blamed, words in (
         ("client", "the clients were not in order"),
         ("server", "the servers were at fault, the clients were not"),

@@ -189,7 +189,12 @@ def _balance(subject: Subject) -> Check:
                 widest = abs(off)
             if not abs(off) <= _client_spread(client):
                 bad.append(_out_of_balance(run, client, off))
-    return BALANCE.says(good=f"every client within {percent(widest)} of the median one", bad=bad)
+    return BALANCE.says(
+        good=f"every client within {percent(widest)} of the median one",
+        bad=bad,
+        # A client that had time to spare waited for its servers.
+        blames="client" if subject.saturated else "run",
+    )
 
 
 def _rate_per_connection(client: ClientResult) -> float:

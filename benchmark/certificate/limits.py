@@ -88,10 +88,14 @@ FAILED_SCRAPES_SHARE: Final = 0.05
 """Readings of /metrics that failed. Assumed: one in twenty; a mean over seconds survives that."""
 ENGINE_BALANCE: Final = 0.1
 """How far an engine's tokens may lie from the mean engine's where it has many requests. Source: the article's engines peaked
-at 251 to 256 requests running of 250 intended, 2.4 %; four times that. Few requests: see ENGINE_DEVIATIONS."""
+at 251 to 256 requests running of 250 intended, 2.4 %; four times that. Few connections: see ENGINE_DEVIATIONS."""
 ENGINE_DEVIATIONS: Final = 3.0
-"""Standard deviations of the requests an engine would hold if each went to an engine drawn by lot: sqrt(n) of n. A router
-that knows nothing stays within three of them."""
+"""Standard deviations that chance may take: of the connections that stick to a server they fell on by lot (sqrt(n) of n), and
+of the requests that an engine serves in the window. Source: kube-proxy chooses at random, once for a connection."""
+ENGINE_MOST: Final = 0.9
+"""Widest spread that chance excuses. Assumed: an engine with a tenth of the mean was not part of the measurement."""
+IDLE_SHARE: Final = 0.1
+"""A queue below this share of the longest one is none. Assumed."""
 WAITING_SHARE: Final = 0.2
 """Requests that wait on one engine on average, as a share of those it should hold. Source: the article's highest moment
 was 51 of 250, in runs that were well; a mean as high is a queue that does not drain."""

@@ -21,8 +21,8 @@ SCRAPES: Final = Rule(
 ENGINES: Final = Rule(
     id="engine-balance",
     title="No engine starved while another choked",
-    allowed=f"tokens of each engine within {percent(limits.ENGINE_BALANCE, 0)} of the mean, or {limits.ENGINE_DEVIATIONS:g}/sqrt(requests "
-    f"it should hold) where that is more; no queue of {percent(limits.WAITING_SHARE, 0)} of that number while another runs short",
+    allowed=f"tokens of each engine within {percent(limits.ENGINE_BALANCE, 0)} of the mean, or what chance gives with few connections; "
+    f"none with a queue of {percent(limits.WAITING_SHARE, 0)} of what it should hold while another has none or runs short",
     why="One engine with 801 requests queued beside one that stood idle gave the article its crash. A fleet's rate at such a balance is "
     "the router's, not the engines': look at replicas that are not Ready, at sticky connections, at the gateway's scorers.",
     blames="server",
@@ -50,6 +50,9 @@ CACHES: Final = Rule(
     why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back.",
     blames="server",
 )
+
+_STARVING: Final = 0.5
+"""An engine at half of the mean starves, however few requests there are."""
 
 
 def checks(subject: Subject) -> Iterator[Check]:
@@ -86,8 +89,7 @@ def _engines(subject: Subject) -> Check:
         if len(engines) < 2:
             continue
         mean = sum(engine.generation_tokens for engine in engines) / len(engines)
-        should_hold = run.connections / len(engines)
-        allowed = engine_spread(should_hold)
+        allowed = engine_spread(run, server)
         for engine in engines:
             off = share(engine.generation_tokens, mean) - 1 if mean else 0.0
             widest = max(widest, abs(off))
@@ -96,28 +98,39 @@ def _engines(subject: Subject) -> Check:
                 bad.append(
                     f"{run.name}: {_named(engine)} generated {percent(abs(off))} {direction} the mean ({percent(allowed)} allowed)"
                 )
-        bad += _starving(run, server, should_hold, allowed)
+        bad += _choking(run, server)
     return ENGINES.says(
         good=f"every engine's tokens within {percent(widest)} of the mean", bad=bad, missing=subject.without_metrics()
     )
 
 
-def engine_spread(should_hold: float) -> float:
-    """How far an engine's tokens may lie from the mean, as a share, when it should hold that many requests."""
-    return max(limits.ENGINE_BALANCE, limits.ENGINE_DEVIATIONS / sqrt(max(1.0, should_hold)))
+def engine_spread(run: Run, server: ServerMetrics) -> float:
+    """How far an engine's tokens may lie from the mean, as a share.
+
+    What chance gives where connections stick to the server that they fell on and requests fall on its engines, both by lot;
+    at least ENGINE_BALANCE. An engine without any work was not measured, so never all of it.
+    """
+    connections = max(1.0, run.connections / max(1, server.servers))
+    served = run.steady.requests_per_s * run.steady.seconds if run.steady else 0.0
+    requests = max(1.0, served / max(1, len(server.engines)))
+    chance = limits.ENGINE_DEVIATIONS * sqrt(1 / connections + 1 / requests)
+    return min(limits.ENGINE_MOST, max(limits.ENGINE_BALANCE, chance))
 
 
-def _starving(run: Run, server: ServerMetrics, should_hold: float, allowed: float) -> Iterator[str]:
-    """An engine with a queue, while another runs fewer requests than the balance allows."""
-    running = sum(engine.running_mean for engine in server.engines) / len(server.engines)
-    queue = max(limits.WAITING_LEAST, limits.WAITING_SHARE * should_hold)
+def _choking(run: Run, server: ServerMetrics) -> Iterator[str]:
+    """An engine with a queue, while another has none or runs much less than it."""
+    should_hold = run.connections / len(server.engines)
     choking = max(server.engines, key=lambda engine: engine.waiting_mean)
+    if not choking.waiting_mean > max(limits.WAITING_LEAST, limits.WAITING_SHARE * should_hold):
+        return
+    queue = f"{run.name}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while"
+    running = sum(engine.running_mean for engine in server.engines) / len(server.engines)
     starving = min(server.engines, key=lambda engine: engine.running_mean)
-    if choking.waiting_mean > queue and starving.running_mean < running * (1 - min(allowed, 0.5)):
-        yield (
-            f"{run.name}: {_named(choking)} had {choking.waiting_mean:,.0f} requests waiting on average while {_named(starving)} ran "
-            f"{starving.running_mean:,.0f}, where the mean engine ran {running:,.0f}"
-        )
+    idle = min(server.engines, key=lambda engine: engine.waiting_mean)
+    if starving.running_mean < running * (1 - min(engine_spread(run, server), _STARVING)):
+        yield f"{queue} {_named(starving)} ran {starving.running_mean:,.0f}, where the mean engine ran {running:,.0f}"
+    elif idle.waiting_mean < choking.waiting_mean * limits.IDLE_SHARE:
+        yield f"{queue} {_named(idle)} had {idle.waiting_mean:,.0f}"
 
 
 def _named(engine: EngineResult) -> str:

@@ -110,10 +110,29 @@ def test_the_published_peaks_are_within_the_balance_and_a_fifth_is_not() -> None
     assert failed(off(-0.25)) == failed(off(0.3)) == ["engine-balance"]
 
 
-def test_few_requests_an_engine_may_fall_unevenly() -> None:
-    assert engine_spread(250) == pytest.approx(3 / 250**0.5)
-    assert engine_spread(10_000) == 0.1
-    assert engine_spread(0.5) == 3
+def test_chance_may_take_what_it_does_with_few_connections_but_not_everything() -> None:
+    def spread(connections: int, requests_per_s: float) -> float:
+        steady = RUN.steady
+        assert steady is not None
+        window = steady.model_copy(update={"seconds": 10.0, "requests_per_s": requests_per_s})
+        return engine_spread(RUN.model_copy(update={"connections": connections, "steady": window}), SERVER)
+
+    # Two servers with eight engines each: connections / 2, requests / 16.
+    assert spread(4_000, 1_600.0) == pytest.approx(3 * (1 / 2_000 + 1 / 1_000) ** 0.5)
+    assert spread(10**6, 10**6) == 0.1
+    assert spread(2, 1.0) == 0.9
+
+
+def test_a_queue_on_one_engine_alone_is_no_full_fleet() -> None:
+    alone = with_engines(lambda number, one: one.model_copy(update={"waiting_mean": 120.0 if number == 4 else 3.0}))
+    found = check(alone, "engine-balance")
+    assert found.verdict == "failed"
+    assert "engine 4 of 10.8.0.7 had 120 requests waiting on average while engine 0 of 10.8.0.7 had 3" in found.found
+
+
+def test_an_engine_without_work_was_not_measured() -> None:
+    idle = with_engines(lambda number, one: one.model_copy(update={"generation_tokens": 0.0}) if number == 7 else one)
+    assert "engine 7 of 10.8.0.7 generated 100.0 % below the mean" in check(idle, "engine-balance").found
 
 
 def test_without_metrics_nothing_is_known_of_the_servers() -> None:

@@ -1,0 +1,74 @@
+"""Made-up raw results with one fault each, merged and certified: the fault is found, and put down to whose it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.certificate import certify
+from benchmark.measurement import Certificate
+from benchmark.merge import MergeOptions, merge_folder
+from scripts.bench_results import make_measurement
+
+pytestmark = pytest.mark.slow
+
+
+def _certificate(folder: Path, **faults: Any) -> Certificate:
+    made = make_measurement(
+        folder, clients=4, requests_per_client=300, repeats=3, with_gpu=False, with_texts=False, **faults
+    )
+    return certify(merge_folder(made, MergeOptions(allow_missing="missing_client" in faults)))
+
+
+def test_sound_results_are_certified(tmp_path: Path) -> None:
+    certificate = _certificate(tmp_path)
+    assert certificate.verdict == "certified", certificate.headline
+    assert {check.verdict for check in certificate.checks} == {"passed"}
+
+
+def test_slow_servers_are_certified_as_slow(tmp_path: Path) -> None:
+    certificate = _certificate(tmp_path, ttft_seconds=1.5, chunk_seconds=0.2)
+    assert certificate.verdict == "certified", certificate.headline
+
+
+@pytest.mark.parametrize(
+    ("faults", "ids", "blames"),
+    [
+        ({"saturated_client": 1}, {"client-cpu", "event-loop", "client-balance"}, "client"),
+        ({"open_files_limit": 12}, {"open-files"}, "client"),
+        ({"fail_share": 0.02}, {"failures", "connection-errors"}, "server"),
+        ({"short_share": 0.02}, {"lengths"}, "server"),
+        ({"starved_engine": 1}, {"engine-balance"}, "server"),
+        ({"choked_engine": 1}, {"engine-balance"}, "server"),
+        ({"starved_engine": 1, "choked_engine": 2}, {"engine-balance"}, "server"),
+        ({"preemptions": 200}, {"preemptions"}, "server"),
+        ({"different_cache_configs": True}, {"cache-config"}, "server"),
+        ({"slow_client": 1}, {"client-balance"}, "run"),
+        ({"late_client": 1}, {"start"}, "run"),
+        ({"skew_seconds": 2.0}, {"start"}, "run"),
+        ({"drift": 0.3}, {"drift"}, "run"),
+        ({"repeat_noise": 0.2}, {"repeats"}, "run"),
+        ({"foreign_tokens": 0.1}, {"foreign-traffic"}, "run"),
+        ({"repeated_share": 0.05}, {"prompts"}, "data"),
+        ({"same_prompts_in_repeats": True}, {"prompts"}, "data"),
+        ({"clock_drift": 0.5}, {"clocks"}, "data"),
+        ({"failed_scrape_share": 0.2}, {"scrapes"}, "data"),
+        ({"missing_client": 1}, {"complete", "foreign-traffic"}, "data"),
+    ],
+)
+def test_a_fault_is_found_and_put_down_to_whose_it_is(
+    tmp_path: Path, faults: dict[str, Any], ids: set[str], blames: str
+) -> None:
+    certificate = _certificate(tmp_path, **faults)
+    failed = [check for check in certificate.checks if check.verdict == "failed"]
+    assert {check.id for check in failed} == ids, certificate.headline
+    assert blames in {check.blames for check in failed}
+    opening = {
+        "client": "Not certified: a client was the limit",
+        "server": "Not certified: the servers were at fault, the clients were not",
+        "run": "Not certified: the run was not as it should be",
+        "data": "Not certified: the results cannot be relied on",
+    }
+    assert certificate.headline.startswith(opening[blames])
