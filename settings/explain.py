@@ -51,12 +51,19 @@ def explain(error: ValidationError, prefix: str = "") -> list[Problem]:
 
         root = Engine if title == Engine.__name__ else Settings
     problems: dict[tuple[str, str], Problem] = {}
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
+        if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
+            continue  # pydantic counts the items that are left once it has dropped the wrong ones
         problem = _problem(detail, root, prefix)
         earlier = problems.setdefault((problem.path, problem.id), problem)
         if problem.allowed not in earlier.allowed:  # the branches of a union each say what they would take
             problems[problem.path, problem.id] = replace(earlier, allowed=f"{earlier.allowed}, or {problem.allowed}")
     return list(problems.values())
+
+
+def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
+    return len(one["loc"]) > len(other["loc"]) and one["loc"][: len(other["loc"])] == other["loc"]
 
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
@@ -66,6 +73,8 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
     if len(raw) > 2 and raw[0] == "capacity" and raw[1] in _MODES:
         root, location = _MODES[raw[1]], location[1:]
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if isinstance(given, tuple):
+        given = list(given)  # as the stack file has it
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _capacity_mode(path, given)
     model, field = _find(root, location)
@@ -96,8 +105,15 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
         value=given,
         allowed=_allowed(kind, context, detail["msg"]),
         why=_sentence(doc) or "the program could not use it",
-        write=_write(kind, str(location[-1]) if location else "", given, context),
+        write=_write_item(location) or _write(kind, str(location[-1]) if location else "", given, context),
     )
+
+
+def _write_item(location: tuple[Any, ...]) -> str | None:
+    """What to write for an item of a list: the whole list, where there is an example of one."""
+    if not location or not isinstance(location[-1], int):
+        return None
+    return _EXAMPLES.get(next((str(part) for part in reversed(location) if not isinstance(part, int)), ""))
 
 
 _EXAMPLES = {
@@ -107,6 +123,8 @@ _EXAMPLES = {
     "capacity": "vllm-fleet:capacity: {mode: spot}",
     "runDurationSeconds": "runDurationSeconds: 86400",
     "billingAccount": "billingAccount: 01ABCD-234567-89EFAB",
+    "concurrency": "concurrency: [500, 1000, 2000]",
+    "sha256": "sha256: the 64 digits that `sha256sum FILE` prints",
 }
 
 
@@ -209,6 +227,8 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
         return f"text like {context.get('pattern')}"
     if kind == "too_short":
         return f"at least {context.get('min_length')} of them"
+    if kind == "too_long":
+        return f"at most {context.get('max_length')} of them"
     message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 

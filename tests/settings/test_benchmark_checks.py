@@ -165,3 +165,15 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
     root = Path(__file__).resolve().parents[2]
     settings = parse(stack, read_stack_file(root, stack).config)
     assert [one.id for one in check(settings) if "benchmark" in one.path and one.level != "notice"] == []
+
+
+def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
+    with pytest.raises(SettingsError) as caught:
+        found(concurrency=[0])
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.value, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
+    assert problem.write == "concurrency: [500, 1000, 2000]"
+    with pytest.raises(SettingsError) as caught:
+        found(concurrency=[])
+    (problem,) = caught.value.problems
+    assert (problem.value, problem.allowed) == ([], "at least 1 of them")
