@@ -119,6 +119,7 @@ class _RunWriter:
     ) -> None:  # fmt: skip
         self.folder, self.name, self.point, self.repeat, self.run_index = folder, name, point, repeat, run_index
         self.load, self.faults, self.go, self.rng, self.seed = load, faults, go, rng, seed
+        self.aside = np.random.default_rng([seed, point, repeat, 1])  # what is drawn beside the load does not change it
         self.clients_per_pod, self.with_witness, self.with_texts = clients_per_pod, with_witness, with_texts
         self.first_seed = zlib.crc32(name.encode()) % 2**31
         self.loads: list[ClientLoad] = []
@@ -194,9 +195,9 @@ class _RunWriter:
         moments, _, _ = one.chunk_times()
         chunks = np.bincount(np.clip(moments.astype(np.int64), 0, seconds - 1), minlength=seconds)
         cpu = 0.02 + chunks * CPU_SECONDS_PER_CHUNK
-        lag = 0.3 + 0.9 * self.rng.random(seconds)
+        lag = 0.3 + 0.9 * self.aside.random(seconds)
         if client == faults.saturated_client:
-            cpu, lag = np.full(seconds, 0.995), 180.0 + 90.0 * self.rng.random(seconds)
+            cpu, lag = np.full(seconds, 0.995), 180.0 + 90.0 * self.aside.random(seconds)
         last_pod = (self.load.clients - 1) // self.clients_per_pod
         moved = faults.clock_drift if pod == last_pod else 0.0
         released = self.go + 0.0004 + faults.skew_seconds * client / max(self.load.clients - 1, 1)
@@ -280,7 +281,7 @@ class _RunWriter:
                     "at": self.go + second + 1.0 - BEFORE_SECONDS,
                     "server": f"10.0.1.{server + 1}:8000",
                 }
-                if self.rng.random() < faults.failed_scrape_share:
+                if self.aside.random() < faults.failed_scrape_share:
                     lines.append(orjson.dumps({**sample, "values": {}, "info": None, "error": "timed out after 1 s"}))
                     continue
                 values: dict[str, dict[str, float]] = {}

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -67,34 +68,51 @@ class GpuSeries:
     """False: `at` is the time of an unknown day."""
 
 
+class _Columns:
+    """Where a header line says that what stands."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        place = {word: index for index, word in enumerate(words)}
+        self.count = len(words)
+        self.gpu = place.get("gpu", 0)
+        self.date, self.time = place.get("Date"), place.get("Time")
+        self.quantities = [(_DMON[word], index) for word, index in place.items() if word in _DMON]
+
+
+@lru_cache(maxsize=4096)
+def _epoch(day: str, at: str) -> float:
+    """Cached: eight GPUs of every pod have a row in the same second."""
+    return float(calendar.timegm(time.strptime(f"{day} {at}", "%Y%m%d %H:%M:%S")))
+
+
 def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
     """Every quantity of every GPU in one pod's file."""
-    columns: list[str] = []
+    columns = _Columns([])
     rows: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     dated, unread = True, 0
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
-        words = line.replace("#", " ").split()
         if line.lstrip().startswith("#"):
+            words = line.replace("#", " ").split()
             if "gpu" in words:  # the line of units has none
-                columns, dated = words, "Date" in words
+                columns = _Columns(words)
+                dated = columns.date is not None
             continue
+        words = line.split()
         if not words:
             continue
-        if not columns or len(words) != len(columns) or "Time" not in columns:
+        if len(words) != columns.count or columns.time is None:
             if number < len(lines):  # the last line may have been cut when the measurement ended
                 unread += 1
             continue
-        row = dict(zip(columns, words, strict=True))
         try:
-            day = row.get("Date", "19700101")
-            at = float(calendar.timegm(time.strptime(f"{day} {row['Time']}", "%Y%m%d %H:%M:%S")))
-            values = {_DMON[key]: float(word) for key, word in row.items() if key in _DMON and word != "-"}
+            at = _epoch("19700101" if columns.date is None else words[columns.date], words[columns.time])
+            values = [(name, float(words[place])) for name, place in columns.quantities if words[place] != "-"]
         except ValueError:
             unread += 1
             continue
-        for name, value in values.items():
-            moments, readings = rows[(row["gpu"], name)]
+        for name, value in values:
+            moments, readings = rows[(words[columns.gpu], name)]
             moments.append(at)
             readings.append(value)
     if not rows or unread:

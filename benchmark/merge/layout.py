@@ -83,6 +83,8 @@ class Choice:
             if problem.can_exclude and problem.reason in self.reasons:
                 self.used.add(_BY_REASON + problem.reason)
                 self.excluded[problem.file] = problem.found
+            elif problem.can_exclude and ":" in problem.file and self.leaves_out(problem.file):
+                continue  # one result of a file of several
             else:
                 remaining.append(problem)
         return remaining

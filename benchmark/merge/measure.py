@@ -129,7 +129,7 @@ class _Merge:
 
     def add_run(self, files: RunFiles, read: Reader) -> None:
         """Read, check and, while nothing is wrong anywhere, compute one run."""
-        loaded = load(files, self.layout, read, self.seen)
+        loaded = load(files, self.layout, read, self.seen, self.choice)
         clients = self._kept(loaded)
         samples: list[MetricsSample] = []
         if files.metrics is not None:
@@ -229,7 +229,7 @@ class _Merge:
             output_tokens_per_s=output,
             requests_per_s=estimate([one.requests_per_s for one in rates]),
             total_tokens_per_s_per_node=total.mean / asked.shape.replicas if asked else None,
-            latencies=self.pool.latencies(),
+            latencies=runs[0].latencies if len(runs) == 1 else self.pool.latencies(),
             usd_per_million_tokens=_usd(asked, total),
             usd_per_million_output_tokens=_usd(asked, output),
         )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from benchmark.folder import CLIENT_FILE, Asked, PodCourse, Witness
 from benchmark.merge.client_data import ClientData
 from benchmark.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
-from benchmark.merge.layout import Layout, RunFiles, read_file
+from benchmark.merge.layout import Choice, Layout, RunFiles, read_file
 from benchmark.merge.problems import Problem
 from benchmark.merge.reading import Reader
 
@@ -57,7 +57,7 @@ class RunClients:
     """Of files that may be left out without their clients."""
 
 
-def load(run: RunFiles, layout: Layout, read: Reader, seen: Seen) -> RunClients:
+def load(run: RunFiles, layout: Layout, read: Reader, seen: Seen, choice: Choice) -> RunClients:
     """Read and check every client of a run."""
     shown = [(path, layout.shown(path)) for path in run.results]
     clients: list[Client] = []
@@ -65,6 +65,8 @@ def load(run: RunFiles, layout: Layout, read: Reader, seen: Seen) -> RunClients:
     for (path, _), (results, found) in zip(shown, read(shown), strict=True):
         problems += found
         for data in results:
+            if ":" in data.file and choice.leaves_out(data.file):  # one result of a file of several
+                continue
             number, wrong = _number(data, path, len(clients))
             problems += wrong
             clients.append(Client(number=number, data=data))

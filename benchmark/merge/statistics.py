@@ -16,6 +16,8 @@ CONFIDENCE: Final = 0.95
 BINS: Final = 60
 _WIDE: Final = 20.0
 """Most over least from which bins grow geometrically: on even ones all values would lie in the first."""
+_FEW: Final = 200_000
+"""Values up to which sorting them together is cheaper than looking into every array. Measured: both take some 10 ms there."""
 _PERCENTILES: Final = {"p10": 10.0, "p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -29,6 +31,8 @@ def distribution(pools: Sequence[Floats], scale: float = 1.0) -> Distribution | 
     count = sum(len(array) for array in arrays)
     if not count:
         return None
+    if count <= _FEW and len(arrays) > 1:
+        arrays = [np.sort(np.concatenate(arrays))]
     mean = sum(float(array.sum()) for array in arrays) / count
     spread = sqrt(sum(float(np.square(array - mean).sum()) for array in arrays) / count)
     low, high = float(min(array[0] for array in arrays)), float(max(array[-1] for array in arrays))
@@ -57,6 +61,8 @@ def percentile(arrays: Sequence[Floats], q: float) -> float:
 def ranked(arrays: Sequence[Floats], rank: int) -> float:
     """The value that would have index `rank` if all arrays were one sorted array. Exact."""
     arrays = [array for array in arrays if len(array)]
+    if len(arrays) == 1:
+        return float(arrays[0][rank])
     # How many values of each array surely lie below the wanted one, and up to where it may lie.
     low, high = [0] * len(arrays), [len(array) for array in arrays]
     while True:

@@ -53,7 +53,7 @@ def totals(clients: Sequence[Placed], edges: Sequence[float], good: Sequence[Flo
         of = _cell(bounds, np.repeat(client.start, data.chunks) + data.chunk_offset)
         each = data.output_tokens / data.chunks
         _add(sums[0], of, np.repeat(each, data.chunks))
-        _add(sums[1], _cell(bounds, client.start + data.ttft), data.input_tokens)
+        _add(sums[1], _cell(bounds, client.start + data.first_after), data.input_tokens)
         ended = _cell(bounds, client.end)
         _add(sums[2], ended, np.ones(len(ended)))
         if good is not None:

@@ -7,18 +7,20 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from scripts.bench_results import make_measurement
 
 RUN = "point-00-repeat-0"
+_KEPT = TemporaryDirectory(prefix="merge-tests-")
+"""Goes with the process."""
 
 
 @cache
 def _made(faults: tuple[tuple[str, Any], ...]) -> Path:
     options: dict[str, Any] = {"clients": 4, "requests_per_client": 48, "connections_per_client": 4, "seed": 7}
-    return make_measurement(Path(mkdtemp(prefix="merge-test-")), **(options | dict(faults)))
+    return make_measurement(Path(mkdtemp(dir=_KEPT.name)), **(options | dict(faults)))
 
 
 def sound(**options: Any) -> Path:

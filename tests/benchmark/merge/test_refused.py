@@ -16,6 +16,8 @@ from benchmark.folder import AskedSlo
 from benchmark.merge import MergeOptions, merge_folder, slo_of
 from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
 
+LIGHT: dict[str, Any] = {"with_metrics": False, "with_gpu": False}
+"""What most refusals do not look at."""
 Change = Callable[[dict[str, Any]], Any]
 
 
@@ -74,7 +76,7 @@ OF_A_RESULT: list[tuple[str, Change, tuple[str, ...]]] = [
 def test_a_damaged_result_is_named_and_can_be_left_out(
     tmp_path: Path, reason: str, change: Change, words: tuple[str, ...]
 ) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     edit(client(folder), change)
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder)
@@ -99,7 +101,7 @@ def test_a_damaged_result_is_named_and_can_be_left_out(
     ],
 )
 def test_a_file_that_is_no_object_is_named(tmp_path: Path, data: bytes, reason: str, words: str) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     client(folder).write_bytes(data)
     with pytest.raises(BenchmarkError, match=words) as refusal:
         merge_folder(folder)
@@ -107,7 +109,7 @@ def test_a_file_that_is_no_object_is_named(tmp_path: Path, data: bytes, reason: 
 
 
 def test_a_result_cut_by_a_byte_is_truncated(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     client(folder).write_bytes(client(folder).read_bytes()[:-1])
     with pytest.raises(BenchmarkError, match=r"ends in the middle.*\[truncated\]"):
         merge_folder(folder)
@@ -131,7 +133,7 @@ OF_A_WITNESS: list[tuple[str, Change, str]] = [
 def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its_client(
     tmp_path: Path, reason: str, change: Change, words: str
 ) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     edit(witness(folder), change)
     with pytest.raises(BenchmarkError, match=words) as refusal:
         merge_folder(folder)
@@ -145,11 +147,11 @@ def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its
         assert not merged.runs[0].lengths.asked_known
         # Its client is laid by its node's other witness, so the window is where it was.
         assert merged.runs[0].clock == "witness"
-        assert merged.runs[0].whole == merge_folder(sound()).runs[0].whole
+        assert merged.runs[0].whole == merge_folder(sound(**LIGHT)).runs[0].whole
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     edit(client(folder, 0), _item("ttfts", 1, -1.0))
     edit(client(folder, 2), _set("point", "4"))
     client(folder, 3).write_bytes(b"{")
@@ -163,7 +165,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_the_same_problem_of_all_files_is_told_once(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     for number in range(4):
         edit(client(folder, number), _drop(*_DETAIL))
     with pytest.raises(BenchmarkError) as refusal:
@@ -173,7 +175,7 @@ def test_the_same_problem_of_all_files_is_told_once(tmp_path: Path) -> None:
 
 
 def test_the_same_result_twice_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path, repeats=2)
+    folder = copied(tmp_path, **LIGHT, repeats=2)
     shutil.copy(client(folder, 2), client(folder, 1))
     edit(client(folder, 1), lambda content: content.update(client="1", seed="77"))
     witness(folder, 1).unlink()
@@ -190,7 +192,7 @@ def test_the_same_result_twice_is_named(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_twice_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     seed = json.loads(client(folder, 0).read_bytes())["seed"]
     edit(client(folder, 1), _set("seed", seed))
     edit(witness(folder, 1), _set("seed", int(seed)))
@@ -202,7 +204,7 @@ def test_the_same_seed_twice_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_client_is_named_with_its_exit_code(tmp_path: Path) -> None:
-    folder = copied(tmp_path, missing_client=2)
+    folder = copied(tmp_path, **LIGHT, missing_client=2)
     with pytest.raises(
         BenchmarkError, match=r"1 of 4 clients are missing: 2 \(client 2 ended with exit code 1\)"
     ) as refusal:
@@ -214,7 +216,7 @@ def test_a_missing_client_is_named_with_its_exit_code(tmp_path: Path) -> None:
 
 
 def test_missing_runs_are_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path, repeats=3)
+    folder = copied(tmp_path, **LIGHT, repeats=3)
     shutil.rmtree(folder / "point-00-repeat-1")
     with pytest.raises(BenchmarkError, match=r"1 of 3 runs.*point-00-repeat-1"):
         merge_folder(folder)
@@ -224,14 +226,14 @@ def test_missing_runs_are_named(tmp_path: Path) -> None:
 
 
 def test_a_run_can_be_left_out_as_a_whole(tmp_path: Path) -> None:
-    folder = copied(tmp_path, repeats=3)
+    folder = copied(tmp_path, **LIGHT, repeats=3)
     merged = merge_folder(folder, MergeOptions(exclude=("point-00-repeat-1",)))
     assert [run.name for run in merged.runs] == ["point-00-repeat-0", "point-00-repeat-2"]
     assert [one.file for one in merged.excluded] == ["point-00-repeat-1"]
 
 
 def test_a_run_that_nobody_asked_for_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path, repeats=2)
+    folder = copied(tmp_path, **LIGHT, repeats=2)
     edit(folder / "run.json", _set("repeats", 1))
     with pytest.raises(
         BenchmarkError, match=r"point-00-repeat-1: run.json has no such run.*--exclude point-00-repeat-1"
@@ -240,7 +242,7 @@ def test_a_run_that_nobody_asked_for_is_named(tmp_path: Path) -> None:
 
 
 def test_a_client_that_ran_alone_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path, late_client=3, late_seconds=500.0)
+    folder = copied(tmp_path, **LIGHT, late_client=3, late_seconds=500.0)
     with pytest.raises(
         BenchmarkError,
         match=r"client-003.json: its requests ran from 5\d\d.*meet those of 0 of 3 other.*\[no-overlap\]",
@@ -252,13 +254,13 @@ def test_a_client_that_ran_alone_is_named(tmp_path: Path) -> None:
 
 
 def test_a_client_that_got_no_answer_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path, fail_all=True)
+    folder = copied(tmp_path, **LIGHT, fail_all=True)
     with pytest.raises(BenchmarkError, match=r"all 48 requests failed.*connection.*\[no-success\]"):
         merge_folder(folder)
 
 
 def test_files_of_other_names_are_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     shutil.copy(client(folder), client(folder).with_name("client-001 (copy).json"))
     shutil.copy(client(folder), folder / "client-001.json")
     with pytest.raises(BenchmarkError) as refusal:
@@ -270,7 +272,7 @@ def test_files_of_other_names_are_named(tmp_path: Path) -> None:
 
 
 def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copied(tmp_path, **LIGHT)
     edit(folder / "run.json", _set("schema", 2))
     with pytest.raises(BenchmarkError, match=r"run.json: schema is 2; this version of fleet reads schema 1"):
         merge_folder(folder)
@@ -307,7 +309,7 @@ def test_damaged_samples_and_readings_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("exclude", ["client-9*.json", "reason:same-seed", "reason:nonsense"])
 def test_an_exclude_that_leaves_nothing_out_is_refused(exclude: str) -> None:
     with pytest.raises(BenchmarkError, match="leaves nothing out"):
-        merge_folder(sound(), MergeOptions(exclude=(exclude,)))
+        merge_folder(sound(**LIGHT), MergeOptions(exclude=(exclude,)))
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
@@ -319,7 +321,7 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
 
 def test_leaving_every_client_out_is_refused() -> None:
     with pytest.raises(BenchmarkError):
-        merge_folder(sound(), MergeOptions(exclude=("client-*.json",)))
+        merge_folder(sound(**LIGHT), MergeOptions(exclude=("client-*.json",)))
 
 
 def test_limits_are_read_as_they_are_written() -> None:

@@ -1,0 +1,144 @@
+"""`fleet bench merge` as a command: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.certificate import baseline
+from benchmark.errors import BenchmarkError
+from benchmark.measurement import Judged
+from benchmark.merge import MergeOptions, merge_folder, slo_of
+from benchmark.merge.judged import judge
+from cli.bench.merge import exit_code, merge
+from cli.bench.merge_text import print_judged
+from preview.page import Paper
+from tests.benchmark.merge.folders import client, copied, sound
+from tests.cli.command import fleet
+
+CERTIFIED = {"requests_per_client": 260, "connections_per_client": 8, "repeats": 3, "seed": 0}
+
+
+def printed(judged: Judged, width: int) -> list[str]:
+    """The report's lines."""
+    stream = StringIO()
+    print_judged(Paper(stream=stream, width=width, styled=False), judged, written=Path("out/merged.json"))
+    return stream.getvalue().splitlines()
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(tmp_path_factory.mktemp("certified"), **CERTIFIED)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_certified_measurement_in_text(certified: Path, width: int) -> None:
+    judged = judge(certified, MergeOptions(slo=slo_of("ttft:300,tpot:20")))
+    assert (judged.certificate.verdict, exit_code(judged)) == ("certified", 0)
+    lines = printed(judged, width)
+    assert max(len(line) for line in lines) <= width
+    assert lines[0].startswith("Certified: ")
+    point = judged.measurement.points[0]
+    for estimate in (point.total_tokens_per_s, point.output_tokens_per_s):
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert f"{estimate.mean:,.0f} ± {(estimate.high - estimate.low) / 2:,.0f}" in " ".join(lines[:3])
+    checks = len(judged.certificate.checks)
+    for words in (
+        "steady window", "article's way: clients' sum", "every client at work", "TTFT", "E2E", "Goodput: TTFT 300 ms, TPOT 20 ms",
+        f"{checks} of {checks} checks passed", "per million tokens", "90.0% of drafted tokens accepted",
+    ):  # fmt: skip
+        assert any(words in line for line in lines), words
+    # The article's figure stands under its own name, and is another one than the certified.
+    row = next(line for line in lines if "article's way" in line)
+    summed = sum(run.summed.total_tokens_per_s for run in judged.measurement.runs) / 3
+    assert f"{summed:,.0f}" in row
+    assert f"{point.total_tokens_per_s.mean:,.0f}" not in row
+
+
+def test_json_is_one_document_and_what_is_written(certified: Path, tmp_path: Path) -> None:
+    out = tmp_path / "here.json"
+    done = fleet("bench", "merge", str(certified), "--format", "json", "--out", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == json.loads(out.read_bytes())
+    judged = Judged.model_validate_json(done.stdout)
+    assert judged.measurement == merge_folder(certified)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_what_is_not_certified_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(tmp_path, saturated_client=2, fail_share=0.05, clients=10)
+    assert merge(folder) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Not certified: ")
+    for words in ("[client-cpu]", "found: ", "allowed: ", "10 clients", "requests failed", "connection: "):
+        assert words in text, words
+    folded = next(line for line in text.splitlines() if line.startswith("  CPU of a core"))
+    assert folded.split()[-2:] == ["100%", "2"]
+    lines = printed(Judged.model_validate_json((folder / "merged.json").read_bytes()), 80)
+    assert max(len(line) for line in lines) <= 80
+
+
+def test_several_loads_stand_in_one_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    merge(copied(tmp_path, points=3, with_gpu=False))
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index("Loads") + 2 :][:3]
+    assert [line.split()[0] for line in table] == ["16", "32", "64"]
+
+
+def test_a_baseline_that_was_better_is_a_finding(
+    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = tmp_path / "same.json"
+    baseline.write(same, baseline.of(merge_folder(certified)))
+    assert merge(certified, baseline=same) == 0
+    assert "same within noise" in capsys.readouterr().out
+    better = json.loads(same.read_bytes())
+    for point in better["points"]:
+        point["runs"]["total_tokens_per_s"] = [2 * value for value in point["runs"]["total_tokens_per_s"]]
+    (tmp_path / "better.json").write_text(json.dumps(better), encoding="utf-8")
+    assert merge(certified, baseline=tmp_path / "better.json") == 1
+    assert "total tok/s: regressed -50.0%" in capsys.readouterr().out
+    assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
+
+
+def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    client(folder, 2).write_bytes(b"{")
+    before = sorted(folder.rglob("*"))
+    done = fleet("bench", "merge", str(folder))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"fleet: {folder} cannot be merged: 1 problem\n")
+    assert "client-002.json: it ends in the middle" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(folder.rglob("*")) == before
+    done = fleet("bench", "merge", str(folder), "--exclude", "client-001.json", "--exclude", "reason:truncated")
+    assert done.returncode == 1
+    assert "Left out by choice (2)" in done.stdout
+
+
+def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copied(tmp_path, missing_client=1)
+    with pytest.raises(BenchmarkError, match="1 of 4 clients are missing"):
+        merge(folder)
+    assert merge(folder, allow_missing=True) == 1
+    assert "1 of 4 clients are missing: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"slo": "itl:5"}, "--slo itl:5"),
+        ({"exclude": ["reason:nonsense"]}, "leaves nothing out"),
+        ({"baseline": Path("nowhere.json")}, "nowhere.json"),
+        ({"out": Path("no/such/folder/merged.json")}, "cannot be written"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_sentence(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BenchmarkError, match=words):
+        merge(sound(), **options)
+    assert not (sound() / "merged.json").exists()
