@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from cli.bench import bench
 from scripts.bench_results import make_measurement
 from tests.benchmark.run.kubelet import upload
 from tests.benchmark.run.laptop import BENCHMARK, Laptop, laptop
-from tests.cli.command import SMALL_STACK, fleet
+from tests.cli.command import ROOT, SMALL_STACK, fleet
 from tests.live.fake_google import FakeGoogle, fake_google
 
 
@@ -42,19 +44,27 @@ def refused(here: Laptop, *arguments: str, **environment: str) -> str:
     return done.stderr
 
 
+def test_the_guide_names_every_option_of_a_run() -> None:
+    guide = (ROOT / "docs" / "run-a-benchmark.md").read_text(encoding="utf-8")
+    options = {option for parameter in get_command(bench).commands["run"].params for option in parameter.opts}
+    # Those of every command are in docs/command-line.md.
+    long = {option for option in options if option.startswith("--")} - {"--root", "--help"}
+    assert [option for option in sorted(long) if f"{option} " not in guide and f"`{option}`" not in guide] == []
+
+
 def test_what_is_wrong_before_anything_is_asked(offline: Laptop) -> None:
-    assert "which stack? Pass --stack NAME; this project has try" in refused(offline, "run")
-    assert "there is no Pulumi.nope.yaml" in refused(offline, "run", "--stack", "nope")
     given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
     assert "--concurrency 1,x: write whole numbers" in refused(offline, *given, "--concurrency", "1,x")
     assert "benchmark.repeats: 99 is refused" in refused(offline, *given, "--repeats", "99")
-    assert "there is no such file" in refused(offline, *given, "--kubeconfig", "none.yaml")
     assert not offline.asked.exists()  # the cluster was left alone
 
 
 @pytest.mark.slow
 def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
+    assert "which stack? Pass --stack NAME; this project has try" in refused(offline, "run")
+    assert "there is no Pulumi.nope.yaml" in refused(offline, "run", "--stack", "nope")
     given = ("run", "--stack", "try")
+    assert "there is no such file" in refused(offline, *given, "--kubeconfig", "none.yaml")
     assert "no such file" in refused(offline, *given, "--outputs", "none.json")
     # Programs of this machine are out of sight, pulumi among them if it has one.
     nowhere = str(tmp_path / "empty")
@@ -63,6 +73,7 @@ def test_outputs_are_needed(offline: Laptop, tmp_path: Path) -> None:
     assert "has no outputs: it has not been brought up" in refused(offline, *given, "--outputs", str(offline.outputs))
 
 
+@pytest.mark.slow
 def test_kubectl_and_the_cluster_are_needed(offline: Laptop, tmp_path: Path) -> None:
     given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
     assert "does not answer this machine" in refused(offline, *given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live.metrics_text import MetricsTextError, Series, parse, text_of
@@ -17,6 +17,7 @@ VALUES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 SERIES = st.builds(Series, NAMES, st.dictionaries(LABEL_NAMES, VALUES, max_size=4), st.floats())
 
 
+@settings(max_examples=40)
 @given(st.lists(SERIES, max_size=6))
 def test_what_is_written_is_read_back(series: list[Series]) -> None:
     read = parse(text_of(series)).series

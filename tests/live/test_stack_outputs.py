@@ -75,7 +75,10 @@ def test_the_kubeconfig_lies_in_a_private_file_and_is_gone_afterwards() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGHUP, signal.SIGINT))],
+)
 def test_the_kubeconfig_is_removed_when_the_program_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
     script = (
         "import sys, time; from live import stack_outputs; from tests.live.test_stack_outputs import outputs\n"

@@ -66,6 +66,7 @@ def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(kubectl
     assert all(file.read_text().startswith("#Date") and "UTC 2" in file.read_text() for file in files)
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_is_taken_up_again_and_told(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
