@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -83,68 +83,15 @@ class Kubectl:
         )
         return made
 
-    def delete(self, kind: str, name: str, *, wait: bool = False) -> None:
-        """Remove an object; one that is gone already is no error. `wait`: return when it is gone."""
-        self.run(
-            "delete", kind, name, "--ignore-not-found", f"--wait={str(wait).lower()}", what=f"deleting {kind} {name}"
-        )
-
-    def patch(self, kind: str, name: str, merge: Mapping[str, Any]) -> Manifest:
-        """Lay `merge` over an object (JSON merge patch)."""
-        arguments = ("patch", kind, name, "--type=merge", f"--patch={json.dumps(merge)}", "--output=json")
-        patched: Manifest = json.loads(self.run(*arguments, what=f"changing {kind} {name}"))
-        return patched
+    def delete(self, kind: str, name: str) -> None:
+        """Remove an object, without waiting until it is gone; one that is not there is no error."""
+        self.run("delete", kind, name, "--ignore-not-found", "--wait=false", what=f"deleting {kind} {name}")
 
     def logs(self, pod: str, container: str, *, lines: int = 20) -> str:
         """The last lines that a container wrote."""
         return self.run("logs", pod, f"--container={container}", f"--tail={lines}", what=f"reading the log of {pod}")
 
-    def until(
-        self,
-        kind: str,
-        name: str,
-        accept: Callable[[Manifest], bool],
-        *,
-        seconds: float,
-        poll_seconds: float = 2.0,
-    ) -> Manifest:
-        """The object once `accept` holds for it. A cluster that does not answer for a moment is asked again.
-
-        Raises LiveError with reason `timeout`, `not found` where the object is gone, or whatever kept the last answer away.
-        """
-        end = time.monotonic() + seconds
-        while True:
-            trouble: LiveError | None = None
-            try:
-                found = self.get(kind, name)
-                if accept(found):
-                    return found
-            except LiveError as error:
-                if error.reason not in ("unreachable", "timeout"):
-                    raise
-                trouble = error
-            if time.monotonic() + poll_seconds > end:
-                raise trouble or LiveError(
-                    f"waiting for {kind} {name}: not there after {seconds:.0f} s", reason="timeout"
-                )
-            time.sleep(poll_seconds)
-
-    def may(self, verb: str, resource: str) -> bool:
-        """Whether the user may do this in the namespace. `resource` may name a subresource: `pods/exec`."""
-        name, _, subresource = resource.partition("/")
-        arguments = ["auth", "can-i", verb, name, *([f"--subresource={subresource}"] if subresource else [])]
-        done = self._call(arguments, None, ANSWER_SECONDS, f"asking whether the user may {verb} {resource}")
-        answer = done.stdout.strip().splitlines()[-1:] or [""]
-        if answer[0] in ("yes", "no"):
-            return answer[0] == "yes"
-        raise kubectl_errors.in_words(f"asking whether the user may {verb} {resource}", done.stderr)
-
     # Processes and ports
-
-    def exec(self, pod: str, container: str, command: Sequence[str], *, seconds: float = 60.0) -> str:
-        """What a command in a container printed."""
-        what = f"running {command[0]} in {pod}"
-        return self.run("exec", pod, f"--container={container}", "--", *command, what=what, seconds=seconds)
 
     @contextlib.contextmanager
     def exec_streaming(self, pod: str, container: str, command: Sequence[str], to: IO[bytes]) -> Iterator[Streaming]:
@@ -176,11 +123,6 @@ class Kubectl:
             streaming.close()
 
     # The program
-
-    def version(self) -> str:
-        """Version of the cluster, e.g. v1.33.5-gke.1080000."""
-        answer = json.loads(self.run("version", "--output=json", what="asking for the cluster's version"))
-        return str(answer["serverVersion"]["gitVersion"])
 
     def run(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> str:
         """What kubectl printed. `what` is what this is, in words, for the error."""

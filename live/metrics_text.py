@@ -8,7 +8,7 @@ with the escapes backslash-backslash, backslash-quote and backslash-n, values as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,11 +82,6 @@ def parse(text: str) -> MetricsText:
     return MetricsText(tuple(series), types)
 
 
-def text_of(series: Sequence[Series]) -> str:
-    """These series in the format, one a line."""
-    return "".join(f"{one.name}{_labels_text(one.labels)} {_number_text(one.value)}\n" for one in series)
-
-
 def _series(line: str, number: int) -> Series:
     name = _NAME.match(line)
     if name is None:
@@ -126,26 +121,6 @@ def _read_labels(line: str, at: int, number: int) -> tuple[int, dict[str, str]]:
             at += 1
         elif at >= len(line) or line[at] != "}":
             raise _wrong(number, line, "a comma or } is missing behind a label")
-
-
-def _labels_text(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(_label_texts(labels)) + "}"
-
-
-def _label_texts(labels: Mapping[str, str]) -> Iterator[str]:
-    for name, value in labels.items():
-        escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-        yield f'{name}="{escaped}"'
-
-
-def _number_text(value: float) -> str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(value)
 
 
 def _wrong(number: int, line: str, why: str) -> MetricsTextError:

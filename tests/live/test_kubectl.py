@@ -28,9 +28,6 @@ elif words[0] == "create":
     made = json.load(sys.stdin)
     made["metadata"]["uid"] = "1234"
     print(json.dumps(made))
-elif words[0] == "auth":
-    print("no")
-    sys.exit(1)
 elif words[0] == "hang":
     child = subprocess.Popen(["sleep", "600"])
     with open(folder / "pids", "a") as file:
@@ -85,21 +82,8 @@ def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
     assert '"--context=mine", "--namespace=vllm"' in arguments
     assert "--request-timeout=30s" in arguments
     assert kubectl.create({"kind": "Job", "metadata": {"name": "b"}})["metadata"]["uid"] == "1234"
-    assert kubectl.may("create", "pods/exec") is False
-    assert "--subresource=exec" in (folder / "arguments").read_text()
-
-
-def test_a_condition_is_waited_for_and_given_up(kubectl: Kubectl) -> None:
-    looks: list[str] = []
-
-    def second_time(found: module.Manifest) -> bool:
-        looks.append(found["metadata"]["name"])
-        return len(looks) == 2
-
-    assert kubectl.until("job", "b", second_time, seconds=20, poll_seconds=0.01)["metadata"]["name"] == "b"
-    with pytest.raises(LiveError, match="waiting for job b") as caught:
-        kubectl.until("job", "b", lambda _: False, seconds=0.1, poll_seconds=0.05)
-    assert caught.value.reason == "timeout"
+    kubectl.delete("job", "b")
+    assert '"delete", "job", "b", "--ignore-not-found", "--wait=false"' in (folder / "arguments").read_text()
 
 
 def test_a_call_that_hangs_is_ended_with_its_children(
@@ -165,7 +149,7 @@ def test_a_command_that_is_not_there_is_told(kubectl: Kubectl, tmp_path: Path) -
 def test_no_kubectl_at_all(tmp_path: Path) -> None:
     nowhere = Kubectl(namespace="vllm", program=str(tmp_path / "kubectl"))
     with pytest.raises(LiveError, match="gcloud components install kubectl") as caught:
-        nowhere.version()
+        nowhere.get("job", "b")
     assert caught.value.reason == "missing program"
     with pytest.raises(LiveError, match="kubectl is not on the PATH"), nowhere.port_forward("pod/a", 8000):
         pass

@@ -8,13 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from live.metrics_text import MetricsTextError, Series, parse, text_of
+from live.metrics_text import MetricsTextError, Series, parse
 
 NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,12}", fullmatch=True)
 LABEL_NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,8}", fullmatch=True)
 # A surrogate cannot be written to a text at all.
 VALUES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 SERIES = st.builds(Series, NAMES, st.dictionaries(LABEL_NAMES, VALUES, max_size=4), st.floats())
+
+
+def text_of(series: list[Series]) -> str:
+    """As the format's description writes it."""
+
+    def labels(one: Series) -> str:
+        escaped = {
+            name: value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+            for name, value in one.labels.items()
+        }
+        return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}" if escaped else ""
+
+    def number(value: float) -> str:
+        return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf" if math.isinf(value) else repr(value)
+
+    return "".join(f"{one.name}{labels(one)} {number(one.value)}\n" for one in series)
 
 
 @settings(max_examples=40)
