@@ -80,7 +80,8 @@ class ClientData:
     @property
     def first_after(self) -> Floats:
         """From a request's start to its first chunk, with the same 32 bits: so that none lies behind the last."""
-        return self.chunk_offset[np.cumsum(self.chunks) - self.chunks].astype(np.float64)
+        offsets: Floats = self.chunk_offset[np.cumsum(self.chunks) - self.chunks].astype(np.float64)
+        return offsets
 
     @property
     def tpot(self) -> Floats:

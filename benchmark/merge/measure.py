@@ -135,7 +135,8 @@ class _Merge:
         if files.metrics is not None:
             samples, problems = read_samples(files.metrics, self.layout.shown(files.metrics))
             self.problems += self.choice.sift(problems)
-        self._check_missing(files, loaded, clients)
+        if files.results:
+            self._check_missing(files, loaded, clients)
         if not clients:
             if files.results and not loaded.problems:
                 self._problem(files.name, "missing", "every client is left out", "a run needs one", can_exclude=False)

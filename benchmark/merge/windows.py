@@ -114,11 +114,11 @@ def steady_window(
     moments, flying = in_flight(clients)
     wanted = ARRIVED_SHARE * intended
     full = np.flatnonzero(flying >= wanted)
-    share = f"{ARRIVED_SHARE:.0%} of the {intended} requests that were meant to be in flight"
+    share = f"{100 * ARRIVED_SHARE:.0f} % of the {intended:,} requests that were meant to be in flight"
     if not len(full):
         slow = "; they were sent at a limited rate, which does not fill the connections" if limited else ""
         return Steady(
-            window=None, why=f"never steady: at most {int(flying.max())} requests were in flight, not {share}{slow}"
+            window=None, why=f"never steady: at most {int(flying.max()):,} requests were in flight, not {share}{slow}"
         )
     arrived, left = (
         float(moments[full[0]]),

@@ -163,7 +163,7 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
     share = failed / sum(run.failed + run.completed for run in runs)
     where = max(runs, key=lambda run: run.failed)
     most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
-    page.title(f"{_count(failed, 'request')} failed, {share:.2%} of all{most}", style="bold yellow")
+    page.title(f"{_count(failed, 'request')} failed, {_percent(share, 2)} of all{most}", style="bold yellow")
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     for error in (error for run in runs for error in run.errors):
@@ -186,7 +186,7 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
     page.title(f"Goodput: {', '.join(limits)}")
     for run, good in known:
         page.prose(
-            f"{run.name}: {good.share:.1%} of all requests within; {good.requests_per_s:,.1f} req/s and "
+            f"{run.name}: {_percent(good.share, 1)} of all requests within; {good.requests_per_s:,.1f} req/s and "
             f"{good.output_tokens_per_s:,.0f} output tok/s of them"
         )
 
@@ -238,7 +238,8 @@ def _folded_clients(page: Page, run: Run) -> None:
             continue
         (least, first), (most, last) = min(found), max(found)
         middle = median(value for value, _ in found)
-        page.line(f"  {name:<20}{least:>10{form}} {first:<6}{middle:>12{form}}{most:>12{form}} {last}")
+        at_least, at_most = (str(first), str(last)) if most > least else ("-", "-")
+        page.line(f"  {name:<20}{least:>10{form}} {at_least:<6}{middle:>12{form}}{most:>12{form}} {at_most}")
     if all(one.cpu_share_mean is None for one in clients):
         page.prose("No witness: neither CPU nor event-loop lag is known.", style="yellow")
 
@@ -254,7 +255,7 @@ def _servers(page: Page, run: Run) -> None:
         page.prose(
             f"{_count(server.servers, 'server')}, {_count(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
             f"requests running on each (mean), at most {max(one.waiting_peak for one in engines):,.0f} waiting, KV cache "
-            f"{fmean(one.kv_mean for one in engines):.0%} full (peak {max(one.kv_peak for one in engines):.0%})"
+            f"{_percent(fmean(one.kv_mean for one in engines))} full (peak {_percent(max(one.kv_peak for one in engines))})"
             if engines
             else f"{_count(server.servers, 'server')}, none of which could be read"
         )
@@ -277,11 +278,11 @@ def _server_facts(run: Run) -> Iterator[str]:
     if server is None:
         return
     if server.acceptance_rate is not None:
-        yield f"{server.acceptance_rate:.1%} of drafted tokens accepted"
+        yield f"{_percent(server.acceptance_rate, 1)} of drafted tokens accepted"
     if server.mean_acceptance_length is not None:
         yield f"{server.mean_acceptance_length:.2f} tokens a step"
     if server.prefix_hit_share is not None:
-        yield f"{server.prefix_hit_share:.2%} of prompt tokens from the prefix cache"
+        yield f"{_percent(server.prefix_hit_share, 2)} of prompt tokens from the prefix cache"
     yield f"{server.preemptions:,.0f} preemptions"
     tflops = [one.tflops_mean for one in server.engines if one.tflops_mean is not None]
     if tflops:
@@ -308,7 +309,11 @@ def _compared(page: Page, judged: Judged) -> None:
     page.title(f"Against {judged.comparisons[0].baseline}")
     styles = {"regressed": "bold red", "improved": "green", "not comparable": "yellow", "same within noise": ""}
     for one in sorted(judged.comparisons, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
-        change = f"{one.change_share:+.1%} (noise ±{one.noise_share:.1%})" if one.verdict != "not comparable" else ""
+        change = (
+            f"{100 * one.change_share:+.1f} % (noise ±{_percent(one.noise_share, 1)})"
+            if one.verdict != "not comparable"
+            else ""
+        )
         page.prose(f"{one.quantity}: {one.verdict} {change}".rstrip(), mark="· ", style=styles[one.verdict])
         page.prose(one.why, indent=4, style="dim")
 
@@ -340,6 +345,10 @@ def _remarks(page: Page, measurement: Measurement) -> None:
         page.title(f"Good to know ({len(measurement.remarks)})")
         for remark in measurement.remarks:
             page.prose(remark, mark="· ", mark_style="dim")
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
 
 
 def _count(number: int, noun: str) -> str:

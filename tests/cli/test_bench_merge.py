@@ -50,7 +50,7 @@ def test_a_certified_measurement_in_text(certified: Path, width: int) -> None:
     checks = len(judged.certificate.checks)
     for words in (
         "steady window", "article's way: clients' sum", "every client at work", "TTFT", "E2E", "Goodput: TTFT 300 ms, TPOT 20 ms",
-        f"{checks} of {checks} checks passed", "per million tokens", "90.0% of drafted tokens accepted",
+        f"{checks} of {checks} checks passed", "per million tokens", "90.0 % of drafted tokens accepted",
     ):  # fmt: skip
         assert any(words in line for line in lines), words
     # The article's figure stands under its own name, and is another one than the certified.
@@ -102,7 +102,7 @@ def test_a_baseline_that_was_better_is_a_finding(
         point["runs"]["total_tokens_per_s"] = [2 * value for value in point["runs"]["total_tokens_per_s"]]
     (tmp_path / "better.json").write_text(json.dumps(better), encoding="utf-8")
     assert merge(certified, baseline=tmp_path / "better.json") == 1
-    assert "total tok/s: regressed -50.0%" in capsys.readouterr().out
+    assert "total tok/s: regressed -50.0 %" in capsys.readouterr().out
     assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
 
 

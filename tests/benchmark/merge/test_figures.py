@@ -177,7 +177,7 @@ def test_a_run_that_never_arrives_says_so(tmp_path: Path) -> None:
     run = merge_folder(folder).runs[0]
     assert run.steady is None
     assert run.connections == 192
-    assert "at most 16 requests were in flight, not 95% of the 192" in run.steady_why
+    assert "at most 16 requests were in flight, not 95 % of the 192" in run.steady_why
     assert "limited rate" in run.steady_why
     assert run.common is not None
     point = merge_folder(folder)
