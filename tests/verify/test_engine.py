@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from live.metrics_text import parse
+from live.metrics_text import MetricsText, parse
 from model_server.node import Faults
 from settings.settings import Settings
 from tests.verify.stacks import check_of, good, look, settings_of
@@ -246,3 +246,46 @@ def test_a_long_prompt_that_is_refused_is_a_failure(cud: Settings) -> None:
     )
     check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), cud)
     assert (check.state, check.differences[0].found) == ("failed", "HTTP 400")
+
+
+def _cache_counters(queries: dict[str, int], hits: dict[str, int]) -> MetricsText:
+    lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} {value}' for engine, value in queries.items()]
+    lines += [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in hits.items()]
+    return parse("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("queries", "hits", "state"),
+    [
+        # Pinned to engine 0: what other users' prompts hit on engine 3 says nothing.
+        ({"0": 9_506, "3": 5_000}, {"0": 0, "3": 4_752}, "failed"),
+        ({"0": 9_506, "3": 5_000}, {"0": 3_168, "3": 0}, "passed"),
+        # A front end that does not pin: both went to engine 3.
+        ({"0": 0, "3": 9_506}, {"0": 0, "3": 3_168}, "passed"),
+        ({"0": 9_506, "3": 0}, {"0": 1_583, "3": 0}, "failed"),
+    ],
+)
+def test_hits_are_counted_where_the_prompts_went(
+    cud: Settings, queries: dict[str, int], hits: dict[str, int], state: str
+) -> None:
+    nothing = dict.fromkeys(queries, 0)
+    twice = Twice(
+        where="pod-1",
+        prompt_tokens=4_753,
+        first=Reply(status=200),
+        second=Reply(status=200),
+        before=_cache_counters(nothing, nothing),
+        after=_cache_counters(queries, hits),
+    )
+    assert checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), cud).state == state
+
+
+def test_a_pod_that_does_not_tell_its_cache_is_not_passed_with_the_others(dev: Settings) -> None:
+    tells = parse(_info(engine="0", num_gpu_blocks="2426", block_size="1584"))
+    silent = parse(_info(engine="0", num_gpu_blocks="None", block_size="1584"))
+    pods = tuple(
+        Server(name=name, health=Reply(status=200), metrics=metrics) for name, metrics in (("a", tells), ("b", silent))
+    )
+    check = checks_engine.kv_tokens(Facts(endpoint="", door=None, pods=pods), dev)
+    assert check.state == "not checked"
+    assert check.summary.endswith("1 pod did not tell: b")

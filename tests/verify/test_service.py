@@ -281,3 +281,8 @@ def test_tls_where_there_is_none_is_told_in_words(dev: Settings) -> None:
     with served(node_of(dev)) as url:
         report = verify(dev, "vllm-fleet", Asking(endpoint=url.replace("http:", "https:"), seconds=20))
     assert check_of(report, "reachable").differences[0].found.startswith("TLS failed: ")
+
+
+def test_a_key_is_not_sent_to_a_stack_that_declares_none(cud: Settings) -> None:
+    check = check_of(_with_key(cud, KEY), "model")
+    assert check.differences[0].found == "HTTP 401: it asks for a key, and the stack declares none"
