@@ -14,7 +14,7 @@ VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-benchmark preview render doctor rehearse model-page test test-slow lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -109,6 +109,15 @@ $(VLLM)/.installed: scripts/vllm-constraints.txt
 	@$(PYTHON) -m venv $(VLLM)
 	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm==0.18.1 -c scripts/vllm-constraints.txt
 	@touch $@
+
+bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)
+	@$(BIN)/fleet bench selftest
+	@$(BIN)/fleet bench selftest --slow-server
+	@$(BIN)/fleet bench selftest --saturate
+
+bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vLLM itself (9 GB once), many of them; the report goes to out/bench-vllm
+	@rm -rf out/bench-vllm
+	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
 
 clean: ## Remove what the other targets made
 	@rm -rf out build $(VENV) $(VLLM) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis

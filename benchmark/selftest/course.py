@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
 from collections.abc import Callable
@@ -36,7 +35,8 @@ class Outcome:
     server: Cost
     before: Cost | None
     """The client before it was saturated; what it was then offered follows from it."""
-    report: Path | None
+    report: Path
+    """The page that a person reads."""
     cores: int
 
     @property
@@ -47,6 +47,11 @@ class Outcome:
 
 def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
     """Play it; `tell` hears what is going on. Raises BenchmarkError where a part of it cannot be played."""
+    # What is not installed is missed now and not after a minute. The servers and the small client need aiohttp.
+    import aiohttp  # noqa: F401
+
+    from benchmark.report.write import write_report
+
     before: Cost | None = None
     if test.mode == "saturated-client":
         with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
@@ -69,18 +74,9 @@ def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
         client=client_cost(test.folder),
         server=server_cost(measured.servers),
         before=before,
-        report=_report(measured),
+        report=write_report(measured.judged, test.folder / "report", source=test.folder)[0],
         cores=len(os.sched_getaffinity(0)),
     )
-
-
-def _report(measured: Measured) -> Path | None:
-    """The page that a person reads; None where what draws it is not installed."""
-    if importlib.util.find_spec("resvg_py") is None:
-        return None
-    from benchmark.report.write import write_report
-
-    return write_report(measured.judged, measured.folder / "report", source=measured.folder)[0]
 
 
 def _program(folder: Path) -> str:
@@ -115,6 +111,6 @@ def as_plain(outcome: Outcome) -> dict[str, Any]:
         "cores": outcome.cores,
         "certificate": certificate.model_dump(mode="json"),
         "folder": str(outcome.test.folder),
-        "report": str(outcome.report) if outcome.report else None,
+        "report": str(outcome.report),
         "not_proved": NOT_PROVED,
     }

@@ -169,7 +169,7 @@ def calibrating() -> Load:
 
 def saturating(test: SelfTest, cost_us: float) -> Load:
     """One client, and servers that offer several times as many chunks as it carries at that cost each."""
-    connections = max(16, min(test.connections, 64))
+    connections = test.connections
     per_request = LONG_ANSWER_TOKENS / (1 + ACCEPTANCE * MTP_TOKENS)
     requests = round(SATURATED_CHUNK_SECONDS * 1e6 / cost_us / per_request)
     return _for_one_client(connections, OVERLOAD * 1e6 / cost_us, requests=max(6 * connections, requests))

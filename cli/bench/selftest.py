@@ -22,7 +22,12 @@ _Format = Literal["text", "json"]
 
 
 def selftest(
-    clients: Annotated[int, typer.Option("--clients", metavar="N", min=1, max=256, help="Client processes.")] = 2,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            "--clients", metavar="N", min=1, max=256, help="Client processes. Default: 2.", show_default=False
+        ),
+    ] = None,
     connections: Annotated[
         int,
         typer.Option("--connections", metavar="N", min=1, max=20000, help="Requests in flight, all clients together."),
@@ -38,7 +43,10 @@ def selftest(
             show_default=False,
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, max=20, help="Runs of the load.")] = 1,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", metavar="N", min=1, max=20, help="Runs of the load. Default: 1.", show_default=False),
+    ] = None,
     vllm: Annotated[
         Path | None,
         typer.Option(
@@ -76,18 +84,21 @@ def selftest(
 
     if slow_server and saturate:
         raise CommandError("--slow-server and --saturate are two tests: give one of them")
-    if saturate and (clients, repeats) not in ((2, 1), (1, 1)):
-        raise CommandError("--saturate: one client is saturated, once; leave --clients and --repeats out")
+    given = {"--clients": clients, "--requests": requests, "--repeats": repeats}
+    if saturate and (useless := [name for name, value in given.items() if value is not None]):
+        raise CommandError(
+            f"--saturate: one client is saturated, once, with as many requests as its measured cost asks for; leave {useless[0]} out"
+        )
     mode: Mode = "slow-server" if slow_server else "saturated-client" if saturate else "sound"
 
     def asked(folder: Path) -> SelfTest:
         return SelfTest(
             mode=mode,
-            clients=clients,
+            clients=1 if saturate else clients or 2,
             connections=connections,
             servers=servers,
             requests=requests or 5 * connections,
-            repeats=repeats,
+            repeats=repeats or 1,
             vllm=vllm.absolute() if vllm else None,
             folder=folder,
         )
@@ -148,7 +159,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.prose(NOT_PROVED, indent=0, style="dim")
     if kept:
         page.blank()
-        page.line(("→ ", "dim"), (str(outcome.report or outcome.test.folder), "bold"))
+        page.line(("→ ", "dim"), (str(outcome.report), "bold"))
     page.print()
 
 

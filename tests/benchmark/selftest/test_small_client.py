@@ -143,8 +143,8 @@ def check_failures(result: dict[str, Any]) -> None:
     assert result["failed"] == len(unavailable) + len(cut)
     for at in unavailable:
         assert (result["ttfts"][at], result["itls"][at]) == (0.0, [])
-    for at in cut:
-        assert result["ttfts"][at] > 0
+    # The server's cut takes with it what the client has not read yet, so the first token may be known or not.
+    assert all(result["ttfts"][at] >= 0 for at in cut)
     for at in (*unavailable, *cut):
         assert result["output_lens"][at] == 0
         assert result["start_times"][at] > 0

@@ -1,0 +1,241 @@
+"""The whole chain once, small, and what its findings say when something is off."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.folder import Asked
+from benchmark.measurement import Certificate, Check
+from benchmark.selftest.agreement import Finding, findings
+from benchmark.selftest.cost import client_cost, server_cost, warm_up
+from benchmark.selftest.load import (
+    OVERLOAD,
+    Load,
+    SelfTest,
+    calibrating,
+    saturating,
+    slow_server,
+    sound,
+)
+from benchmark.selftest.measure import Measured, measure
+from benchmark.selftest.tokenizer_folder import write_tokenizer
+from model_server.node import Faults, Node, Pace
+
+ROOT = Path(__file__).resolve().parents[3]
+NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.02), speculative_tokens=1, max_model_len=4096)
+SMALL = Load(
+    node=NODE,
+    faults=Faults(),
+    input_tokens=40,
+    output_tokens=24,
+    connections=8,
+    clients=2,
+    pods=2,
+    requests_per_client=20,
+    repeats=1,
+)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None)
+
+
+def counted(found: tuple[Finding, ...]) -> dict[str, bool]:
+    return {one.title: one.agrees for one in found}
+
+
+def test_the_whole_chain_agrees_with_servers_that_count_every_token(measured: Measured) -> None:
+    agrees = counted(findings(measured, "saturated-client"))
+    for what in ("requests", "output tokens", "input tokens"):
+        assert agrees[f"{what} are the servers'"]
+    assert agrees["no request failed"]
+    run = measured.judged.measurement.runs[0]
+    assert (run.completed, len(run.clients), run.connections, run.clock) == (40, 2, 8, "witness")
+    assert run.server is not None
+    assert len(run.server.engines) == 4
+    by_id = {check.id: check for check in measured.judged.certificate.checks}
+    for name in ("asked", "complete", "prompts", "lengths", "failures", "cache-config", "open-files"):
+        assert by_id[name].verdict == "passed", by_id[name].found
+    names = sorted(file.name for file in measured.folder.rglob("*") if file.is_file())
+    for name in ("run.json", "merged.json", "client-001.witness.json", "pod-1.json", "server-metrics.jsonl.gz"):
+        assert name in names
+
+
+def test_costs_and_warm_ups_are_read_from_the_files(measured: Measured) -> None:
+    client, server = client_cost(measured.folder), server_cost(measured.servers)
+    assert client.requests == 40
+    assert 40 * 8 < client.chunks < 40 * 32
+    assert 5 < client.us_per_chunk < 20_000
+    assert client.chunks_per_s_per_core == pytest.approx(1e6 / client.us_per_chunk)
+    assert client.requests_per_s_per_core < client.chunks_per_s_per_core
+    # Whatever the clients read the servers had sent, and nothing twice; the warm-up comes on top.
+    warm = warm_up(measured.folder, 32)
+    assert warm.requests == 8
+    assert server.requests == 48
+    assert server.chunks > client.chunks
+
+
+def test_a_token_too_many_disagrees(measured: Measured) -> None:
+    first: dict[str, Any] = dict(measured.servers[0])
+    engine = {**first["engines"][0], "generation_tokens": first["engines"][0]["generation_tokens"] + 1}
+    off = replace(measured, servers=({**first, "engines": [engine, *first["engines"][1:]]}, *measured.servers[1:]))
+    agrees = counted(findings(off, "saturated-client"))
+    assert not agrees["output tokens are the servers'"]
+    assert agrees["input tokens are the servers'"]
+
+
+def judged_with(measured: Measured, *failed: tuple[str, Any]) -> Measured:
+    checks = tuple(
+        Check(id=name, title="t", verdict="failed", found="f", allowed="a", why="w", blames=blames)
+        for name, blames in failed
+    )
+    certificate = Certificate(verdict="not certified", headline="h", checks=checks)
+    return replace(measured, judged=measured.judged.model_copy(update={"certificate": certificate}))
+
+
+def disagreeing(measured: Measured, mode: Any) -> set[str]:
+    # A run this short has no steady window to compare rates in.
+    return {one.title for one in findings(measured, mode) if not one.agrees and "rate is found again" not in one.title}
+
+
+def test_the_certificate_must_blame_who_is_to_blame(measured: Measured) -> None:
+    client, server = ("client-cpu", "client"), ("engine-balance", "server")
+    assert disagreeing(judged_with(measured, client), "saturated-client") == set()
+    assert disagreeing(judged_with(measured), "saturated-client") == {"a saturated client is caught"}
+    assert disagreeing(judged_with(measured, ("client-balance", "client")), "saturated-client") == {
+        "a saturated client is caught"
+    }
+    assert disagreeing(judged_with(measured, client, server), "saturated-client") == {"no server is blamed for it"}
+    assert disagreeing(judged_with(measured, server), "slow-server") == set()
+    assert disagreeing(judged_with(measured, server, client), "slow-server") == {"no client is blamed for slow servers"}
+    assert disagreeing(judged_with(measured), "slow-server") == {"a starving engine is caught"}
+    assert disagreeing(judged_with(measured, server), "sound") == {"no server is blamed for anything"}
+    assert disagreeing(judged_with(measured, ("prompts", "data")), "sound") == {
+        "the certificate finds no fault with the data"
+    }
+
+
+def test_a_rate_that_the_servers_did_not_give_disagrees(measured: Measured) -> None:
+    run = measured.judged.measurement.runs[0]
+    assert run.server is not None
+    engines = tuple(
+        engine.model_copy(update={"generation_tokens": tokens})
+        for engine, tokens in zip(run.server.engines, (900.0, 900.0, 900.0, 900.0), strict=True)
+    )
+    for rate, agrees in ((360.0, True), (330.0, False), (390.0, False)):
+        steady = run.whole.model_copy(update={"seconds": 10.0, "output_tokens_per_s": rate})
+        server = run.server.model_copy(update={"engines": engines})
+        changed = run.model_copy(update={"steady": steady, "server": server})
+        merged = measured.judged.measurement.model_copy(update={"runs": (changed,)})
+        off = replace(measured, judged=measured.judged.model_copy(update={"measurement": merged}))
+        found = {one.title: one.agrees for one in findings(off, "sound")}
+        assert found["the servers' rate is found again (point-00-repeat-0)"] is agrees
+
+
+def test_a_pod_that_fails_is_quoted(tmp_path: Path) -> None:
+    # The pod asks for a model that no server has.
+    broken = replace(SMALL, node=replace(NODE, model="other/model"), clients=1, pods=1)
+    asked = broken.asked
+
+    class Wrong(Load):
+        def asked(self, servers: int) -> dict[str, Any]:
+            return {**asked(servers), "served_model": "the/model"}
+
+    fields = {name: getattr(broken, name) for name in broken.__dataclass_fields__}
+    with pytest.raises(BenchmarkError, match="serves other/model, not the/model"):
+        measure(Wrong(**fields), servers=1, folder=tmp_path / "m", vllm=None)
+
+
+def asked(tmp_path: Path, **fields: Any) -> SelfTest:
+    return SelfTest(**{"folder": tmp_path / "out", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"clients": 8, "connections": 4}, "--connections 4: 8 is the least"),
+        ({"requests": 100}, "--requests 100: with 64 connections 128 is the least"),
+        ({"vllm": Path("/nowhere/python")}, "--vllm /nowhere/python: there is no such file"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused_in_words(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(BenchmarkError, match=said):
+        asked(tmp_path, **fields)
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("x")
+    with pytest.raises(BenchmarkError, match="not empty"):
+        asked(tmp_path, folder=tmp_path)
+
+
+def test_loads_say_what_they_ask_for(tmp_path: Path) -> None:
+    for load in (
+        sound(asked(tmp_path)),
+        slow_server(asked(tmp_path)),
+        calibrating(),
+        saturating(asked(tmp_path), 20.0),
+    ):
+        said = Asked.model_validate(load.asked(2))
+        assert said.points[0].clients == load.clients
+        assert said.prompts_per_client * load.clients >= 1
+    with pytest.raises(BenchmarkError, match="48 is the least for --slow-server"):
+        slow_server(asked(tmp_path, connections=40, requests=200))
+
+
+def test_a_dearer_client_is_offered_less(tmp_path: Path) -> None:
+    for cost in (10.0, 40.0):
+        load = saturating(asked(tmp_path), cost)
+        assert load.connections / load.node.pace.fixed_s == pytest.approx(OVERLOAD * 1e6 / cost)
+
+
+def test_the_true_clients_tokenizer_is_two_json_files(tmp_path: Path) -> None:
+    folder = write_tokenizer(tmp_path / "t")
+    assert sorted(file.name for file in folder.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.mark.slow
+def test_pods_and_clients_end_when_the_self_test_is_killed() -> None:
+    command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "bench", "selftest"]
+    # Everything that it starts inherits this.
+    mark = f"SELFTEST_MARK={uuid.uuid4().hex}"
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **dict([mark.split("=")])},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def started_by_it() -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return [one for one in found if one != process.pid]
+
+    until = time.monotonic() + 30
+    # Two servers, two pods, two clients and a collector.
+    while len(started_by_it()) < 7 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert len(started_by_it()) >= 7
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 10
+    while started_by_it() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert started_by_it() == []

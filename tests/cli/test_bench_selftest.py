@@ -1,0 +1,96 @@
+"""`fleet bench selftest`: its options and how it ends. The long ways through it are slow tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import ROOT, fleet
+
+TRUE = ROOT / ".venv-vllm" / "bin" / "python"
+
+
+def played(*options: str, timeout: float = 300) -> tuple[int, dict[str, Any], str]:
+    done = fleet("bench", "selftest", "--format=json", *options, timeout=timeout)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def disagreeing(said: dict[str, Any]) -> list[str]:
+    return [f"{one['title']}: {one['found']}" for one in said["findings"] if not one["agrees"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--slow-server", "--saturate"), "two tests: give one of them"),
+        (("--saturate", "--requests=9"), "leave --requests out"),
+        (("--saturate", "--clients=2"), "leave --clients out"),
+        (("--clients=9", "--connections=4"), "--connections 4: 9 is the least"),
+        (("--vllm=/nowhere/python",), "make bench-vllm"),
+        (("--slow-server", "--servers=9"), "216 is the least for --slow-server"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(options: tuple[str, ...], said: str) -> None:
+    done = fleet("bench", "selftest", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fleet: ")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("mine")
+    done = fleet("bench", "selftest", f"--out={tmp_path}")
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["note"]
+
+
+@pytest.mark.slow
+def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> None:
+    out = tmp_path / "kept"
+    done = fleet("bench", "selftest", f"--out={out}", timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All 7 findings agree." in done.stdout
+    assert "us of CPU a chunk" in done.stdout
+    assert "One machine only" in done.stdout
+    assert (out / "merged.json").is_file()
+    assert (out / "report" / "report.html").is_file()
+    # What it keeps is a measurement like any other.
+    merged = fleet("bench", "merge", str(out), "--format=json")
+    assert merged.returncode == 1
+    assert json.loads(merged.stdout)["measurement"]["asked"]["name"] == "selftest-00000000"
+
+
+@pytest.mark.slow
+def test_slow_servers_are_not_blamed_on_the_clients() -> None:
+    code, said, _ = played("--slow-server")
+    assert code == 0, disagreeing(said)
+    failed = {check["id"]: check["blames"] for check in said["certificate"]["checks"] if check["verdict"] == "failed"}
+    assert failed["engine-balance"] == "server"
+    assert "client" not in failed.values()
+    assert said["certificate"]["verdict"] == "not certified"
+
+
+@pytest.mark.slow
+def test_a_saturated_client_is_caught() -> None:
+    code, said, told = played("--saturate")
+    assert code == 0, disagreeing(said)
+    assert "a client was the limit" in said["certificate"]["headline"]
+    assert "chunks/s to one client" in told
+    # One that reads several chunks at once spends less on each.
+    assert said["client"]["us_per_chunk"] < said["client_before"]["us_per_chunk"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRUE.exists(), reason="vLLM is not installed here: make bench-vllm installs it")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="servers and clients need a core each")
+def test_the_true_client_agrees_with_servers_that_count_every_token() -> None:
+    code, said, _ = played(f"--vllm={TRUE}", "--clients=3", "--connections=48", timeout=500)
+    assert code == 0, disagreeing(said)
+    assert said["program"] == "vllm bench serve 0.18.1"
