@@ -129,20 +129,21 @@ def test_a_vllm_without_the_hooks_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_busy_loop_is_seen() -> None:
-    async def busy() -> bench_client.Sampler:
+    async def busy() -> tuple[bench_client.Sampler, float]:
         sampler = bench_client.Sampler()
+        begun, cpu = time.perf_counter(), time.process_time()
         sampler.start()
-        until = time.perf_counter() + 0.3
-        while time.perf_counter() < until:
-            begun = time.process_time()
-            while time.process_time() - begun < 0.04:
+        while time.perf_counter() - begun < 0.3:
+            spent = time.process_time()
+            while time.process_time() - spent < 0.04:
                 pass
             await asyncio.sleep(0)
         sampler.stop()
-        return sampler
+        return sampler, (time.process_time() - cpu) / (time.perf_counter() - begun)
 
-    sampler = asyncio.run(busy())
-    assert sampler.cpu[0] > 0.3  # the machine may be shared; an idle client has a hundredth
+    sampler, share = asyncio.run(busy())
+    # What the machine left to this process, however little that was.
+    assert sampler.cpu == [pytest.approx(share, rel=0.2)]
     assert sampler.lag_ms[0] > 15
     assert sampler.lag_p99_ms > 15
 
@@ -163,7 +164,6 @@ def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3 <= len(sampler.at) <= 6
     assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms) == len(sampler.files)
     assert all(0.045 < later - earlier < 0.2 for earlier, later in itertools.pairwise(sampler.at[:-1]))
-    assert max(sampler.cpu) < 0.9
 
 
 def test_hashes_are_those_that_the_contract_names() -> None:
