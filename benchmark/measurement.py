@@ -81,6 +81,7 @@ class Goodput(_Part):
     share: float
     """Of all requests, failed ones included."""
     requests_per_s: float
+    """In the steady window; where there is none, in the common one or the whole run."""
     output_tokens_per_s: float
 
 

@@ -172,7 +172,8 @@ def _run(path: Path, name: str, choice: Choice, folder: Path, problems: list[Pro
     pods = [one for one in files if one.name.startswith("pod-") and one.suffix == ".json"]
     for one in files:
         if (
-            one.suffix in (".json", ".jsonl")
+            one.name != MERGED_FILE
+            and one.suffix in (".json", ".jsonl")
             and one not in (*results, *witnesses, *pods)
             and not one.name.endswith(_OWN_SUFFIXES)
         ):

@@ -17,7 +17,7 @@ from benchmark.merge.layout import Choice, Layout, RunFiles, find, read_file
 from benchmark.merge.options import MergeOptions
 from benchmark.merge.problems import Problem, refuse
 from benchmark.merge.reading import Reader, reader
-from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients
+from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
 from benchmark.merge.run_figures import Pool, Surroundings, run_figures
 from benchmark.merge.servers import read_samples
 from benchmark.merge.statistics import estimate
@@ -162,6 +162,7 @@ class _Merge:
                 slo=self.options.slo or (asked.slo if asked else None),
             ),
         )  # fmt: skip
+        remarks += odd_ends(clients, loaded.pods)
         several = len(self.layout.runs) > 1
         self.remarks += [f"{run.name}: {text}" if several else text for text in remarks]
         if any(client.data.counts_speculation for client in clients) and run.server is None:

@@ -18,6 +18,8 @@ from benchmark.merge.layout import Choice, Layout, RunFiles, read_file
 from benchmark.merge.problems import Problem
 from benchmark.merge.reading import Reader
 
+_BEYOND_SECONDS: Final = 1.0
+"""By how much a request may lie outside its witness' two readings, which are taken before the first and after the last."""
 _SAME: Final = {
     "run": "other-run",
     "workload": "other-workload",
@@ -160,6 +162,8 @@ def _mixed(clients: Sequence[Client], run: RunFiles, asked: Asked | None) -> lis
         expected = {"workload": (asked.workload.name, "run.json"), "model_id": (asked.served_model, "run.json")}
         if asked.name:
             expected["run"] = (asked.name, "run.json")
+        if run.point < len(asked.points):
+            expected["clients"] = (str(asked.points[run.point].clients), "run.json")
     if not run.bare:
         expected |= {"point": (str(run.point), "the folder's name"), "repeat": (str(run.repeat), "the folder's name")}
     values = {key: [client.data.metadata.get(key) for client in clients] for key in _SAME}
@@ -248,8 +252,18 @@ def _add_witness(path: Path, layout: Layout, clients: Iterable[Client]) -> list[
     samples = witness.samples
     if len({len(one) for one in (samples.at, samples.cpu_share, samples.loop_lag_ms, samples.open_files)}) > 1:
         problems.append(problem("uneven-lists", "lists of samples differ in length", "each has one entry a second"))
+    began, ended = witness.clock.perf_counter - _BEYOND_SECONDS, witness.clock_at_end.perf_counter + _BEYOND_SECONDS
+    if not began <= data.first <= data.last <= ended:
+        problems.append(
+            problem(
+                "other-witness",
+                f"its monotonic clock ran from {began + _BEYOND_SECONDS:.3f} to {ended - _BEYOND_SECONDS:.3f}",
+                f"its result's requests ran from {data.first:.3f} to {data.last:.3f}",
+                "they are of two processes or of two boots",
+            )
+        )
     moved = drift(witness)
-    if abs(moved) > MAX_DRIFT_SECONDS:
+    if not abs(moved) <= MAX_DRIFT_SECONDS:  # a NaN is no drift that could be allowed
         problems.append(
             problem(
                 "clock-drift",
@@ -301,6 +315,17 @@ def missing_clients(
             allowed="a run without them measures less load than was asked",
             todo="fetch their files, or merge without them: --allow-missing",
         )
+    ]
+
+
+def odd_ends(clients: Iterable[Client], pods: Iterable[PodCourse]) -> list[str]:
+    """Remarks on clients that wrote a result and did not end well."""
+    there = {client.number for client in clients}
+    return [
+        f"client {number} has a result and yet ended with exit code {code}; its log says why"
+        for pod in pods
+        for number, code in pod.exit_codes.items()
+        if code != 0 and number.isdecimal() and int(number) in there
     ]
 
 

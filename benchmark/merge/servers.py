@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from benchmark import cache_configs
 from benchmark.folder import MetricsSample
 from benchmark.measurement import EngineResult, ServerMetrics, ServerTimeline
 from benchmark.merge.client_data import Floats
@@ -127,7 +128,7 @@ def server_metrics(
             failed_scrapes=sum(sample.error is not None for sample in samples),
             scrapes=len(samples),
             cache_config=dict(configs[min(configs)]) if configs else {},
-            cache_configs_differ=len({tuple(sorted(info.items())) for info in configs.values()}) > 1,
+            cache_configs_differ=cache_configs.differ(configs.values()),
         ),
         remarks,
     )

@@ -255,7 +255,7 @@ def _servers(page: Page, run: Run) -> None:
         page.prose(
             f"{_count(server.servers, 'server')}, {_count(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
             f"requests running on each (mean), at most {max(one.waiting_peak for one in engines):,.0f} waiting, KV cache "
-            f"{_percent(fmean(one.kv_mean for one in engines))} full (peak {_percent(max(one.kv_peak for one in engines))})"
+            f"{_percent(fmean(one.kv_mean for one in engines), 1)} full (peak {_percent(max(one.kv_peak for one in engines), 1)})"
             if engines
             else f"{_count(server.servers, 'server')}, none of which could be read"
         )

@@ -115,6 +115,11 @@ def test_a_result_cut_by_a_byte_is_truncated(tmp_path: Path) -> None:
         merge_folder(folder)
 
 
+def _later(content: dict[str, Any], *clocks: str) -> None:
+    for clock in clocks:
+        content[clock]["perf_counter"] += 500
+
+
 OF_A_WITNESS: list[tuple[str, Change, str]] = [
     ("unknown-schema", _set("schema", 2), "schema is 2"),
     ("bad-file", _set("surprise", 2), "surprise"),
@@ -124,6 +129,8 @@ OF_A_WITNESS: list[tuple[str, Change, str]] = [
     ("other-witness", lambda content: content["prompt_hashes"].pop(), "it saw 47, 48, 48"),
     ("other-witness", _item("asked_input_tokens", 3, 1), "asked_input_tokens are others"),
     ("uneven-lists", lambda content: content["samples"]["cpu_share"].pop(), "samples differ in length"),
+    ("other-witness", lambda content: _later(content, "clock", "clock_at_end"), "monotonic clock ran from"),
+    ("clock-drift", lambda content: content["clock"].__setitem__("wall", float("nan")), "nan"),
     ("clock-drift", lambda content: content["clock_at_end"].__setitem__("wall", content["clock_at_end"]["wall"] + 2.5), r"\+2.500 s"),
     ("bad-number", _item("prompt_hashes", 0, "not hexadecimal!"), "prompt_hashes"),
 ]  # fmt: skip
@@ -213,6 +220,27 @@ def test_a_missing_client_is_named_with_its_exit_code(tmp_path: Path) -> None:
     merged = merge_folder(folder, MergeOptions(allow_missing=True))
     assert any("1 of 4 clients are missing: 2" in remark for remark in merged.remarks)
     assert merged.runs[0].connections == 12
+
+
+def test_clients_of_another_load_are_named_even_where_all_agree(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    for number in range(4):
+        edit(client(folder, number), _set("clients", "9"))
+    with pytest.raises(BenchmarkError, match=r"clients is '9'; run.json says '4'"):
+        merge_folder(folder)
+
+
+def test_a_client_that_did_not_end_well_is_remarked(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    edit(folder / RUN / "pod-1.json", lambda content: content["exit_codes"].__setitem__("3", 137))
+    assert merge_folder(folder).remarks == ("client 3 has a result and yet ended with exit code 137; its log says why",)
+
+
+def test_a_runs_own_merged_file_is_no_stranger(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    (folder / RUN / "merged.json").write_text("{}", encoding="utf-8")
+    assert merge_folder(folder) == merge_folder(sound(**LIGHT))
+    assert merge_folder(folder / RUN).runs == merge_folder(folder).runs
 
 
 def test_missing_runs_are_named(tmp_path: Path) -> None:
