@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Final
 
+from benchmark import cache_configs
 from benchmark.certificate import limits
 from benchmark.certificate.subject import Rule, Subject, percent, share
 from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
@@ -46,11 +47,13 @@ FOREIGN: Final = Rule(
 CACHES: Final = Rule(
     id="cache-config",
     title="All servers have one cache configuration",
-    allowed="the same block size, number of blocks and type on every engine",
+    allowed=f"the same labels of vllm:cache_config_info on every server, number of blocks within {percent(cache_configs.BLOCKS_SHARE, 0)}",
     why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back.",
     blames="server",
 )
 
+_TOLD: Final = ("num_gpu_blocks", "block_size", "cache_dtype", "mamba_cache_mode")
+"""Labels of vllm:cache_config_info that say most."""
 _STARVING: Final = 0.5
 """An engine at half of the mean starves, however few requests there are."""
 
@@ -178,11 +181,12 @@ def _caches(subject: Subject) -> Check:
         if server.cache_configs_differ
     ]
     configs = [server.cache_config for _, server in subject.servers()]
-    if any(config != configs[0] for config in configs[1:]):
+    if cache_configs.differ(configs):
         bad.append("it changed between runs: a server restarted with another one")
     missing = subject.without_metrics()
     missing += [
         f"{run.name}: no server named its configuration" for run, server in subject.servers() if not server.cache_config
     ]
-    words = ", ".join(f"{name} {value}" for name, value in sorted(configs[0].items())[:4]) if configs else ""
+    named = [f"{name} {configs[0][name]}" for name in _TOLD if name in configs[0]] if configs else []
+    words = ", ".join(named) or "the same labels"
     return CACHES.says(good=words, bad=bad, missing=missing)

@@ -103,7 +103,7 @@ class Subject:
         for run, client in self.clients():
             allowed = lag_limit_ms(run)
             if client.loop_lag_p99_ms is not None and not client.loop_lag_p99_ms <= allowed:
-                return f"{named(run, client)} was {client.loop_lag_p99_ms:,.1f} ms late (p99)"
+                return f"{named(run, client)} was {client.loop_lag_p99_ms:,.1f} ms late (p99){_though_idle(client)}"
         for run in self.runs:
             for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
                 if not peak <= limits.POD_CPU_LIMIT * cores:
@@ -126,6 +126,14 @@ def over_cpu(run: Run, client: ClientResult) -> str | None:
         if words
     )
     return f"{named(run, client)} used {used}, at {client.chunks_per_s:,.0f} chunks/s"
+
+
+def _though_idle(client: ClientResult) -> str:
+    """What lateness of a client that had little to do means."""
+    mean = client.cpu_share_mean
+    if mean is None or not mean < limits.CLIENT_CPU_GOAL:
+        return ""
+    return f" although it used {mean:.2f} of a core: something else kept its machine busy"
 
 
 def over_files(run: Run, client: ClientResult) -> str | None:

@@ -51,6 +51,11 @@ def test_a_saturated_client_is_caught_and_the_headline_says_so(measurement: Meas
     assert words.split(" (p99)")[0] in certificate.headline
 
 
+def test_a_late_client_with_little_to_do_points_at_its_machine() -> None:
+    assert "although it used 0.3" in certify(with_client(loop_lag_p99_ms=8.0)).headline
+    assert "although" not in certify(with_client(loop_lag_p99_ms=8.0, cpu_share_mean=0.7)).headline
+
+
 def test_a_client_at_the_limits_passes_and_is_told_the_goal() -> None:
     found = check(with_client(cpu_share_mean=0.8, cpu_share_peak=0.95), "client-cpu")
     assert found.verdict == "passed"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmark.errors import BenchmarkError
-from benchmark.measurement import Measurement
+from benchmark.measurement import Measurement, Run
 from benchmark.record import entry_of
 from tests.benchmark.certificate.sound import every_run, sound, with_client
 from tests.benchmark.measurements import a_bare_measurement, a_measurement, an_asked
@@ -63,7 +63,8 @@ def _sweep() -> Measurement:
     return every_run(made, _alike)
 
 
-def _alike(run: Any) -> Any:
+def _alike(run: Run) -> Run:
+    assert run.server is not None
     tokens = run.whole.output_tokens_per_s * run.whole.seconds
     return run.model_copy(update={"server": run.server.model_copy(update={"generation_tokens": tokens})})
 
@@ -94,13 +95,19 @@ def test_a_title_is_one_line(title: str) -> None:
         entry_of(sound(), id_="two-nodes", title=title)
 
 
-def _created(text: str, began: float | None = None) -> Measurement:
+def _created(text: str) -> Measurement:
     asked = sound().asked
     assert asked is not None
-    made = sound().model_copy(update={"asked": asked.model_copy(update={"created": text})})
-    if began is None:
-        return made
-    return every_run(made, lambda run: run.model_copy(update={"whole": run.whole.model_copy(update={"began": began})}))
+    return sound().model_copy(update={"asked": asked.model_copy(update={"created": text})})
+
+
+def _since_the_first_request(run: Run) -> Run:
+    """Moments as they are where no client's wall clock is known."""
+    assert run.steady is not None
+    first = run.whole.began
+    moved = {"began": run.steady.began - first, "ended": run.steady.ended - first}
+    whole = run.whole.model_copy(update={"began": 0.0, "ended": run.whole.seconds})
+    return run.model_copy(update={"whole": whole, "steady": run.steady.model_copy(update=moved), "clock": "one node"})
 
 
 @pytest.mark.parametrize(
@@ -117,4 +124,4 @@ def test_the_day_is_utcs(created: str, day: date) -> None:
 
 def test_without_any_clock_the_date_must_be_written() -> None:
     with pytest.raises(BenchmarkError, match="no client knew the time of day"):
-        _entry(_created("", began=0.0))
+        _entry(every_run(_created(""), _since_the_first_request))

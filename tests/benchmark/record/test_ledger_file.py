@@ -56,8 +56,6 @@ def _added(tmp_path: Path, text: str, *ids: str) -> tuple[str, dict[str, Any]]:
         FOLLOWED[:31],
         EMPTY.replace("\n", "\r\n"),
     ],
-        EMPTY.replace("\n", "\r\n"),
-    ],
 )
 def test_whatever_was_there_stays_line_by_line(tmp_path: Path, text: str) -> None:
     changed, content = _added(tmp_path, text, "two-nodes", "more")
