@@ -57,11 +57,7 @@ def caption(judged: Judged) -> str:
 def figures_of(judged: Judged, found: Shown) -> str:
     """Which load the figures are of, and that they are not to be quoted without a certificate."""
     point = found.point
-    of_several = (
-        f", the load with the highest rate of {len(found.measurement.points)}"
-        if len(found.measurement.points) > 1
-        else ""
-    )
+    of_several = f", the fastest of {len(found.measurement.points)} loads" if len(found.measurement.points) > 1 else ""
     window = (
         "over the steady window, without warm-up and tail"
         if found.is_steady
