@@ -15,8 +15,10 @@ MAX_DRIFT_SECONDS: Final = 1.0
 """Between a witness' two readings. Assumed: time services slew by at most 0.5 ms a second, half a second in a run of a quarter hour."""
 END_DATE_SECONDS: Final = 2.0
 """Uncertainty of a file's date. Assumed: it is written to the second, and up to a second after the last answer."""
+DATE_STEP_SECONDS: Final = 1.0
 SAME_NODE_SECONDS: Final = 3.0
-"""Dates minus monotonic ends that differ by no more come from one boot: other nodes differ by their time of boot."""
+"""Dates minus monotonic ends that differ by no more are taken as of one boot. Assumed: a step of the date at either end, and a
+second of computing. Other nodes differ by their time of boot, which is as near by chance only."""
 _ZONE_STEP: Final = 1800.0
 
 Kind = Literal["witness", "one node", "end date"]
@@ -75,7 +77,9 @@ def _of_witness(witness: Witness) -> ClientClock:
 def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> Clocks:
     known = {file: _of_witness(witness) for file, witness in seen.items()}
     uncertainty = max(abs(drift(witness)) for witness in seen.values())
-    clocks, kind, alone = [], "witness", []
+    clocks, kind = [], "witness"
+    alone: list[str] = []
+    guessed: list[str] = []
     for client in clients:
         if client.file in known:
             clocks.append(known[client.file])
@@ -83,8 +87,11 @@ def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> C
         # A client without a witness of its own: by the witness of a neighbour on its node, which its date finds.
         end = _date_utc(client)
         near = min(known.values(), key=lambda clock: abs(clock.at(client.last) - end)) if end is not None else None
-        if near is not None and end is not None and abs(near.at(client.last) - end) <= SAME_NODE_SECONDS:
+        off = abs(near.at(client.last) - end) if near is not None and end is not None else None
+        if near is not None and off is not None and off <= SAME_NODE_SECONDS:
             clocks.append(near)
+            uncertainty = max(uncertainty, off)  # it may be of another node that booted in the same second
+            guessed.append(client.file)
             continue
         kind, uncertainty = "end date", max(uncertainty, END_DATE_SECONDS)
         alone.append(client.file)
@@ -92,14 +99,16 @@ def _by_witness(clients: Sequence[ClientData], seen: Mapping[str, Witness]) -> C
             known[other.file].at(other.last) for other in clients if other.file in known
         )))  # fmt: skip
     remarks = (
-        (f"no witness of its own or of its node: {', '.join(alone)}; laid by the date in the file",) if alone else ()
+        [f"no witness of its own or of its node: {', '.join(alone)}; laid by the date in the file"] if alone else []
     )
+    if guessed:
+        remarks.append(f"no witness of its own: {', '.join(guessed)}; laid by the clock of the node that its date fits")
     return Clocks(
         kind="witness" if kind == "witness" else "end date",
         uncertainty_s=uncertainty,
         clocks=tuple(clocks),
         known_wall=True,
-        remarks=remarks,
+        remarks=tuple(remarks),
     )
 
 
@@ -113,16 +122,25 @@ def _by_date(clients: Sequence[ClientData]) -> Clocks:
         shift = -round(off / _ZONE_STEP) * _ZONE_STEP
     boots = [end - client.last for end, client in zip(ends, clients, strict=True) if end is not None]
     if len(boots) == len(clients) and max(boots) - min(boots) <= SAME_NODE_SECONDS:
-        first = min(client.first for client in clients)
-        wall = started if started is not None else 0.0
-        one = ClientClock(monotonic_at=first, wall=wall)
+        firsts = [client.first for client in clients]
+        one = ClientClock(monotonic_at=min(firsts), wall=started if started is not None else 0.0)
+        # Nodes that booted within these seconds would look the same. Clients that a barrier let go at once bound the error
+        # better: by one clock they began within milliseconds, which two clocks would show by chance only.
+        uncertainty = max(boots) - min(boots) + DATE_STEP_SECONDS
+        if all("started_at" in client.metadata for client in clients):
+            uncertainty = min(uncertainty, max(firsts) - min(firsts))
         why = (
-            "no witness; the dates in the files show that all clients ran on one node, whose monotonic clock they share"
+            "no witness; the dates in the files fit one node, whose monotonic clock all clients share; had they run on several nodes "
+            f"that booted at the same time, they would be off by {uncertainty:.2f} s at most"
         )
+        several = len(clients) > 1
         return Clocks(
-            kind="one node", uncertainty_s=0.0, clocks=(one,) * len(clients), known_wall=started is not None,
-            remarks=(why,) if len(clients) > 1 else (),
-        )  # fmt: skip
+            kind="one node",
+            uncertainty_s=uncertainty if several else 0.0,
+            clocks=(one,) * len(clients),
+            known_wall=started is not None,
+            remarks=(why,) if several else (),
+        )
     if not dated:
         # Nothing but the assumption that they began together.
         clocks = tuple(ClientClock(monotonic_at=client.first, wall=started or 0.0) for client in clients)

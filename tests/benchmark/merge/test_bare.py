@@ -38,6 +38,7 @@ def test_results_of_the_articles_kind_are_one_run(tmp_path: Path) -> None:
     run = merged.runs[0]
     assert merged.asked is None
     assert (run.name, run.clock, [one.client for one in run.clients]) == ("results", "one node", [0, 1, 2, 3])
+    assert 0.9 < run.clock_uncertainty_s < 3.0, "dates alone cannot tell nodes that booted in the same second"
     assert run.completed == exact.completed
     assert run.whole.total_tokens_per_s == pytest.approx(exact.whole.total_tokens_per_s, rel=1e-6)
     assert run.latencies == exact.latencies

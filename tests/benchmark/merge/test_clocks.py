@@ -22,7 +22,8 @@ def test_without_witnesses_one_nodes_clock_is_found_by_evidence() -> None:
     options = {"with_witness": False, "clients_per_pod": 4}
     one = merge_folder(sound(**options))
     exact = merge_folder(sound(clients_per_pod=4)).runs[0]
-    assert (one.runs[0].clock, one.runs[0].clock_uncertainty_s) == ("one node", 0.0)
+    assert one.runs[0].clock == "one node"
+    assert one.runs[0].clock_uncertainty_s == exact.start_skew_s < 0.03
     assert one.runs[0].whole.seconds == pytest.approx(exact.whole.seconds, abs=1e-6)
     assert one.runs[0].steady is not None
     assert exact.steady is not None
@@ -65,7 +66,10 @@ def test_without_any_wall_clock_moments_begin_at_the_first_request(tmp_path: Pat
 def test_a_client_without_a_witness_is_laid_by_its_nodes_other_one(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     witness(folder, 1).unlink()
-    assert merge_folder(folder).runs[0].clock == "witness"
+    guessed = merge_folder(folder)
+    assert guessed.runs[0].clock == "witness"
+    assert 0 < guessed.runs[0].clock_uncertainty_s < 2.0, "its date is to a second"
+    assert any("client-001.json; laid by the clock of the node" in remark for remark in guessed.remarks)
     assert merge_folder(folder).runs[0].whole == merge_folder(sound()).runs[0].whole
     witness(folder, 0).unlink()  # now none of its node
     merged = merge_folder(folder)
