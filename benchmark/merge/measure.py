@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmark.errors import BenchmarkError
-from benchmark.folder import Asked, DcgmSeries, MetricsSample
+from benchmark.folder import Asked, AskedSlo, DcgmSeries, MetricsSample
 from benchmark.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
 from benchmark.merge import clocks
 from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
@@ -159,7 +159,7 @@ class _Merge:
             Surroundings(
                 pods=loaded.pods, samples=samples, gpus=self.gpus, gpu_problem=self.gpu_problem,
                 expected_gpus=asked.shape.replicas * asked.shape.gpus_per_replica if asked else None,
-                slo=self.options.slo or (asked.slo if asked else None),
+                slo=_limits(self.options.slo or (asked.slo if asked else None)),
             ),
         )  # fmt: skip
         remarks += odd_ends(clients, loaded.pods)
@@ -244,6 +244,11 @@ class _Merge:
             return Prompts(known=0, repeated=0)
         together = np.concatenate(self.hashes)
         return Prompts(known=len(together), repeated=len(together) - len(np.unique(together)))
+
+
+def _limits(slo: AskedSlo | None) -> AskedSlo | None:
+    """None where there is no limit in it: every answer would be good."""
+    return slo if slo is not None and any(limit is not None for limit in slo.model_dump().values()) else None
 
 
 def _basis(runs: Sequence[Run]) -> tuple[str, list[Rates]]:

@@ -117,6 +117,15 @@ def test_goodput_counts_failed_requests_as_bad(run: Run, found: list[naive.Reque
     assert run.goodput.requests_per_s * run.steady.seconds == pytest.approx(done, abs=1)
 
 
+def test_limits_are_the_asked_ones_where_none_are_given() -> None:
+    asked = sound(slo=(("ttft_ms", 220.0), ("tpot_ms", 16.5)))
+    wanted = merge_folder(sound(), MergeOptions(slo=AskedSlo(ttft_ms=220, tpot_ms=16.5))).runs[0].goodput
+    assert merge_folder(asked).runs[0].goodput == wanted
+    assert merge_folder(asked, MergeOptions(slo=AskedSlo(e2e_ms=1))).runs[0].goodput != wanted
+    assert merge_folder(sound()).runs[0].goodput is None
+    assert merge_folder(sound(slo=())).runs[0].goodput is None
+
+
 def test_the_articles_way_is_the_sum_of_what_clients_print(run: Run, folder: Path) -> None:
     results = [json.loads(client(folder, number).read_bytes()) for number in range(4)]
     assert run.summed.total_tokens_per_s == pytest.approx(sum(one["total_token_throughput"] for one in results))
