@@ -23,6 +23,7 @@ LOG_FROM: Final = 20.0
 MOST_POINTS: Final = 160
 _TOP: Final = 1.12
 """Above 100 %, so that the last percentile's words have room."""
+_EXACT: Final = (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 _MARKED: Final = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 _PUBLISHED: Final = (("median", 0.5), ("p99", 0.99))
 
@@ -59,7 +60,7 @@ def _nodes(count: int) -> str:
 def _panel(title: str, one: Distribution, published: dict[str, Any]) -> Panel:
     edges = one.histogram.edges
     high = max(one.max, edges[-1])
-    positive = min((edge for edge in edges if edge > 0), default=1.0)
+    positive = min((value for value in (one.min, one.p10, one.p50, *edges) if value > 0), default=1.0)
     is_log = one.p99 / max(one.p10, positive) >= LOG_FROM or high / max(one.p50, positive) >= LOG_FROM
     low = max(positive, one.p10 / 10) if is_log else 0.0
     high = max(high, *published.values()) if published else high
@@ -98,9 +99,14 @@ def _theirs(published: dict[str, Any], factor: float) -> Iterator[Dot]:
 
 
 def cumulative(one: Distribution) -> tuple[Point, ...]:
-    """The share of values up to each edge, at most MOST_POINTS of them."""
+    """The share of values up to each edge, at most MOST_POINTS of them, and to the exact percentiles.
+
+    Bins may be wide against the values where most of them lie; percentiles keep the curve right there.
+    """
     total = sum(one.histogram.counts) or 1
     shares = (0.0, *(count / total for count in accumulate(one.histogram.counts)))
     points = tuple(zip(one.histogram.edges, shares, strict=True))
     every = -(-len(points) // MOST_POINTS)
-    return (*points[:-1:every], points[-1])
+    exact = tuple((getattr(one, name), share) for name, share in _EXACT)
+    values, reached = zip(*sorted({*points[:-1:every], points[-1], *exact}), strict=True)
+    return tuple(zip(values, accumulate(reached, max), strict=True))

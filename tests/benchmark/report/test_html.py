@@ -11,7 +11,9 @@ from benchmark.measurement import (
     Comparison,
     ErrorKind,
     Excluded,
+    Histogram,
     Judged,
+    Latencies,
     Measurement,
 )
 from benchmark.record import add, entry_of
@@ -426,3 +428,57 @@ def test_of_a_sweep_the_shown_load_is_recorded() -> None:
     assert text is not None
     assert "in_flight: 4000\n" in text
     assert " --point 1`" in words
+
+
+def test_a_measurement_of_next_to_nothing_is_reported_all_the_same() -> None:
+    measurement = a_measurement(an_asked(replicas=1, repeats=1, in_flight_per_node=(1,)))
+    run, point = measurement.runs[0], measurement.points[0]
+    assert run.server is not None
+    zero = run.latencies.ttft.model_copy(
+        update={
+            **dict.fromkeys(("mean", "std", "min", "p10", "p50", "p90", "p95", "p99", "p999", "max"), 0.0),
+            "count": 1,
+            "histogram": Histogram(edges=(0.0, 0.0), counts=(1,)),
+        }
+    )
+    latencies = Latencies(ttft=zero, tpot=None, itl=None, e2e=zero)
+    idle = tuple(
+        one.model_copy(
+            update=dict.fromkeys(
+                (
+                    "generation_tokens",
+                    "running_mean",
+                    "running_peak",
+                    "waiting_mean",
+                    "waiting_peak",
+                    "kv_mean",
+                    "kv_peak",
+                ),
+                0.0,
+            )
+        )
+        for one in run.server.engines
+    )
+    moment = run.timeline.model_copy(
+        update={"at": (0.0,), "total_tokens_per_s": (0.0,), "output_tokens_per_s": (0.0,), "in_flight": (0.0,)}
+    )
+    run = run.model_copy(
+        update={
+            "latencies": latencies,
+            "steady": None,
+            "common": None,
+            "batches": None,
+            "timeline": moment,
+            "server": run.server.model_copy(update={"engines": idle}),
+        }
+    )
+    nothing = measurement.model_copy(
+        update={
+            "runs": (run,),
+            "points": (point.model_copy(update={"latencies": latencies, "usd_per_million_tokens": None}),),
+        }
+    )
+    page = page_of(nothing)
+    assert plain(TEXTS["no_chunks"]) in page.words
+    assert tiles(page)["total tokens a second"] == "none"
+    assert "nan" not in page.words.lower().split()

@@ -155,18 +155,33 @@ def test_a_long_tail_gets_a_logarithmic_axis() -> None:
 @given(
     counts=st.lists(st.integers(min_value=0, max_value=10_000), min_size=1, max_size=500).filter(any),
     first=st.floats(min_value=0, max_value=100),
+    inside=st.floats(min_value=0.01, max_value=1),
 )
-def test_a_cumulative_curve_rises_from_none_to_all(counts: list[int], first: float) -> None:
+def test_a_cumulative_curve_rises_from_none_to_all(counts: list[int], first: float, inside: float) -> None:
     edges = tuple(first + number for number in range(len(counts) + 1))
-    values = dict.fromkeys(("mean", "std", "min", "p10", "p50", "p90", "p95", "p99", "p999", "max"), first)
+    values = dict.fromkeys(("mean", "std", "min", "p10", "p50", "p90", "p95", "p99", "p999", "max"), first + inside)
     histogram = Histogram(edges=edges, counts=tuple(counts))
     one = Distribution.model_validate({**values, "count": sum(counts), "histogram": histogram})
     points = list(cumulative(one))
-    assert len(points) <= MOST_POINTS + 1
+    assert len(points) <= MOST_POINTS + 1 + 6
     assert (points[0][0], points[-1][0]) == (edges[0], edges[-1])
     assert points[0][1] == 0
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
     assert abs(points[-1][1] - 1) < 1e-12
     assert [y for _, y in points] == sorted(y for _, y in points)
+
+
+def test_wide_bins_leave_the_percentiles_where_they_are() -> None:
+    histogram = Histogram(edges=(0.0, 100.0, 200.0, 3_000.0), counts=(96, 2, 2))
+    percentiles = {"p10": 20.0, "p50": 30.0, "p90": 45.0, "p95": 60.0, "p99": 1_500.0, "p999": 2_900.0}
+    one = Distribution(count=100, mean=60, std=9, min=0.0, max=3_000.0, histogram=histogram, **percentiles)
+    itl = latencies().model_copy(update={"itl": one})
+    panel = next(panel for panel in distributions(itl, None).panels if "ITL" in panel.title)
+    assert panel.x.is_log
+    assert [dot.x for dot in panel.dots] == [30.0, 45.0, 1_500.0]
+    assert {(30.0, 0.5), (45.0, 0.9), (1_500.0, 0.99)} <= set(panel.lines[0].points)
+    rising = [y for _, y in panel.lines[0].points]
+    assert rising == sorted(rising)
 
 
 def test_a_starved_engine_and_an_idle_client_are_drawn_as_odd_and_named() -> None:
