@@ -104,7 +104,7 @@ def server_metrics(
                 one.at.append(sample.at)
                 one.values.append(value)
     ranks = sorted({key for of in series.values() for key in of}, key=_in_order)
-    remarks = _restarts(series) + _coverage(samples, window)
+    remarks = _restarts(series, first_request) + _coverage(samples, window)
     everything = (samples[0].at, samples[-1].at)
 
     def total(metric: str, span: tuple[float, float] = window) -> float:
@@ -173,7 +173,7 @@ def _engine(series: dict[str, dict[_Engine, _Series]], key: _Engine, began: floa
     )
 
 
-def _restarts(series: dict[str, dict[_Engine, _Series]]) -> list[str]:
+def _restarts(series: dict[str, dict[_Engine, _Series]], first_request: float) -> list[str]:
     fell: dict[str, float] = {}
     for metric, engines in series.items():
         if not metric.partition("{")[0].endswith("_total"):
@@ -182,8 +182,8 @@ def _restarts(series: dict[str, dict[_Engine, _Series]]) -> list[str]:
             for at in one.increasing()[2]:
                 fell[server] = min(at, fell.get(server, at))
     return [
-        f"server {server} began anew during the run: its counters fell at {at:.0f}; they are counted from zero there, "
-        "so what it did in the second before is lost"
+        f"server {server} began anew during the run: its counters fell {at - first_request:.0f} s after the first request; they are "
+        "counted from zero there, so what it did in the second before is lost"
         for server, at in sorted(fell.items())
     ]
 

@@ -321,19 +321,15 @@ def _compared(page: Page, judged: Judged) -> None:
 def _checks(page: Page, checks: Sequence[Check]) -> None:
     passed = sum(check.verdict == "passed" for check in checks)
     page.title(f"Certificate: {passed} of {len(checks)} checks passed")
-    for verdict, style in (("failed", "bold red"), ("not measured", "yellow")):
-        for check in checks:
-            if check.verdict != verdict:
-                continue
-            needed = "" if check.required or verdict == "failed" else ", not required"
-            page.prose(
-                f"{check.title}: {verdict}{needed} [{check.id}]",
-                mark="✗ " if verdict == "failed" else "? ",
-                mark_style=style,
-            )
-            page.prose(f"found: {check.found}", indent=4)
-            page.prose(f"allowed: {check.allowed}", indent=4)
-            page.prose(check.why, indent=4, style="dim")
+    for check in (check for check in checks if check.verdict == "failed"):
+        page.prose(f"{check.title}: failed [{check.id}]", mark="✗ ", mark_style="bold red")
+        page.prose(f"found: {check.found}", indent=4)
+        page.prose(f"allowed: {check.allowed}", indent=4)
+        page.prose(check.why, indent=4, style="dim")
+    for check in (check for check in checks if check.verdict == "not measured"):
+        needed = "" if check.required else ", not required"
+        page.prose(f"{check.title}: not measured{needed} [{check.id}]", mark="? ", mark_style="yellow")
+        page.prose(check.found, indent=4)
 
 
 def _remarks(page: Page, measurement: Measurement) -> None:

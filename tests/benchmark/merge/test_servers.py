@@ -38,7 +38,7 @@ def test_a_counter_that_falls_counts_from_zero_and_is_named() -> None:
     assert found.engines[0].generation_tokens == 100 + 40 + 50
     assert len(remarks) == 1
     assert "server a:1 began anew" in remarks[0]
-    assert "fell at 2" in remarks[0]
+    assert "fell 2 s after the first request" in remarks[0]
 
 
 def test_gauges_may_fall() -> None:
