@@ -281,11 +281,14 @@ def _sure(page: Page, plan: Plan) -> None:
         page.prose(f"Published: {match.reason}.", style="dim")
     elif match.kind == "unproven":
         page.prose(
-            f"Nearest published: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
+            f"Nearest {match.figure.origin}: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
             style="dim",
         )
     else:
-        page.prose(f"Published: {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.", style="dim")
+        page.prose(
+            f"{match.figure.origin.capitalize()}: {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
+            style="dim",
+        )
 
 
 def _line(page: Page, label: str, text: str, style: str = "") -> None:

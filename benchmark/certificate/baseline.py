@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -326,16 +326,19 @@ def _why(change: float, noise: float, quantity: _Quantity, pieces: bool) -> str:
 def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = 0.95) -> float:
     """Half the width of the interval for the difference of two means whose spreads need not be equal.
 
-    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies. Each side needs two values.
+    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies, infinite where nobody can say. Each
+    side needs two values.
     """
     (_, first), (_, second) = _mean_and_variance(before), _mean_and_variance(after)
     parts = first / len(before), second / len(after)
     error = sum(parts)
+    if not isfinite(error):
+        return inf
     if not error > 0:
         return 0.0
     # Shares instead of the squares themselves: the squares of tiny numbers are 0.
     shares = parts[0] / error, parts[1] / error
-    degrees = 1 / (shares[0] ** 2 / (len(before) - 1) + shares[1] ** 2 / (len(after) - 1))
+    degrees = 1 / (shares[0] * shares[0] / (len(before) - 1) + shares[1] * shares[1] / (len(after) - 1))
     return two_sided(degrees, confidence) * sqrt(error)
 
 
@@ -359,7 +362,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
     mean = sum(values) / len(values)
-    return mean, sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, sum((value - mean) * (value - mean) for value in values) / (len(values) - 1)
 
 
 def _unpaired(title: str, old: Mapping[int, BaselinePoint], new: Mapping[int, BaselinePoint]) -> Iterator[Comparison]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite, sqrt
+from math import isfinite, sqrt
 from statistics import median
 from typing import Final
 
@@ -296,13 +296,15 @@ def slope_of(points: Sequence[tuple[float, float]], seconds: float) -> Slope | N
     count = len(points)
     if count < _LEAST_SECONDS:
         return None
-    middle = fsum(at for at, _ in points) / count
-    mean = fsum(rate for _, rate in points) / count
-    if not mean > 0 or not isfinite(mean):
+    # Products and plain sums: of absurd numbers they are infinite, where powers and fsum would raise.
+    middle = sum(at for at, _ in points) / count
+    mean = sum(rate for _, rate in points) / count
+    spread = sum((at - middle) * (at - middle) for at, _ in points)
+    if not mean > 0 or not isfinite(mean) or not spread > 0:
         return None
-    spread = fsum((at - middle) ** 2 for at, _ in points)
-    slope = fsum((at - middle) * (rate / mean - 1) for at, rate in points) / spread
-    residual = fsum((rate / mean - 1 - slope * (at - middle)) ** 2 for at, rate in points)
+    slope = sum((at - middle) * (rate / mean - 1) for at, rate in points) / spread
+    residuals = [rate / mean - 1 - slope * (at - middle) for at, rate in points]
+    residual = sum(one * one for one in residuals)
     share, noise = slope * seconds, two_sided(count - 2) * sqrt(residual / (count - 2) / spread) * seconds
     return Slope(share, noise) if isfinite(share) and isfinite(noise) else None
 

@@ -168,9 +168,9 @@ def _servers(runs: list[Run]) -> dict[str, float]:
     servers = [run.server for run in runs if run.server is not None]
     engines = [engine for server in servers for engine in server.engines]
     values: dict[str, float] = {
-        "running_peak_per_engine": round(max(engine.running_peak for engine in engines)),
-        "waiting_peak_per_engine": round(max(engine.waiting_peak for engine in engines)),
-        "kv_cache_peak_percent": round(100 * max(engine.kv_peak for engine in engines), 1),
+        "running_peak_per_engine": round(max((engine.running_peak for engine in engines), default=0)),
+        "waiting_peak_per_engine": round(max((engine.waiting_peak for engine in engines), default=0)),
+        "kv_cache_peak_percent": round(100 * max((engine.kv_peak for engine in engines), default=0.0), 1),
         "preemptions": round(sum(server.preemptions for server in servers)),
     }
     for key, name in (("acceptance_percent", "acceptance_rate"), ("prefix_hit_percent", "prefix_hit_share")):

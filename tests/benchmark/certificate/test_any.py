@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from benchmark.certificate import certify
+from benchmark.certificate import baseline, certify
 from benchmark.measurement import ClientResult, Measurement, Run, ServerMetrics
 from tests.benchmark.certificate.any_measurement import any_of
 from tests.benchmark.certificate.sound import sound
@@ -36,6 +36,23 @@ def test_a_sound_measurement_with_one_field_of_anything_has_a_verdict(data: st.D
     else:
         run = run.model_copy(update={"server": run.server and run.server.model_copy(update=change)})
     _judge(sound().model_copy(update={"runs": (sound().runs[0], run, sound().runs[2])}))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@given(any_of(Measurement))
+def test_any_measurement_is_compared_or_not_comparable(measurement: Measurement) -> None:
+    stored = baseline.of(sound())
+    certificate = certify(sound())
+    for found in (
+        baseline.compare(measurement, stored),
+        baseline.compare(measurement, baseline.of(measurement), certificate),
+    ):
+        assert all(one.why for one in found)
+
+
+@given(st.lists(st.floats(), min_size=2, max_size=4), st.lists(st.floats(), min_size=2, max_size=4))
+def test_any_values_have_a_width(before: list[float], after: list[float]) -> None:
+    assert baseline.welch_half_width(before, after) >= 0
 
 
 def _judge(measurement: Measurement) -> None:
