@@ -49,6 +49,11 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
                 points.append(merge.end_point())
     refuse(folder, merge.problems)
     choice.check_used(folder)
+    if not merge.runs:
+        raise BenchmarkError(
+            f"{folder}: nothing is left to merge, every client of every run is left out ({len(choice.excluded)} files); "
+            "leave fewer out"
+        )
     return Measurement(
         asked=layout.asked,
         runs=tuple(merge.runs),
@@ -150,7 +155,9 @@ class _Merge:
         self.problems += loose
         left = [client for client in clients if not self._left_out(client)]
         if len(left) < len(clients):
-            clients, laid = left, self._lay(left)
+            clients, laid = left, self._lay(left) if left else laid
+        if not clients:
+            self.remarks.append(f"{files.name}: every client is left out, so the run is")
         if self.problems or not clients:
             return
         asked = self.layout.asked

@@ -352,6 +352,28 @@ def test_leaving_every_client_out_is_refused() -> None:
         merge_folder(sound(**LIGHT), MergeOptions(exclude=("client-*.json",)))
 
 
+def test_leaving_every_client_of_a_run_out_by_their_problem(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT, repeats=2, clients=2)
+    other = f"{RUN[:-1]}1"
+    for number in range(2):
+        edit(client(folder, number, other), _item("ttfts", 0, -1.0))
+    merged = merge_folder(folder, MergeOptions(exclude=("reason:bad-number",)))
+    assert [run.name for run in merged.runs] == [RUN]
+    assert f"{other}: every client is left out, so the run is" in merged.remarks
+    for number in range(2):
+        edit(client(folder, number), _item("ttfts", 0, -1.0))
+    with pytest.raises(BenchmarkError, match=r"nothing is left to merge.*4 files"):
+        merge_folder(folder, MergeOptions(exclude=("reason:bad-number",)))
+
+
+def test_two_clients_that_never_met_leave_nothing(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT, clients=2, late_client=1, late_seconds=300.0)
+    with pytest.raises(BenchmarkError, match=r"2 problems"):
+        merge_folder(folder)
+    with pytest.raises(BenchmarkError, match=r"nothing is left to merge"):
+        merge_folder(folder, MergeOptions(exclude=("reason:no-overlap",)))
+
+
 def test_limits_are_read_as_they_are_written() -> None:
     assert slo_of("ttft:500,tpot:50.5") == AskedSlo(ttft_ms=500, tpot_ms=50.5)
     assert slo_of(" e2e:9000 ") == AskedSlo(e2e_ms=9000)
