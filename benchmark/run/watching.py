@@ -39,6 +39,8 @@ class Ended:
     failed: str
     """Empty when it did not fail."""
     failures: tuple[Failure, ...]
+    last: State | None
+    """Where it stood when it was last seen at work; None: it never was."""
 
 
 def watch(
@@ -53,6 +55,7 @@ def watch(
     """Return when the Job has ended. Raises LiveError when it is gone, or nothing answers for too long."""
     answered = time.monotonic()
     failures: tuple[Failure, ...] = ()
+    last: State | None = None
     while True:
         try:
             view = look(kubectl, launched.job)
@@ -63,8 +66,11 @@ def watch(
                 )
             failures = view.failures or failures
             if view.ended is not None:
-                return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures)
-            show(_state(view, bucket, launched))
+                return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures, last)
+            state = _state(view, bucket, launched)
+            show(state)
+            # A Job past its deadline loses its pods first: what they waited for is the reason, and not that they are gone.
+            last = state if view.stage != "no pods" else last or state
             answered = time.monotonic()
         except LiveError as error:
             if error.reason in ("not found", "missing program", "refused"):

@@ -14,13 +14,13 @@ from cli.exits import CLEAN, INTERRUPTED, CommandError
 from cli.options import Root, Stack
 
 if TYPE_CHECKING:
-    from benchmark.run.cluster_view import Failure
     from benchmark.run.display import Display
     from benchmark.run.launch import Launched
     from benchmark.run.price import Price
     from benchmark.run.servers import ServerPod
     from benchmark.run.session import Google
     from benchmark.run.wanted import Changes
+    from benchmark.run.watching import Ended
     from live.kubectl import Kubectl
     from live.stack_outputs import StackOutputs
     from settings.settings import Settings
@@ -208,7 +208,7 @@ def _follow(
         for problem in samples.problems if samples is not None else ():
             display.note(problem)
         if over.failed:
-            raise CommandError(_failed(kubectl, google, launched, over.failed, over.failures, folder, display))
+            raise CommandError(_failed(kubectl, google, launched, over, folder, display))
         bring(google, launched.measurement, folder, outputs, gpu_servers(settings, pods), display)
     return judge(folder)
 
@@ -217,8 +217,7 @@ def _failed(
     kubectl: Kubectl,
     google: Google,
     launched: Launched,
-    why: str,
-    failures: tuple[Failure, ...],
+    over: Ended,
     folder: Path,
     display: Display,
 ) -> str:
@@ -227,8 +226,10 @@ def _failed(
     from benchmark.run.fetching import fetch
     from live.errors import LiveError
 
-    lines = [f"the benchmark failed: {why}"]
-    for failure in failures:
+    lines = [f"the benchmark failed: {over.failed}"]
+    if over.last is not None:
+        lines.append(f"  when it was last seen: {': '.join(filter(None, (over.last.phase, over.last.detail)))}")
+    for failure in over.failures:
         lines.append(f"  {failure.pod}, container {failure.container}: {failure.why}")
         try:
             lines += [f"    {line}" for line in last_words(kubectl, failure).splitlines()]

@@ -96,8 +96,8 @@ def upload(google: FakeGoogle, folder: Path, name: str) -> None:
 
 
 @contextmanager
-def playing(play: Callable[[], None]) -> Iterator[None]:
-    """Play in the background; what went wrong there is told at the end."""
+def playing(api: ClusterApi, play: Callable[[], None]) -> Iterator[None]:
+    """Play in the background. What goes wrong there ends the Jobs, so that nobody waits for them, and is told at the end."""
     wrong: list[BaseException] = []
 
     def run() -> None:
@@ -105,6 +105,8 @@ def playing(play: Callable[[], None]) -> Iterator[None]:
             play()
         except BaseException as error:
             wrong.append(error)
+            for job in api.list_all(JOB):
+                api.delete(JOB, job["metadata"]["name"], VLLM)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
+from model_server.node import Node, Pace
+from model_server.processes import ServerProcess, ServerProcesses
 from rehearsal.api import CONFIG_MAP, JOB, ClusterApi
 from scripts.bench_results import make_measurement
 from tests.benchmark.run import kubelet
 from tests.benchmark.run.laptop import NAMESPACE, SERVER, Laptop, laptop
+from tests.benchmark.run.real_pod import run_pod
 from tests.cli.command import ROOT, fleet
 from tests.live.fake_google import FakeGoogle
 
@@ -77,7 +80,7 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
         kubelet.upload(google, make_measurement(tmp_path / "made", name=name, repeats=3), name)
         kubelet.set_phase(api, pod, "Succeeded")
 
-    with kubelet.playing(play):
+    with kubelet.playing(api, play):
         done = run(here, "--yes", "--out", str(out))
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == ""
@@ -101,6 +104,39 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []  # the kubeconfig is gone
 
 
+def test_the_job_that_was_made_does_run(here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path) -> None:
+    """The pods' own programs, as the Job in the cluster asks for them, against servers with engines; nothing is made up."""
+    given = json.loads(here.outputs.read_text())
+    node = Node(model="Qwen/Qwen3.5-27B-FP8", ranks=2, pace=Pace(fixed_s=0.004), speculative_tokens=1)
+    log: list[str] = []
+    with ServerProcesses([ServerProcess(node=node)]) as servers:
+        here.outputs.write_text(json.dumps({**given, "endpoint": servers.url}))
+        address = servers.urls[0].removeprefix("http://")
+        here.environment["METRICS_PORT"] = address.rpartition(":")[2]
+
+        def play() -> None:
+            kubelet.add_c4_node(api)
+            pod = kubelet.scheduled(api)
+            kubelet.until(lambda: bool(kubelet.benchmark_pods(api)[0]["metadata"].get("annotations")))
+            kubelet.set_phase(api, pod, "Running")
+            code = run_pod(api, pod, google, address, tmp_path / "pod")
+            log.append((tmp_path / "pod" / "log").read_text())
+            kubelet.set_phase(api, pod, "Failed" if code else "Succeeded", exit_code=code)
+
+        with kubelet.playing(api, play):
+            done = run(here, "--yes", "--concurrency", "8,16", "--out", str(tmp_path / "out"))
+    assert done.returncode in (0, 1), "\n".join([done.stderr, *log])
+    measured = json.loads((tmp_path / "out" / "merged.json").read_text())["measurement"]
+    assert [point["connections"] for point in measured["points"]] == [8, 16]
+    assert len(measured["runs"]) == 2
+    for one in measured["runs"]:
+        assert (one["failed"], one["completed"]) == (0, 100 * len(one["clients"]))
+        assert one["clock"] == "witness"
+        assert one["server"]["servers"] == 1
+    assert measured["prompts"]["repeated"] == 0
+    assert "running: run" in done.stdout
+
+
 def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
     here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path
 ) -> None:
@@ -111,7 +147,7 @@ def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
         kubelet.upload(google, make_measurement(tmp_path / "made", name=name), name)
         kubelet.set_phase(api, pod, "Failed", exit_code=1)
 
-    with kubelet.playing(play):
+    with kubelet.playing(api, play):
         done = run(here, "--yes", "--no-gpu-samples", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert "the benchmark failed: BackoffLimitExceeded" in done.stderr
@@ -119,6 +155,22 @@ def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
     assert "its log cannot be read" in done.stderr  # there is no kubelet to read it from
     assert "point-00-repeat-0" in done.stderr
     assert (tmp_path / "out" / "run.json").is_file()
+
+
+def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi, tmp_path: Path) -> None:
+    def play() -> None:
+        kubelet.until(lambda: bool(kubelet.benchmark_pods(api)))
+        time.sleep(8)
+        (job,) = api.list_all(JOB)
+        # What the deadline would do, an hour later.
+        api.patch(JOB, job["metadata"]["name"], NAMESPACE, {"spec": {"activeDeadlineSeconds": 1}})
+
+    with kubelet.playing(api, play):
+        done = run(here, "--yes", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "the benchmark failed: DeadlineExceeded: Job was active longer than specified deadline" in done.stderr
+    assert "when it was last seen: waiting for benchmark machines: FailedScheduling: no nodes available" in done.stderr
+    assert "Nothing of it can be measured" in done.stderr
 
 
 def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: ClusterApi) -> None:
