@@ -1,1 +1,1 @@
-"""An OpenAI-compatible server that keeps a node's time and computes nothing, for rehearsals, self-tests and tests."""
+"""OpenAI-compatible servers that keep a node's time and compute nothing, for rehearsals, self-tests, `fleet verify` and tests."""

@@ -152,7 +152,7 @@ class Engine:
 
     def _begin_step(self) -> bool:
         """Decide what the next step holds and when it ends; False when there is nothing to do."""
-        decoding = len(self.running)
+        decoding = sum(not generation.prompt_left for generation in self.running)
         width = 1 + self.node.speculative_tokens
         prompt_tokens = self._admit(self.node.max_num_batched_tokens - decoding * width)
         if not self.running:
@@ -215,7 +215,8 @@ class Engine:
         generation.prompt_left = asked.input_tokens + generation.generated
         if self._prefixes is not None and not generation.generated:
             self.prefix_queries += asked.input_tokens
-            generation.cached = self._prefixes.hit_tokens(prefix_units(asked.prompt))
+            # Never the whole prompt, however its tokens were counted.
+            generation.cached = min(self._prefixes.hit_tokens(prefix_units(asked.prompt)), asked.input_tokens - 1)
             self.prefix_hits += generation.cached
             generation.prompt_left -= generation.cached
 

@@ -2,7 +2,7 @@
 
 Connections to the common port go to the servers in turn, whole and once: a thread here accepts them and hands the open
 connection on, so no byte of an answer passes through this process. With SO_REUSEPORT the kernel would choose by a hash, and
-of 64 connections to two servers one in three times at least 40 land on one.
+of 64 connections to two servers 40 and more would land on one every seventeenth time.
 
 A server ends when its control connection does. So they end with a `with`, with an exception, and when this process is
 killed: nothing is left behind.
