@@ -18,5 +18,5 @@ def differ(configs: Iterable[Mapping[str, str]]) -> bool:
     blocks = {one.get(BLOCKS, "") for one in every}
     if len(rest) > 1 or (len(blocks) > 1 and not all(one.isdecimal() for one in blocks)):
         return True
-    numbers = [int(one) for one in blocks if one]
+    numbers = [int(one) for one in blocks if one.isdecimal()]
     return len(numbers) > 1 and max(numbers) > min(numbers) * (1 + BLOCKS_SHARE)
