@@ -82,6 +82,7 @@ def test_what_is_not_certified_is_refused(tmp_path: Path, ledger: Path) -> None:
     assert "takes certified measurements only. Not certified: a client was the limit" in _refused(saturated, ledger)
 
 
+@pytest.mark.slow
 def test_bare_results_are_refused(tmp_path: Path, ledger: Path) -> None:
     bare = _results(tmp_path / "bare", repeats=1, with_run_file=False, with_witness=False)
     assert "bare results of clients" in _refused(bare, ledger)

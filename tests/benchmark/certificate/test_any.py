@@ -15,13 +15,13 @@ MODELS: list[type[BaseModel]] = [Run, ClientResult, ServerMetrics]
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 @given(any_of(Measurement))
 def test_any_measurement_has_a_verdict(measurement: Measurement) -> None:
     _judge(measurement)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 @given(st.data())
 def test_a_sound_measurement_with_one_field_of_anything_has_a_verdict(data: st.DataObject) -> None:
     run = sound().runs[1]

@@ -160,6 +160,15 @@ def test_too_many_connections_from_one_address_run_out_of_ports() -> None:
     assert check(with_run(clients=spread), "ports").verdict == "passed"
 
 
+def test_of_unknown_machines_few_connections_are_fine_and_many_are_not_known() -> None:
+    def scattered(connections: int) -> Measurement:
+        changes = {"connections": connections, "pod": None, "node": None}
+        return with_run(clients=tuple(client.model_copy(update=changes) for client in sound().runs[1].clients))
+
+    assert check(scattered(1_000), "ports").verdict == "passed"
+    assert check(scattered(13_000), "ports").verdict == "not measured"
+
+
 def test_a_client_that_gives_less_than_the_others_is_named() -> None:
     rate = sound().runs[1].clients[0].total_tokens_per_s
     found = check(with_client(3, total_tokens_per_s=rate * 0.7), "client-balance")
