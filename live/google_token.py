@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from live.errors import LiveError
+from live.kubectl_errors import GCLOUD
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Source: Terraform's and Pulumi's Google providers read an access token from it."""
@@ -65,8 +66,11 @@ def _from_gcloud() -> tuple[str, float]:
     except subprocess.TimeoutExpired:
         raise LiveError(f"gcloud gave no access token within {GCLOUD_SECONDS:.0f} s", reason="timeout") from None
     if done.returncode != 0:
-        said = " ".join(line.strip() for line in done.stderr.splitlines() if line.strip())[:300]
-        raise LiveError(f"gcloud gives no access token: {said}. Run `gcloud auth login`", reason="credentials")
+        own = GCLOUD.search(done.stderr)
+        said = own[1] if own else " ".join(done.stderr.split())[:300]
+        raise LiveError(
+            f"gcloud gives no access token: {said.strip().rstrip('.')}. Run `gcloud auth login`", reason="credentials"
+        )
     try:
         credential = json.loads(done.stdout)["credential"]
         token = str(credential["access_token"])

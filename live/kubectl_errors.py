@@ -11,12 +11,16 @@ from typing import Final
 
 from live.errors import LiveError, Reason
 
-_LOG_LINE: Final = re.compile(r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ ")
+_LOG_LINE: Final = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
 """klog's own lines: the same trouble again, once for every attempt."""
+_BEGINNINGS: Final = ("error:", "Error from server", "Unable to connect to the server", "The connection to the server")
+"""Source: kubectl's pkg/cmd/util, CheckErr and its standard messages."""
 _FORBIDDEN: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)"(?: in API group "(?P<group>[^"]*)")?'
     r'(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
+GCLOUD: Final = re.compile(r"ERROR: \([\w.-]+\) ([^\n]+)")
+"""gcloud's own reason, which its plugin passes on among its log lines."""
 _PLUGIN: Final = re.compile(r"exec: (?:executable )?\"?(?P<plugin>[^\s\":]+)\"?(?:: executable file)? not found")
 _UNREACHABLE: Final = (
     "unable to connect to the server",
@@ -42,7 +46,9 @@ def in_words(what: str, said: str) -> LiveError:
     if plugin is not None and "getting credentials" in low:
         return _plugin_missing(what, plugin["plugin"])
     if "getting credentials" in low or "unauthorized" in low or "must be logged in" in low:
-        return _error(what, words, "log in again: `gcloud auth login`", "credentials")
+        of_gcloud = GCLOUD.search(said)
+        said_by = f"{words} ({of_gcloud[1].strip().rstrip('.')})" if of_gcloud else words
+        return _error(what, said_by, "log in again: `gcloud auth login`", "credentials")
     if match := re.search(r'context "([^"]+)" does not exist', words):
         return _error(
             what,
@@ -73,7 +79,9 @@ def last_words(said: str) -> str:
     """What kubectl wrote, without its log lines, on one line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     plain = [line for line in lines if not _LOG_LINE.match(line)] or lines[-1:]
-    kept = " ".join(dict.fromkeys(plain))
+    # Before kubectl's own words may stand what a plugin had to say, on as many lines as it liked.
+    begin = next((number for number, line in enumerate(plain) if line.startswith(_BEGINNINGS)), 0)
+    kept = " ".join(dict.fromkeys(plain[begin:]))
     kept = re.sub(r"^(?:error: )?(?:Error from server )?", "", kept)
     return kept[:600].rstrip(" .?") or "kubectl failed and said nothing"
 

@@ -183,6 +183,20 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             "credentials",
             "gcloud auth login",
         ),
+        (
+            "F1121 17:37:13.441432   14385 cred.go:145] print credential failed with error: exit status 1 (err: ERROR: "
+            "(gcloud.config.config-helper) You do not currently have an active account selected.\nPlease run:\n\n  $ gcloud auth "
+            "login\n\nto obtain new credentials.\n)\nUnable to connect to the server: getting credentials: exec: executable "
+            "gke-gcloud-auth-plugin failed with exit code 1",
+            "credentials",
+            "failed with exit code 1 (You do not currently have an active account selected). What to do",
+        ),
+        (
+            'Error from server (Forbidden): error when creating "STDIN": admission webhook "w" denied the request: GKE Warden\n'
+            "Violations details: {}",
+            "forbidden",
+            "GKE Warden Violations details: {}",
+        ),
         ("error: You must be logged in to the server (Unauthorized)", "credentials", "gcloud auth login"),
         ('error: context "x" does not exist', "refused", "kubectl config get-contexts"),
         (
