@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.errors import BenchmarkError
 from benchmark.selftest.agreement import Finding, findings
 from benchmark.selftest.cost import Cost, client_cost, server_cost
 from benchmark.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
@@ -47,6 +48,10 @@ class Outcome:
 
 def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
     """Play it; `tell` hears what is going on. Raises BenchmarkError where a part of it cannot be played."""
+    if not Path("/proc/self/fd").is_dir():
+        raise BenchmarkError(
+            "a self-test needs Linux: benchmark pods read their open files and CPU from /proc, as they do on GKE"
+        )
     # What is not installed is missed now and not after a minute. The servers and the small client need aiohttp.
     import aiohttp  # noqa: F401
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from live.errors import LiveError
 from live.google_http import GoogleHttp
 from live.google_token import GoogleToken
 from live.storage import Bucket
+from model_server.listener import LOOPBACK
 from model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
 
 
@@ -40,6 +42,7 @@ def measure(load: Load, *, servers: int, folder: Path, vllm: Path | None) -> Mea
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
     try:
         with ExitStack() as stack:
+            stack.enter_context(_past_proxies())
             bucket = stack.enter_context(LocalBucket())
             running = stack.enter_context(ServerProcesses([one] * servers))
             played = play(load, running, bucket, vllm=vllm)
@@ -51,6 +54,23 @@ def measure(load: Load, *, servers: int, folder: Path, vllm: Path | None) -> Mea
     judged = judge(folder)
     write(judged, folder / "merged.json")
     return Measured(load=load, folder=folder, judged=judged, servers=told, played=played)
+
+
+@contextmanager
+def _past_proxies() -> Iterator[None]:
+    """A proxy that this user needs for the world knows nothing of loopback. Holds for pods and clients as well."""
+    names = ("no_proxy", "NO_PROXY")
+    before = {name: os.environ.get(name) for name in names}
+    for name in names:
+        os.environ[name] = ",".join(part for part in (before[name], LOOPBACK) if part)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class _Token(GoogleToken):

@@ -26,8 +26,6 @@ JOB: Final = "selftest"
 UID: Final = "00000000"
 """The same each time, so that the same prompts are drawn: a self-test differs from the one before by the machine alone."""
 POLL_SECONDS: Final = 0.05
-END_SECONDS: Final = 20.0
-"""For a pod that is told to end: it ends its clients and stores what there is."""
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SMALL_CLIENT: Final = _ROOT / "benchmark" / "selftest" / "small_client"
 _START: Final = (
@@ -105,7 +103,7 @@ def _pod(
     ]
     paths = [str(room / "scripts")] + ([str(_SMALL_CLIENT)] if vllm is None else [])
     environment = {
-        **{key: value for key, value in os.environ.items() if not _is_proxy(key)},
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "JOB_NAME": JOB,
         "JOB_UID": UID,
@@ -132,11 +130,7 @@ def _pod(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a pod with its clients, in order and then at once."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(END_SECONDS)
+    """End what is left of a pod, at once: it has stored everything, or nobody wants it any more."""
     # The session is the pod's own, with its clients and its collector.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -160,7 +154,3 @@ def _refuse_failed(pods: Sequence[subprocess.Popen[bytes]], room: Path) -> None:
     raise BenchmarkError(
         f"benchmark pod {failed[0]} ended with exit code {pods[failed[0]].returncode}: {' | '.join(said)}"
     )
-
-
-def _is_proxy(variable: str) -> bool:
-    return variable.lower() in ("http_proxy", "https_proxy", "all_proxy")

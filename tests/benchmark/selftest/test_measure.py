@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -48,7 +49,14 @@ SMALL = Load(
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None)
+    with pytest.MonkeyPatch.context() as patch:
+        # A proxy for the world, which nothing here goes through.
+        patch.setenv("http_proxy", "http://127.0.0.1:9")
+        patch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        patch.setenv("NO_PROXY", "example.org")
+        measured = measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None)
+        assert os.environ["NO_PROXY"] == "example.org"
+    return measured
 
 
 def counted(found: tuple[Finding, ...]) -> dict[str, bool]:
@@ -206,7 +214,8 @@ def test_the_true_clients_tokenizer_is_two_json_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_pods_and_clients_end_when_the_self_test_is_killed() -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals) -> None:
     command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "bench", "selftest"]
     # Everything that it starts inherits this.
     mark = f"SELFTEST_MARK={uuid.uuid4().hex}"
@@ -233,8 +242,8 @@ def test_pods_and_clients_end_when_the_self_test_is_killed() -> None:
     while len(started_by_it()) < 7 and time.monotonic() < until:
         time.sleep(0.1)
     assert len(started_by_it()) >= 7
-    process.kill()
-    process.wait()
+    process.send_signal(how)
+    assert process.wait(10) == (-9 if how == signal.SIGKILL else 130)
     until = time.monotonic() + 10
     while started_by_it() and time.monotonic() < until:
         time.sleep(0.1)
