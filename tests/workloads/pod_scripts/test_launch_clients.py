@@ -181,7 +181,7 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
             seen = [Witness.model_validate(made.read(f"{name}/client-{n:03d}.witness.json")) for n in range(count)]
             assert len({one.barrier.go_at for one in seen}) == 1, "one start for all clients of all pods"
             go = seen[0].barrier.go_at
-            assert all(one.barrier.ready_at < go <= one.barrier.released_at < go + 0.5 for one in seen)
+            assert all(one.barrier.ready_at < go <= one.barrier.released_at < go + 2 for one in seen)
             assert go > ends, "runs do not overlap"
             ends = max(one.ended_at for one in seen)
             assert {float(made.read(f"{name}/client-{n:03d}.json")["started_at"]) for n in range(count)} == {
@@ -221,7 +221,8 @@ def test_progress_tells_where_a_pod_is(tmp_path: Path) -> None:
                 seen[f"{told['state']}{told.get('requests_done') or ''}"] = told
             time.sleep(0.02)
         assert made.end()[0][0] == 0
-    assert {"preparing", "running", "finished"} <= {one["state"] for one in seen.values()}
+        assert made.progress(0)["state"] == "finished"
+    assert {"preparing", "running"} <= {one["state"] for one in seen.values()}
     running = [one for one in seen.values() if one["state"] == "running" and one["clients"]["running"] == 2]
     assert any(0 < (one["requests_done"] or 0) < 8 for one in running)
     last = running[-1]
