@@ -207,9 +207,15 @@ def _follow(
             over = watch(kubectl, google.bucket, launched, display.state)
         for problem in samples.problems if samples is not None else ():
             display.note(problem)
-        if over.failed:
-            raise CommandError(_failed(kubectl, google, launched, over, folder, display))
-        bring(google, launched.measurement, folder, outputs, gpu_servers(settings, pods), display)
+        try:
+            if over.failed:
+                raise CommandError(_failed(kubectl, google, launched, over, folder, display))
+            bring(google, launched.measurement, folder, outputs, gpu_servers(settings, pods), display)
+        except KeyboardInterrupt:
+            display.note(
+                f"the benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()} --out {folder}"
+            )
+            return INTERRUPTED
     return judge(folder)
 
 

@@ -1,0 +1,72 @@
+"""DCGM's series become a file of the measurement, asked for once for the time that the pods' courses give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmark.folder import DcgmSeries
+from benchmark.run.gpu_history import AROUND_SECONDS, add_dcgm, span
+from live import stack_outputs
+from live.google_http import GoogleHttp
+from live.google_token import VARIABLE, GoogleToken
+from live.prometheus import GAUGES, ManagedPrometheus, Servers
+from scripts.bench_results import BEGAN, make_measurement
+from tests.live.fake_google import TOKEN, FakeGoogle
+from tests.live.test_stack_outputs import outputs
+
+SERVERS = Servers(namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}))
+STACK = stack_outputs.accept("try", outputs(), "here")
+
+
+@pytest.fixture
+def prometheus(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> ManagedPrometheus:
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    return ManagedPrometheus("my-project", GoogleHttp(GoogleToken(), pause_seconds=0.01), url=google.url)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_measurement(tmp_path / "made", requests_per_client=24, repeats=2, with_gpu=False)
+
+
+def test_the_time_asked_for_is_that_of_the_pods_steps(
+    folder: Path, google: FakeGoogle, prometheus: ManagedPrometheus
+) -> None:
+    found = span(folder)
+    assert found is not None
+    began, ended = found
+    assert BEGAN - 120 <= began < ended
+    series = [{"metric": {"pod": "server-a", "gpu": "0"}, "values": [[began, "700"], [ended + 60, "710.5"]]}]
+    google.series = dict.fromkeys(GAUGES, series)
+    assert add_dcgm(folder, prometheus, STACK, SERVERS) is None
+    assert google.forms[0]["start"] == f"{began - AROUND_SECONDS:.0f}"
+    assert google.forms[0]["end"] == f"{ended + AROUND_SECONDS:.0f}"
+    written = DcgmSeries.model_validate_json((folder / "dcgm.json").read_text())
+    assert [one.metric for one in written.series] == list(GAUGES)
+    assert written.series[0].samples[1] == (ended + 60, 710.5)
+    google.forms.clear()
+    assert add_dcgm(folder, prometheus, STACK, SERVERS) is None
+    assert google.forms == []
+
+
+def test_what_was_missing_is_asked_for_again(folder: Path, google: FakeGoogle, prometheus: ManagedPrometheus) -> None:
+    problem = add_dcgm(folder, prometheus, STACK, SERVERS)
+    assert problem is not None
+    assert json.loads((folder / "dcgm.json").read_text()) == {"schema": 1, "series": [], "problem": problem}
+    google.forms.clear()
+    add_dcgm(folder, prometheus, STACK, SERVERS)
+    assert google.forms != []
+
+
+def test_without_a_pods_course_nothing_is_asked(
+    tmp_path: Path, google: FakeGoogle, prometheus: ManagedPrometheus
+) -> None:
+    (tmp_path / "point-00-repeat-0").mkdir()
+    (tmp_path / "point-00-repeat-0" / "pod-0.json").write_text("[]")
+    problem = add_dcgm(tmp_path, prometheus, STACK, SERVERS)
+    assert problem is not None
+    assert "no pod's course" in problem
+    assert google.asked == []
