@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.certificate import certify
+from benchmark.certificate import certify, limits
 from benchmark.measurement import Certificate
 from benchmark.merge import MergeOptions, merge_folder
 from scripts.bench_results import make_measurement
@@ -72,3 +72,31 @@ def test_a_fault_is_found_and_put_down_to_whose_it_is(
         "data": "Not certified: the results cannot be relied on",
     }
     assert certificate.headline.startswith(opening[blames])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_articles_lengths_at_five_requests_a_connection_hold_the_limits_of_drift_and_mix(
+    tmp_path: Path, seed: int
+) -> None:
+    made = make_measurement(
+        tmp_path,
+        clients=2,
+        connections_per_client=400,
+        requests_per_client=2_000,
+        repeats=1,
+        servers=1,
+        engines_per_server=8,
+        output_tokens=(256, 512),
+        chunk_seconds=0.087,
+        ttft_seconds=6.0,
+        with_gpu=False,
+        with_texts=False,
+        seed=seed,
+    )
+    measurement = merge_folder(made, MergeOptions())
+    verdicts = {check.id: check for check in certify(measurement).checks}
+    assert {verdicts[id_].verdict for id_ in ("steady", "drift", "mix")} == {"passed"}
+    batches = measurement.runs[0].batches
+    assert batches is not None
+    # The reason why total tok/s is not what drift is judged by.
+    assert abs(batches.drift_share) > limits.DRIFT_SHARE
