@@ -138,7 +138,8 @@ def prompt_hash(prompt: Any) -> str:
 
 def read_requests(file: Path, number: int, tokenizer: Any, seed: int, id_prefix: str = "") -> Iterator[Request]:
     """The first `number` requests of a file that trace_slices wrote; from its beginning again when it has fewer."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    # As bytes: text would be cut at every separator that Unicode knows, and JSON may hold those.
+    lines = [json.loads(line) for line in file.read_bytes().split(b"\n") if line.strip()]
     if not lines:
         sys.exit(f"{file} has no requests")
     writer: Writer | None = None

