@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from planner.figures import ServingShape
     from settings.settings import Settings
 
 ARTICLE_REQUEST_SECONDS: Final = 24.0
@@ -136,7 +137,7 @@ def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float
     return rate, seconds * longer
 
 
-def measured_shape(settings: Settings) -> Any:
+def measured_shape(settings: Settings) -> ServingShape:
     """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
     from dataclasses import replace
 

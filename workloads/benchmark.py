@@ -21,6 +21,7 @@ from workloads.benchmark_job import job_manifest as job_manifest
 from workloads.benchmark_job import job_name as job_name
 from workloads.benchmark_job import server_pods_service as server_pods_service
 from workloads.benchmark_job import server_pods_spec as server_pods_spec
+from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     from workloads.server import Server
@@ -52,16 +53,18 @@ class Benchmark(pulumi.ComponentResource):
     def __init__(self, name: str, args: BenchmarkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Benchmark", name, None, opts)
         settings = args.settings
+        metadata: Manifest = {
+            "name": server_pods_service(settings),
+            "namespace": args.namespace,
+            "labels": names.labels(settings, names.BENCHMARK_APP),
+            # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        }
+        spec: Manifest = server_pods_spec(settings)
         k8s.core.v1.Service(
             f"{name}-server-pods",
-            metadata={
-                "name": server_pods_service(settings),
-                "namespace": args.namespace,
-                "labels": names.labels(settings, names.BENCHMARK_APP),
-                # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
-                "annotations": {"pulumi.com/skipAwait": "true"},
-            },
-            spec=server_pods_spec(settings),
+            metadata=metadata,
+            spec=spec,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.job = self._job(name, args) if settings.benchmark.run_on_update else None
@@ -86,12 +89,14 @@ class Benchmark(pulumi.ComponentResource):
             bucket=args.results_bucket,
             image_prefix=args.image_prefix,
         )
+        # A run that failed is repeated by the next `pulumi up` instead of being reported for ever.
+        metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
+        spec: Manifest = job["spec"]
         minutes = deadline_seconds(settings) // 60
         return k8s.batch.v1.Job(
             f"{name}-job",
-            # A run that failed is repeated by the next `pulumi up` instead of being reported for ever.
-            metadata={**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}},
-            spec=job["spec"],
+            metadata=metadata,
+            spec=spec,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[args.server, scripts],
