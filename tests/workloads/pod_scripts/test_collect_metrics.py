@@ -158,12 +158,14 @@ def test_a_slow_server_holds_up_no_other() -> None:
     ):
         hosts = [("127.0.0.1", slow), ("127.0.0.1", quick)]
         collector = Collector(hosts, period=0.05, resolve_every=5.0, timeout=2.0)
+        begun = time.monotonic()
         collector.start()
         time.sleep(0.5)
         collector.end()
+        seconds = time.monotonic() - begun
         samples = samples_of(collector)
     of_quick = [one for one in samples if one.server == f"127.0.0.1:{quick}"]
-    assert 3 <= len(of_quick) <= 10
+    assert 3 <= len(of_quick) <= seconds / 0.05 + 2
     assert [one.info is None for one in of_quick] == [False] + [True] * (len(of_quick) - 1)
     assert all(one.error is None for one in samples)
     # What was under way when it was told to end is still taken.
