@@ -34,7 +34,7 @@ CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 Kind = Literal["random", "shared-prefix", "sharegpt", "trace"]

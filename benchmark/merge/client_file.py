@@ -26,6 +26,10 @@ _LISTS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
 _METADATA: Final = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")
 _BACKWARDS_SECONDS: Final = 1.0
 """Requests are sent in the order of the lists, so a start may not lie before the one above by more than a scheduler's whim."""
+LONGEST_SECONDS: Final = 21_600.0
+"""A wait of any request. Source: vLLM 0.18.1, AIOHTTP_TIMEOUT of endpoint_request_func.py: its client gives up after six hours."""
+_LATEST_SECONDS: Final = 1e10
+"""A reading of any clock: 300 years."""
 _AGAIN: Final = "fetch the file again"
 
 
@@ -120,7 +124,7 @@ def _client(result: dict[str, Any], name: str) -> ClientData:
     if not requests:
         raise _FileError("no-success", "start_times is empty: no request was sent", "at least one must have an answer")
     inputs, outputs = _whole(result, "input_lens"), _whole(result, "output_lens")
-    starts, ttfts = _times(result, "start_times"), _times(result, "ttfts")
+    starts, ttfts = _times(result, "start_times", _LATEST_SECONDS), _times(result, "ttfts", LONGEST_SECONDS)
     good = outputs > 0
     errors = result.get("errors") or [""] * requests
     if not isinstance(errors, list) or len(errors) != requests:
@@ -207,13 +211,13 @@ def _whole(result: dict[str, Any], key: str) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _times(result: dict[str, Any], key: str) -> Floats:
+def _times(result: dict[str, Any], key: str, most: float) -> Floats:
     values = result[key]
     if not set(map(type, values)) <= {int, float}:
         raise _wrong(key, values, "seconds as numbers", lambda value: type(value) not in (int, float))
     array = np.array(values, dtype=np.float64)
-    if not np.isfinite(array).all() or array.min() < 0:
-        raise _wrong(key, values, "seconds from 0 upwards", lambda value: not isfinite(value) or value < 0)
+    if not (array.min() >= 0 and array.max() <= most):  # neither holds of a NaN
+        raise _wrong(key, values, f"seconds from 0 to {most:,.0f}", lambda value: not 0 <= value <= most)
     return array
 
 
@@ -225,11 +229,15 @@ def _gaps(result: dict[str, Any]) -> tuple[Ints, Floats]:
     total = int(counts.sum())
     sound = set(map(type, chain.from_iterable(rows))) <= {int, float}
     gaps = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=total) if sound else np.empty(0)
-    if not sound or not np.isfinite(gaps).all() or (total and gaps.min() < 0):
+    if not sound or (total and not (gaps.min() >= 0 and gaps.max() <= LONGEST_SECONDS)):
         for index, row in enumerate(rows):
             for place, gap in enumerate(row):
-                if type(gap) not in (int, float) or not isfinite(gap) or gap < 0:
-                    raise _FileError("bad-number", f"itls[{index}][{place}] is {_short(gap)}", "seconds from 0 upwards")
+                if type(gap) not in (int, float) or not 0 <= gap <= LONGEST_SECONDS:
+                    raise _FileError(
+                        "bad-number",
+                        f"itls[{index}][{place}] is {_short(gap)}",
+                        f"seconds from 0 to {LONGEST_SECONDS:,.0f}",
+                    )
     return counts, gaps
 
 

@@ -51,6 +51,7 @@ OF_A_RESULT: list[tuple[str, Change, tuple[str, ...]]] = [
     ("bad-number", _item("input_lens", 7, -1), ("input_lens[7]", "-1")),
     ("bad-number", lambda content: content["itls"][3].__setitem__(2, float("inf")), ("itls[3][2]", "inf")),
     ("bad-number", lambda content: content["itls"][3].__setitem__(2, -1e-3), ("itls[3][2]", "-0.001")),
+    ("bad-number", lambda content: content["itls"][3].__setitem__(2, 30_000), ("itls[3][2]", "30000", "21,600")),
     ("bad-number", lambda content: content["itls"][3].__setitem__(2, "a"), ("itls[3][2]", "'a'")),
     ("bad-number", _item("itls", 4, 0.1), ("itls[4]", "0.1", "list")),
     ("bad-number", _set("duration", 0), ("duration is 0",)),
@@ -130,7 +131,7 @@ OF_A_WITNESS: list[tuple[str, Change, str]] = [
     ("other-witness", _item("asked_input_tokens", 3, 1), "asked_input_tokens are others"),
     ("uneven-lists", lambda content: content["samples"]["cpu_share"].pop(), "samples differ in length"),
     ("other-witness", lambda content: _later(content, "clock", "clock_at_end"), "monotonic clock ran from"),
-    ("clock-drift", lambda content: content["clock"].__setitem__("wall", float("nan")), "nan"),
+    ("bad-file", lambda content: content["clock"].__setitem__("wall", float("nan")), "clock.wall: Input should be a finite number"),
     ("clock-drift", lambda content: content["clock_at_end"].__setitem__("wall", content["clock_at_end"]["wall"] + 2.5), r"\+2.500 s"),
     ("bad-number", _item("prompt_hashes", 0, "not hexadecimal!"), "prompt_hashes"),
 ]  # fmt: skip
