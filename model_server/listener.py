@@ -7,7 +7,6 @@ import itertools
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,8 +54,6 @@ class Listener(ABC):
         self.url = ""
         self.accepted = 0
         """Requests taken, ever."""
-        self.finished = Counter[str]()
-        """Requests that ended, by vLLM's reasons; `abort` when the client went or the server cut."""
         self._created = int(time.time())
         self._ids = itertools.count(1)
         self._open: dict[int, web.Request] = {}

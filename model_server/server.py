@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,8 @@ class ModelServer(Listener):
         """Not ready until `ready` is set."""
         super().__init__(clock)
         self.model, self.timing = model, timing
+        self.finished = Counter[str]()
+        """Requests that ended, by reason: `length` when answered, `abort` when the client went or the server cut."""
         self.prompt_tokens = 0
         self.generated_tokens = 0
         self._step = _tokens_per_chunk(timing, clock, least_chunk_wall_seconds)
