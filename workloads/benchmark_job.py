@@ -222,6 +222,11 @@ def _metadata(settings: Settings, name: str, namespace: Text | None) -> dict[str
     }
 
 
+GRACE_SECONDS: Final = 120
+"""From the stop signal to the end: clients stop (5 s), the collector closes its file (15 s), and what is there goes to the
+bucket. Assumed: a run's files are a few hundred MB at most."""
+
+
 def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list[Text]) -> dict[str, Any]:
     """One pod to a C4 node, fetching tokenizer and dataset before it runs its clients."""
     token = hf_token.token_volume(settings)
@@ -239,6 +244,7 @@ def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": c4_nodes.node_selector(settings.benchmark.machine_type),
         "tolerations": [c4_nodes.toleration()],
         "securityContext": {

@@ -124,6 +124,8 @@ def test_the_job_is_indexed_runs_all_pods_at_once_and_never_repeats_half_a_run()
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 2, 2)
     assert spec["backoffLimit"] == 0
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    # A stopped pod still stores what it has.
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 120
     # A Job that vanished would be run again by the next update.
     assert "ttlSecondsAfterFinished" not in spec
 
