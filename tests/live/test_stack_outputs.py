@@ -64,6 +64,7 @@ def test_outputs_are_read_from_a_file(tmp_path: Path) -> None:
 
 def test_the_kubeconfig_lies_in_a_private_file_and_is_gone_afterwards() -> None:
     read = stack_outputs.accept("spot", outputs(), "here")
+    former = signal.getsignal(signal.SIGTERM)
     private = read.kubeconfig_file()
     file = private.__enter__()
     assert file.read_text() == SECRET
@@ -72,7 +73,7 @@ def test_the_kubeconfig_lies_in_a_private_file_and_is_gone_afterwards() -> None:
     trouble = KeyError()
     assert not private.__exit__(KeyError, trouble, None)
     assert not file.parent.exists()
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is former
 
 
 @pytest.mark.parametrize(
