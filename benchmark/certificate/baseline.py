@@ -163,6 +163,11 @@ def regressed(comparisons: Sequence[Comparison]) -> bool:
     return any(one.verdict == "regressed" for one in comparisons)
 
 
+def incomparable(comparisons: Sequence[Comparison]) -> bool:
+    """Whether there is a baseline and nothing could be compared with it: such a measurement passes no gate."""
+    return bool(comparisons) and all(one.verdict == "not comparable" for one in comparisons)
+
+
 def _lacks(certificate: Certificate) -> Iterator[tuple[str, Literal["failed", "not measured"]]]:
     for check in certificate.checks:
         if check.verdict == "failed" or (check.verdict == "not measured" and check.required):

@@ -89,8 +89,8 @@ def merge(
 
 
 def exit_code(judged: Judged) -> int:
-    """0: certified and not worse than a baseline it was compared with; 1: otherwise."""
-    from benchmark.certificate.baseline import regressed
+    """0: certified and, where there is a baseline, not worse than it; 1: otherwise, also when nothing of it can be compared."""
+    from benchmark.certificate.baseline import incomparable, regressed
 
-    sound = judged.certificate.verdict == "certified" and not regressed(judged.comparisons)
-    return CLEAN if sound else FINDINGS
+    held = not regressed(judged.comparisons) and not incomparable(judged.comparisons)
+    return CLEAN if judged.certificate.verdict == "certified" and held else FINDINGS

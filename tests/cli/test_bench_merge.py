@@ -106,6 +106,15 @@ def test_a_baseline_that_was_better_is_a_finding(
     assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
 
 
+def test_a_baseline_of_another_shape_passes_no_gate(tmp_path: Path, certified: Path) -> None:
+    other = tmp_path / "other.json"
+    baseline.write(other, baseline.of(merge_folder(certified)))
+    document = json.loads(other.read_text())
+    document["shape"]["replicas"] += 1
+    other.write_text(json.dumps(document))
+    assert merge(certified, baseline=other) == 1
+
+
 def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     client(folder, 2).write_bytes(b"{")
