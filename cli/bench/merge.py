@@ -66,7 +66,8 @@ def merge(
     """Merge all clients' results, certify them, and say what they come to.
 
     Names every file that is damaged, missing or of another run, and refuses them (exit code 2) unless they are left out by
-    choice. Exits with 1 when the measurement is not certified, or worse than the baseline beyond noise.
+    choice. Exits with 1 when the measurement is not certified, worse than the baseline beyond noise, or not comparable
+    with it.
     """
     from benchmark.folder import MERGED_FILE
     from benchmark.merge import MergeOptions, slo_of
