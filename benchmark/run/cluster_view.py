@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from benchmark.run.launch import ended
+from live.errors import LiveError
 
 if TYPE_CHECKING:
     from live.kubectl import Kubectl
@@ -93,7 +94,7 @@ def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
             waiting = container.get("state", {}).get("waiting") or {}
             if waiting.get("reason") in _BAD_WAITS:
                 return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
-    events = kubectl.list_all("events", fields=f"involvedObject.name={name}")
+    events = _events(kubectl, name)
     telling = [one for one in events if one.get("type") == "Warning" or one.get("reason") in _SCALE_UP]
     if telling:
         newest = max(telling, key=_moment)
@@ -102,6 +103,16 @@ def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False" and condition.get("message"):
             return f"{condition.get('reason')}: {condition['message']}"
     return ""
+
+
+def _events(kubectl: Kubectl, name: str) -> list[dict[str, Any]]:
+    """Events of one object; none where the user may not see them, which is no reason to stop watching."""
+    try:
+        return kubectl.list_all("events", fields=f"involvedObject.name={name}")
+    except LiveError as error:
+        if error.reason == "forbidden":
+            return []
+        raise
 
 
 def _moment(event: Mapping[str, Any]) -> str:

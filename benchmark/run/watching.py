@@ -22,6 +22,8 @@ POLL_SECONDS: Final = 4.0
 """Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""
 PATIENCE_SECONDS: Final = 15 * 60.0
 """How long cluster or bucket may give no answer before watching ends; the Job goes on. Assumed: a laptop's lid, a VPN's change."""
+_FINAL: Final = frozenset({"not found", "missing program", "refused", "forbidden"})
+"""Reasons that asking again does not change; a login or a network may come back."""
 _WORDS: Final[Mapping[Stage, str]] = {
     "no pods": "waiting for the Job's pods",
     "unscheduled": "waiting for benchmark machines",
@@ -59,30 +61,30 @@ def watch(
     while True:
         try:
             view = look(kubectl, launched.job)
-            if view.gone:
-                raise LiveError(
-                    f"Job {launched.job} is gone: somebody deleted it. What it had stored stays: {launched.how_to_fetch()}",
-                    reason="not found",
-                )
             failures = view.failures or failures
-            if view.ended is not None:
-                return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures, last)
+            if view.gone or view.ended is not None:
+                break
             state = _state(view, bucket, launched)
             show(state)
             # A Job past its deadline loses its pods first: what they waited for is the reason, and not that they are gone.
             last = state if view.stage != "no pods" else last or state
             answered = time.monotonic()
         except LiveError as error:
-            if error.reason in ("not found", "missing program", "refused"):
-                raise
-            if time.monotonic() - answered > patience_seconds:
+            silent = time.monotonic() - answered > patience_seconds
+            if silent or error.reason in _FINAL:
+                since = f" No answer for {patience_seconds / 60:.0f} minutes." if silent else ""
                 raise LiveError(
-                    f"{error}. No answer for {patience_seconds / 60:.0f} minutes; {launched.job} goes on in the cluster. When it has "
-                    f"ended: {launched.how_to_fetch()}",
+                    f"{error}.{since} {launched.job} goes on in the cluster. When it has ended: {launched.how_to_fetch()}",
                     reason=error.reason,
                 ) from None
             show(State("no answer, trying again", str(error)))
         time.sleep(poll_seconds)
+    if view.ended is None:
+        raise LiveError(
+            f"Job {launched.job} is gone: somebody deleted it. What it had stored stays: {launched.how_to_fetch()}",
+            reason="not found",
+        )
+    return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures, last)
 
 
 def _state(view: ClusterView, bucket: Bucket, launched: Launched) -> State:

@@ -25,6 +25,7 @@ from tests.cli.command import SMALL_STACK, project
 from tests.live.fake_google import FakeGoogle
 from tests.live.programs import stand_in
 
+FORBIDDEN = 'Error from server (Forbidden): x is forbidden: User "me" cannot list resource "{}" in API group "" in the namespace "vllm"'
 CANNED = """
 import json, os, pathlib, sys
 words = [word for word in sys.argv[1:] if not word.startswith("--")]
@@ -33,6 +34,8 @@ if (folder / "trouble").exists():
     sys.exit((folder / "trouble").read_text())
 kind = words[1]
 found = json.loads((folder / f"{kind}.json").read_text()) if (folder / f"{kind}.json").exists() else None
+if isinstance(found, str):
+    sys.exit(found)
 if found is None:
     sys.exit(f'Error from server (NotFound): {kind} "{words[2] if len(words) > 2 else ""}" not found')
 print(json.dumps(found))
@@ -119,6 +122,18 @@ def test_the_newest_telling_event_says_why_it_waits(canned: Canned) -> None:
     waiting = {"name": "clients", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}}
     canned.has(pods={"items": [pod("Pending", node="n", containerStatuses=[waiting])]})
     assert look(canned.kubectl, "b").why == "ImagePullBackOff: denied"
+
+
+def test_events_that_may_not_be_seen_are_done_without_and_pods_are_not(canned: Canned, google: FakeGoogle) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+    pods = {"items": [pod("Pending", conditions=[condition])]}
+    canned.has(job={"status": {}}, pods=pods, events=FORBIDDEN.format("events"))
+    assert look(canned.kubectl, "b").why == "Unschedulable: no node"
+    canned.has(pods=FORBIDDEN.format("pods"))
+    bucket = Bucket("results", GoogleHttp(GoogleToken()), url=google.url)
+    with pytest.raises(LiveError, match="may not list pods in namespace vllm") as caught:
+        watch(canned.kubectl, bucket, Launched("b", "0" * 36, "vllm", "try"), lambda _: None, poll_seconds=0.01)
+    assert "b goes on in the cluster. When it has ended: fleet bench fetch" in str(caught.value)
 
 
 def test_containers_that_ended_badly_are_named(canned: Canned) -> None:

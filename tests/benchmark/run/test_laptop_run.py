@@ -46,13 +46,12 @@ def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Iterato
 
 
 def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return fleet(
-        *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root)),
-        *arguments,
-        cwd=here.root,
-        timeout=180,
-        **here.environment,
-    )
+    given = ("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root))
+    try:
+        return fleet(*given, *arguments, cwd=here.root, timeout=180, **here.environment)
+    except subprocess.TimeoutExpired as error:
+        asked = here.asked.read_text() if here.asked.exists() else "nothing"
+        pytest.fail(f"fleet did not end; it said {error.stdout!r} {error.stderr!r}; kubectl was asked {asked}")
 
 
 def progress(google: FakeGoogle, name: str, **told: Any) -> None:
