@@ -20,6 +20,7 @@ from benchmark.certificate.subject import (
     over_files,
     percent,
     share,
+    though_idle,
 )
 from benchmark.measurement import Check, ClientResult, Run
 
@@ -137,7 +138,8 @@ def _lag(subject: Subject) -> Check:
             continue
         found.append((lag, allowed))
         if not lag <= allowed:
-            bad.append(f"{named(run, client)} was {lag:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed")
+            why = though_idle(client)
+            bad.append(f"{named(run, client)} was {lag:,.1f} ms late (p99){why}, where {allowed:,.1f} ms are allowed")
     worst, allowed = max(found, key=lambda one: share(one[0], one[1]))
     good = f"at most {worst:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed"
     return LAG.says(good=good, bad=bad, missing=_unseen(subject, "loop_lag_p99_ms"))

@@ -101,9 +101,8 @@ class Subject:
             if words is not None:
                 return words
         for run, client in self.clients():
-            allowed = lag_limit_ms(run)
-            if client.loop_lag_p99_ms is not None and not client.loop_lag_p99_ms <= allowed:
-                return f"{named(run, client)} was {client.loop_lag_p99_ms:,.1f} ms late (p99){_though_idle(client)}"
+            if client.loop_lag_p99_ms is not None and not client.loop_lag_p99_ms <= limiting_lag_ms(run):
+                return f"{named(run, client)} was {client.loop_lag_p99_ms:,.1f} ms late (p99){though_idle(client)}"
         for run in self.runs:
             for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
                 if not peak <= limits.POD_CPU_LIMIT * cores:
@@ -128,7 +127,7 @@ def over_cpu(run: Run, client: ClientResult) -> str | None:
     return f"{named(run, client)} used {used}, at {client.chunks_per_s:,.0f} chunks/s"
 
 
-def _though_idle(client: ClientResult) -> str:
+def though_idle(client: ClientResult) -> str:
     """What lateness of a client that had little to do means."""
     mean = client.cpu_share_mean
     if mean is None or not mean < limits.CLIENT_CPU_GOAL:
@@ -149,6 +148,11 @@ def lag_limit_ms(run: Run) -> float:
     reference = run.latencies.itl or run.latencies.ttft
     share = limits.LAG_SHARE_OF_ITL * reference.p50
     return max(limits.LAG_FLOOR_MS, share) if isfinite(share) else limits.LAG_FLOOR_MS
+
+
+def limiting_lag_ms(run: Run) -> float:
+    """Event-loop lag beyond which a client sets the rate, and not only spoils latencies."""
+    return lag_limit_ms(run) * limits.LIMITING_LAG_SHARE_OF_ITL / limits.LAG_SHARE_OF_ITL
 
 
 def named(run: Run, client: ClientResult) -> str:

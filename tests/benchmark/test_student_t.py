@@ -49,9 +49,10 @@ def test_one_and_two_degrees_have_a_closed_form(probability: float) -> None:
 
 def _by_simpsons_rule(t: float, degrees: float, steps: int = 2_000) -> float:
     """The density integrated from 0 to t, and a half for everything below 0."""
-    factor = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / sqrt(degrees * pi)
+    factor: float = exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / sqrt(degrees * pi)
     density = [factor * (1 + (t * i / steps) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(steps + 1)]
-    return 0.5 + t / steps / 3 * (density[0] + density[-1] + 4 * sum(density[1:-1:2]) + 2 * sum(density[2:-1:2]))
+    weighted: float = density[0] + density[-1] + 4 * sum(density[1:-1:2]) + 2 * sum(density[2:-1:2])
+    return 0.5 + t / steps / 3 * weighted
 
 
 @pytest.mark.parametrize("degrees", [1.4, 2.941, 7.5, 33.3])

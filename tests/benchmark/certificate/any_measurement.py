@@ -19,6 +19,8 @@ WORDS = st.sampled_from(
 )
 INTEGERS = st.one_of(st.integers(-1, 5), st.integers(-(10**30), 10**30))
 FLOATS = st.one_of(st.floats(-2, 500), st.floats())
+FINITE = st.one_of(st.floats(-2, 500), st.floats(allow_nan=False, allow_infinity=False))
+"""What the pods' own files may say; the merged figures may be of any kind."""
 
 _UNREAD: dict[Any, BaseModel] = {
     ServerTimeline: ServerTimeline(at=(), running=(), waiting=(), kv_mean=(), kv_max=()),
@@ -43,28 +45,29 @@ def _distribution(p50: float) -> Distribution:
 @cache
 def any_of(model: type[BaseModel]) -> st.SearchStrategy[Any]:
     """Every field drawn by its own type."""
-    fields = {name: _field(info) for name, info in model.model_fields.items()}
+    unbounded = model.model_config.get("allow_inf_nan", True)
+    fields = {name: _field(info, unbounded) for name, info in model.model_fields.items()}
     return st.fixed_dictionaries(fields).map(lambda drawn: model(**drawn))
 
 
-def _field(info: FieldInfo) -> st.SearchStrategy[Any]:
+def _field(info: FieldInfo, unbounded: bool) -> st.SearchStrategy[Any]:
     least = next((int(one.ge) for one in info.metadata if isinstance(one, Ge)), None)  # type: ignore[call-overload]
     length = next((one.min_length for one in info.metadata if isinstance(one, MinLen)), 0)
-    return _type(info.annotation, least, length)
+    return _type(info.annotation, unbounded, least, length)
 
 
-def _type(kind: Any, least: int | None = None, length: int = 0) -> st.SearchStrategy[Any]:
+def _type(kind: Any, unbounded: bool, least: int | None = None, length: int = 0) -> st.SearchStrategy[Any]:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
         return st.sampled_from(inner)
     if origin in (Union, UnionType):
-        return st.one_of(*(_type(one) for one in inner))
+        return st.one_of(*(_type(one, unbounded) for one in inner))
     if origin is tuple:
         if inner[-1] is Ellipsis:
-            return st.lists(_type(inner[0]), min_size=length, max_size=max(2, length)).map(tuple)
-        return st.tuples(*(_type(one) for one in inner))
+            return st.lists(_type(inner[0], unbounded), min_size=length, max_size=max(2, length)).map(tuple)
+        return st.tuples(*(_type(one, unbounded) for one in inner))
     if origin is dict:
-        return st.dictionaries(WORDS, _type(inner[1]), max_size=2)
+        return st.dictionaries(WORDS, _type(inner[1], unbounded), max_size=2)
     if kind in _UNREAD:
         return st.just(_UNREAD[kind])
     if kind is Timeline:
@@ -75,4 +78,10 @@ def _type(kind: Any, least: int | None = None, length: int = 0) -> st.SearchStra
         return st.deferred(lambda: any_of(kind))
     if kind is int and least is not None:
         return st.one_of(st.integers(least, least + 3), st.integers(least, 10**30))
-    return {str: WORDS, int: INTEGERS, float: FLOATS, bool: st.booleans(), NoneType: st.none()}[kind]
+    return {
+        str: WORDS,
+        int: INTEGERS,
+        float: FLOATS if unbounded else FINITE,
+        bool: st.booleans(),
+        NoneType: st.none(),
+    }[kind]

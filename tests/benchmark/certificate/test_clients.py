@@ -32,7 +32,7 @@ def test_a_sound_measurement_is_certified_with_its_figures() -> None:
     [
         (with_client(cpu_share_mean=0.81), "client-cpu", "client 2 used 0.81 of a core on average"),
         (with_client(cpu_share_peak=0.99), "client-cpu", "0.99 in one second"),
-        (with_client(loop_lag_p99_ms=8.0), "event-loop", "client 2 was 8.0 ms late (p99), where 7.3 ms are allowed"),
+        (with_client(loop_lag_p99_ms=80.0), "event-loop", "client 2 was 80.0 ms late (p99)"),
         (
             with_client(open_files_peak=950, open_files_limit=1_024),
             "open-files",
@@ -52,8 +52,21 @@ def test_a_saturated_client_is_caught_and_the_headline_says_so(measurement: Meas
 
 
 def test_a_late_client_with_little_to_do_points_at_its_machine() -> None:
-    assert "although it used 0.3" in certify(with_client(loop_lag_p99_ms=8.0)).headline
-    assert "although" not in certify(with_client(loop_lag_p99_ms=8.0, cpu_share_mean=0.7)).headline
+    assert "although it used 0.3" in certify(with_client(loop_lag_p99_ms=80.0)).headline
+    assert "although" not in certify(with_client(loop_lag_p99_ms=80.0, cpu_share_mean=0.7)).headline
+
+
+def test_a_client_that_is_a_little_late_fails_and_is_not_called_the_limit() -> None:
+    late = with_client(loop_lag_p99_ms=8.0)
+    found = check(late, "event-loop")
+    assert (found.verdict, found.blames) == ("failed", "client")
+    assert "client 2 was 8.0 ms late (p99)" in found.found
+    assert "where 7.3 ms are allowed" in found.found
+    headline = certify(late).headline
+    assert headline.startswith("Not certified: the clients were not in order (event-loop)")
+    # Half the 73 ms between chunks: from there on it sets the rate.
+    assert certify(with_client(loop_lag_p99_ms=36.0)).headline == headline.replace("8.0 ms", "36.0 ms")
+    assert "a client was the limit" in certify(with_client(loop_lag_p99_ms=37.0)).headline
 
 
 def test_a_client_at_the_limits_passes_and_is_told_the_goal() -> None:

@@ -49,7 +49,7 @@ def _kind(kind: Kind, measurement: Measurement | None = None, ignore_eos: bool =
 
 
 BROKEN: list[tuple[Measurement, str, str, str]] = [
-    (_prompts(REQUESTS, 3), "prompts", "data", "3 of 48,000 had been sent before"),
+    (_prompts(REQUESTS, 241), "prompts", "data", "241 of 48,000 had been sent before"),
     (with_server(prefix_hit_share=0.02), "prefix-hits", "data", "2.0 % of prompt tokens"),
     (with_run(lengths=_lengths(output_shorter=1)), "lengths", "server", "1 of 16,000 answers are shorter"),
     (with_run(lengths=_lengths(output_longer=2)), "lengths", "server", "2 of 16,000 answers are longer"),
@@ -152,6 +152,11 @@ def test_prefix_hits_are_a_second_opinion_that_a_certificate_can_do_without() ->
 
 def test_unknown_prompts_are_not_measured() -> None:
     assert unmeasured(_prompts(REQUESTS - 1, 0)) == ["prompts"]
+
+
+def test_random_prompts_repeat_by_chance_and_may() -> None:
+    assert failed(_prompts(REQUESTS, REQUESTS // 200)) == []
+    assert "240 of 48,000 had been sent before" in check(_prompts(REQUESTS, 240), "prompts").found
 
 
 def test_conversations_may_repeat_and_end_early_and_random_prompts_may_not() -> None:
