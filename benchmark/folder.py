@@ -74,8 +74,8 @@ class AskedShape(_File):
     model: str
     engine_version: str
     machine_type: str
-    replicas: int
-    gpus_per_replica: int
+    replicas: Annotated[int, Field(ge=1)]
+    gpus_per_replica: Annotated[int, Field(ge=1)]
     flags: dict[str, str | int | float | bool]
     env: dict[str, str]
     routing: Literal["cluster-ip", "inference-gateway"]
@@ -85,7 +85,7 @@ class AskedShape(_File):
 class AskedCost(_File):
     """What the stack costs while it is measured."""
 
-    usd_per_hour: float
+    usd_per_hour: Annotated[float, Field(ge=0)]
     at_least: bool
     """Whether prices are missing from it."""
     capacity: str
@@ -106,9 +106,9 @@ class Asked(_File):
     model_revision: str
     image: str
     """Tag of the server's image, with its digest."""
-    engines_per_replica: int
+    engines_per_replica: Annotated[int, Field(ge=1)]
     """Data-parallel ranks of a server."""
-    speculative_tokens: int
+    speculative_tokens: Annotated[int, Field(ge=0)]
     """Draft tokens a step; 0 without speculation."""
     workload: AskedWorkload
     points: Annotated[tuple[AskedPoint, ...], Field(min_length=1)]

@@ -54,6 +54,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         patch.setenv("http_proxy", "http://127.0.0.1:9")
         patch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
         patch.setenv("NO_PROXY", "example.org")
+        # urllib keeps the proxies that it found at its first request: none of other tests' here, and none of these there.
+        patch.setattr("urllib.request._opener", None)
         measured = measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None)
         assert os.environ["NO_PROXY"] == "example.org"
     return measured
