@@ -13,6 +13,9 @@ BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
 CHECKS := .venv-workflows
 
+# Tests start hundreds of `fleet` processes, and none shall compile the program anew, whatever the shell says.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-rehearsal setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
 
@@ -57,10 +60,10 @@ rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
 test: setup-rehearsal setup-benchmark ## The fast suite
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
 
 test-slow: setup-rehearsal setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
-	@$(BIN)/python -m pytest -q -m slow
+	@$(PYTEST) -q -m slow
 
 lint: setup ## ruff, yamllint
 	@$(BIN)/ruff check .

@@ -21,6 +21,8 @@ from tests.cli.command import ROOT, fleet
 from tests.preview.fleets import one_of
 from tests.preview.state_export import write_state
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = ("cli", "infra", "planner", "preview", "settings", "workloads")
 
 
@@ -158,14 +160,12 @@ def test_another_region_shouts(clone: Path) -> None:
     assert not any(one.guessed for one in found.resources)
 
 
-@pytest.mark.slow
 def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
     edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
     assert against(clone).returncode == 0
     assert changes(clone)["headline"][0] == "2 replicas more (16 GPUs)"
 
 
-@pytest.mark.slow
 def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_it_does_not(clone: Path) -> None:
     """The code differs here: each side must be recorded with its own modules."""
     program = clone / "__main__.py"
@@ -197,7 +197,6 @@ def test_a_new_stack_is_all_new(clone: Path) -> None:
     assert any("has no Pulumi.fresh.yaml: everything is new" in one for one in found["remarks"])
 
 
-@pytest.mark.slow
 def test_every_stack_is_compared_at_once(clone: Path) -> None:
     edit(clone / "Pulumi.dev.yaml", "replicas: 1 ", "replicas: 2 ")
     done = fleet(
@@ -209,7 +208,6 @@ def test_every_stack_is_compared_at_once(clone: Path) -> None:
     assert done.stdout.count("\nNo changes\n") == 4
 
 
-@pytest.mark.slow
 def test_a_program_that_is_up_changes_nothing_against_its_state(clone: Path, tmp_path: Path) -> None:
     state = write_state(record_stack(open_stack(ROOT, "spot"), "known"), tmp_path / "state.json")
     done = against(clone, "--detailed-exitcode", reference=str(state))

@@ -14,6 +14,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_measurement(place, clients=2, requests_per_client=48, with_texts=False)
 
 
+@pytest.mark.slow
 def test_a_measurement_becomes_a_page_and_images(folder: Path) -> None:
     done = fleet("bench", "report", str(folder))
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ def test_the_keys_of_the_document_are_those_described() -> None:
     assert set(re.findall(r"`(\w+)`", plan.split("|")[2])) == set(document["plan"])
 
 
+@pytest.mark.slow
 def test_the_example_prints_the_price() -> None:
     command = next(line for line in PREVIEW.splitlines() if line.startswith("fleet preview") and "python3 -c" in line)
     text = fleet("preview", "--stack", "spot", "--format", "json").stdout

@@ -52,12 +52,14 @@ def test_json_has_the_whole_stack_and_no_secret_value() -> None:
     assert document["changes"]["summary"]["create"] == len(types)
 
 
+@pytest.mark.slow
 def test_markdown_begins_with_the_verdict() -> None:
     done = preview("cud", "--format", "markdown")
     assert done.stdout.startswith("### Preview of `cud`: ")
     assert "no published figure for this shape" in done.stdout
 
 
+@pytest.mark.slow
 def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
@@ -68,6 +70,7 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
     def about(*arguments: str) -> str:
         text = preview("gateway", *arguments).stdout
@@ -84,6 +87,7 @@ def test_json_leaves_unknown_what_only_the_cloud_knows_even_when_manifests_are_w
     assert "[unknown]" in plain.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(tmp_path))
@@ -92,6 +96,7 @@ def test_a_folder_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_render_writes_every_manifest_and_counts_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fleet("render", "--stack", "spot", "--out", str(out))
@@ -101,6 +106,7 @@ def test_render_writes_every_manifest_and_counts_them(tmp_path: Path) -> None:
     assert list(out.glob("google-cloud/*cluster*.json"))
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals_that_want_it() -> None:
     coloured = re.compile(r"\x1b\[(?:\d+;)*3\d")
     assert "\x1b" not in preview("dev").stdout
@@ -109,6 +115,7 @@ def test_colour_is_for_terminals_that_want_it() -> None:
     assert not coloured.search(wants_none)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_width_is_the_terminals(columns: int) -> None:
     text = fleet("preview", "--stack", "spot", "--no-policy", COLUMNS=str(columns)).stdout
@@ -118,12 +125,14 @@ def test_the_width_is_the_terminals(columns: int) -> None:
     assert [line for line in rest if len(line) > columns and not line.startswith(copied)] == []
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_is_no_reason_to_fail() -> None:
     done = fleet("preview", "--stack", "dev", "--no-policy", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "|- OwnPlatform platform" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     program = "import sys; from cli.main import main; sys.exit(main())"
     with subprocess.Popen(
@@ -141,6 +150,7 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.slow
 def test_it_works_from_any_folder(tmp_path: Path) -> None:
     done = fleet("preview", "--stack", "dev", "--no-policy", "--root", str(ROOT), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -203,6 +213,7 @@ def test_the_projects_policy_pack_judges_and_a_mandatory_violation_exits_with_1(
         assert fleet("preview", "--stack", "blue", "--no-policy", cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_policy_pack_that_does_not_start_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path, blue=SMALL_STACK)
     (folder / "__main__.py").write_text("import pulumi\n")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import SMALL_STACK, fleet, project
 from tests.preview import sarif_shape
+
+pytestmark = pytest.mark.slow
 
 REFUSED = SMALL_STACK.replace("mode: spot", "mode: on-demand")
 

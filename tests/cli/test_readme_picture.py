@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.command import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_picture_is_current_and_fetches_nothing() -> None:

@@ -68,12 +68,20 @@ def alive(folder: Path) -> list[int]:
     def is_alive(pid: int) -> bool:
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+            # A process that nobody has waited for yet is gone, too.
+            return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        except (ProcessLookupError, FileNotFoundError):
             return False
-        # A process that nobody has waited for yet is gone, too.
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
     return [pid for pid in map(int, (folder / "pids").read_text().split()) if is_alive(pid)]
+
+
+def outlived(folder: Path, seconds: float = 5.0) -> list[int]:
+    """Who is still there after the moment that the kernel takes to end what was killed."""
+    end = time.monotonic() + seconds
+    while (left := alive(folder)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
 
 
 def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
@@ -93,7 +101,7 @@ def test_a_call_that_hangs_is_ended_with_its_children(
     with pytest.raises(LiveError, match="no answer") as caught:
         kubectl.run("hang", what="trying", seconds=0.2)
     assert caught.value.reason == "timeout"
-    assert alive(folder) == []
+    assert outlived(folder) == []
 
 
 def test_a_port_is_forwarded_while_the_block_lasts(kubectl: Kubectl, folder: Path) -> None:
@@ -105,7 +113,7 @@ def test_a_port_is_forwarded_while_the_block_lasts(kubectl: Kubectl, folder: Pat
             time.sleep(0.01)
         assert (folder / "written").exists()
         assert len(alive(folder)) == 1
-    assert alive(folder) == []
+    assert outlived(folder) == []
 
 
 def test_a_tunnel_that_does_not_want_to_end_is_ended(
@@ -115,7 +123,7 @@ def test_a_tunnel_that_does_not_want_to_end_is_ended(
     trouble = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt), kubectl.port_forward("pod/stubborn", 8000):
         raise trouble
-    assert alive(folder) == []
+    assert outlived(folder) == []
 
 
 def test_a_tunnel_that_does_not_come_up_is_told(
@@ -127,7 +135,7 @@ def test_a_tunnel_that_does_not_come_up_is_told(
     monkeypatch.setattr(module, "START_SECONDS", 0.3)
     with pytest.raises(LiveError, match="no port after"), kubectl.port_forward("pod/silent", 8000):
         pass
-    assert alive(folder) == []
+    assert outlived(folder) == []
 
 
 def test_a_command_runs_in_a_container_until_its_stdin_ends(kubectl: Kubectl, folder: Path, tmp_path: Path) -> None:
@@ -135,7 +143,7 @@ def test_a_command_runs_in_a_container_until_its_stdin_ends(kubectl: Kubectl, fo
         assert not streaming.wait(0.3)
         assert streaming.problem() is None
     assert (tmp_path / "out").read_text() == "begun\nended by its stdin\n"
-    assert alive(folder) == []
+    assert outlived(folder) == []
 
 
 def test_a_command_that_is_not_there_is_told(kubectl: Kubectl, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.policy.mutants.capacity import LADDER
 from tests.policy.mutants.cost import WINDOW
 from tests.policy.mutation import STACKS, mutated, unchanged
 
+pytestmark = pytest.mark.slow
+
 WRONG: tuple[Any, ...] = (
     None,
     True,
@@ -201,17 +203,20 @@ def anything(draw: st.DrawFn, depth: int = 4) -> Any:
     return draw(st.dictionaries(keys, anything(depth - 1), max_size=4))
 
 
+# The stacks are recorded when the first test draws, not whenever the tests are collected.
+TYPES = st.deferred(lambda: st.sampled_from(sorted({one.type for one in recorded()})))
+PLACES = st.deferred(lambda: st.sampled_from(list(places())))
 TOP = st.sampled_from(("spec", "metadata", "values", "data", "parameters", "subjects"))
 
 
 @QUICK
-@given(st.sampled_from(sorted({one.type for one in recorded()})), st.dictionaries(TOP, anything(5)))
+@given(TYPES, st.dictionaries(TOP, anything(5)))
 def test_no_rule_breaks_on_made_up_properties(type_: str, props: dict[str, Any]) -> None:
     judge(all_rules(), resource(type_, props))
 
 
 @QUICK
-@given(st.sampled_from(list(places())), anything(3))
+@given(PLACES, anything(3))
 def test_no_rule_breaks_on_a_real_resource_with_anything_at_one_place(place: tuple[int, Path], value: Any) -> None:
     judge(RESOURCE_RULES, with_value(*place, value))
 
@@ -229,7 +234,7 @@ def test_no_rule_breaks_on_a_wrong_value_at_any_place(value: Any) -> None:
 
 
 @settings(QUICK, max_examples=60)
-@given(st.sampled_from(list(places())), st.sampled_from(WRONG) | anything(3))
+@given(PLACES, st.sampled_from(WRONG) | anything(3))
 def test_no_rule_about_a_stack_breaks_when_one_resource_holds_anything(place: tuple[int, Path], value: Any) -> None:
     judge(STACK_RULES, [*_stack_of(place[0]), with_value(*place, value)])
 

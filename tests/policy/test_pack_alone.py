@@ -16,6 +16,8 @@ from preview.recording import Recording
 from rule import all_rules
 from tests.inventory import ROOT
 
+pytestmark = pytest.mark.slow
+
 PACK = ROOT / "policy"
 CONFIGURED = ("dev", "spot", "cud", "gateway")
 

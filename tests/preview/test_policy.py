@@ -178,6 +178,7 @@ print(child.pid, flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "end",
     [

@@ -13,6 +13,8 @@ import pytest
 
 from tests.workloads.lfs_server import TOKEN, Hub, serving
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
 IN_CI = bool(os.environ.get("CI"))
 WEIGHTS = {
@@ -143,7 +145,6 @@ def test_a_second_pod_does_not_fetch_what_the_first_one_has(hub: Hub, volume: Pa
     assert_complete(hub, volume)
 
 
-@pytest.mark.slow
 def test_a_pod_killed_while_placing_files_loses_no_object(hub: Hub, volume: Path) -> None:
     """The first pod dies between linking and the manifest: its successor rewrites pointers, and must not harm objects."""
     tools = volume.parent / "tools"

@@ -66,6 +66,7 @@ def bench(folder: Path, url: str, *more: str, python: Path | None = None, option
     return result
 
 
+@pytest.mark.slow
 def test_a_result_holds_every_request_in_order_and_its_totals_are_what_the_server_gave(tmp_path: Path) -> None:
     with serving(server) as one:
         result = bench(tmp_path, one.url, "--num-warmups=2")

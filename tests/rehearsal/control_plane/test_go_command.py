@@ -24,6 +24,7 @@ def test_every_line_is_heard_in_order_also_one_without_an_end(fake_go: FakeGo, t
     assert said == heard == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 def test_a_long_silence_has_a_heartbeat(fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_command, "HEARTBEAT_SECONDS", 0.3)
     beats: list[float] = []
