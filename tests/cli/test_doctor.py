@@ -14,6 +14,8 @@ from cli.machine import Check, inspect_machine, lacks
 from rehearsal.control_plane import build, cache, modules, toolchain
 from tests.cli.command import ROOT, SMALL_STACK, fleet, project
 
+pytestmark = pytest.mark.slow
+
 TOOLS = {
     "pulumi": "echo v3.272.0",
     "go": "echo go version go1.26.8 linux/amd64",

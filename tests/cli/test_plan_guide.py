@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.command import ROOT, fleet
 
+pytestmark = pytest.mark.slow
+
 GUIDE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE, re.MULTILINE | re.DOTALL)
 

@@ -14,6 +14,8 @@ from preview.baseline import BaselineError, start
 from preview.baseline_git import GitBaseline
 from preview.recording import Recording
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """\
 import pulumi
 import names

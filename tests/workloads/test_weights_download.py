@@ -13,8 +13,6 @@ import pytest
 
 from tests.workloads.lfs_server import TOKEN, Hub, serving
 
-pytestmark = pytest.mark.slow
-
 SCRIPT = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
 IN_CI = bool(os.environ.get("CI"))
 WEIGHTS = {
@@ -28,9 +26,12 @@ SMALL = {
     "docs/a file.txt": b"with a space\n",
 }
 
-pytestmark = pytest.mark.skipif(
-    not IN_CI and shutil.which("git-lfs") is None, reason="git-lfs is not installed (apt-get install git-lfs)"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not IN_CI and shutil.which("git-lfs") is None, reason="git-lfs is not installed (apt-get install git-lfs)"
+    ),
+]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from settings.capacity import STEADY_GRACE_SECONDS
 from tests.rehearsal.shapes import SHAPES, STACKS, manifests
 from tests.rehearsal.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
 
+pytestmark = pytest.mark.slow
+
 FLEX = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-flex-start": "true"}
 RESERVED = {
     f"{GKE}/gke-accelerator": "nvidia-b200",

@@ -81,6 +81,7 @@ def test_a_waiting_server_gets_one_machine_after_five_to_six_minutes(play: Play)
     assert play.provisioner.on_their_way == 0
 
 
+@pytest.mark.slow
 def test_pods_that_come_while_machines_are_on_their_way_get_only_what_is_missing(play: Play) -> None:
     pods = [gpu_pod(f"server-{number}") for number in range(5)]
     play.wait(*pods[:3])
@@ -143,6 +144,7 @@ def test_a_pod_that_goes_takes_its_trouble_along(play: Play) -> None:
     until(lambda: play.provisioner.why_pending(server) is None)
 
 
+@pytest.mark.slow
 def test_a_pod_that_waits_for_its_volume_gets_no_machine_until_that_is_bound(play: Play) -> None:
     server = gpu_pod()
     play.wait(server, said=UNBOUND)
@@ -231,6 +233,7 @@ def test_a_machine_that_gets_a_pod_in_time_stays(slow_play: Play) -> None:
     assert slow_play.api.deleted == []
 
 
+@pytest.mark.slow
 def test_a_machine_is_kept_while_the_scheduler_has_not_come_round_to_its_pod(play: Play) -> None:
     play.wait(gpu_pod())
     play.nodes(1)
