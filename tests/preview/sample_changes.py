@@ -132,7 +132,7 @@ def sample_changes(**fields: object) -> Changes:
             Delta(id="usd-per-hour", label="dollars an hour", unit="$/h", before=392.25, after=261.80,
                   before_at_least=True, after_at_least=True),
             Delta(id="usd-per-million-tokens", label="dollars a million tokens", unit="$/M tokens", before=0.099, after=0.1),
-            Delta(id="tokens-per-second", label="tokens a second, published", unit="tok/s", before=1_103_941, after=None),
+            Delta(id="tokens-per-second", label="tokens a second, published or measured", unit="tok/s", before=1_103_941, after=None),
             Delta(id="gpus", label="GPUs", unit="", before=96, after=64),
             Delta(id="nodes", label="nodes", unit="", before=12, after=8),
             Delta(id="clusters", label="clusters", unit="", before=1, after=1),

@@ -136,7 +136,7 @@ def test_numbers_stand_in_columns_with_their_difference() -> None:
     text = text_of(compared_report())
     assert re.search(r"dollars an hour +at least \$392\.25 → at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
     assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
-    assert re.search(r"published +1,103,941 → unknown", text)
+    assert re.search(r"published or measured +1,103,941 → unknown", text)
     assert "unchanged: clusters 1" in text
 
 
