@@ -45,6 +45,26 @@ Stacks = Annotated[
         show_default=False,
     ),
 ]
+Outputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--outputs",
+        metavar="FILE",
+        dir_okay=False,
+        help="What `pulumi stack output --json --show-secrets` printed. Default: ask Pulumi.",
+        show_default=False,
+    ),
+]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig", metavar="FILE", dir_okay=False, help="Instead of the stack's own.", show_default=False
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="A context of --kubeconfig, or of your own.", show_default=False),
+]
 Root = Annotated[
     Path | None,
     typer.Option(

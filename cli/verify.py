@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cli.exits import CLEAN, FINDINGS, CommandError
-from cli.options import Root, Stack
+from cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -31,30 +30,9 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    outputs: Annotated[
-        Path | None,
-        typer.Option(
-            "--outputs",
-            metavar="FILE",
-            dir_okay=False,
-            help="Stack outputs as `pulumi stack output --json --show-secrets` prints them. Default: Pulumi is asked.",
-            show_default=False,
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            dir_okay=False,
-            help="Reach the cluster with this file instead of the stack's own.",
-            show_default=False,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.", show_default=False),
-    ] = None,
+    outputs: Outputs = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="When to stop, whatever answers.")

@@ -19,7 +19,12 @@ _FROM_OUTPUTS: Final = (
     ("usd-per-million-tokens", "dollars per million tokens", "$/M tokens", "usdPerMillionTokens"),
     ("usd-per-million-output-tokens", "dollars per million output tokens", "$/M tokens", "usdPerMillionOutputTokens"),
     ("tokens-per-second", "tokens a second, published or measured", "tok/s", "publishedTotalTokensPerSecond"),
-    ("output-tokens-per-second", "output tokens a second, published or measured", "tok/s", "publishedOutputTokensPerSecond"),
+    (
+        "output-tokens-per-second",
+        "output tokens a second, published or measured",
+        "tok/s",
+        "publishedOutputTokensPerSecond",
+    ),
 )
 _AT_LEAST: Final = "usdPerHourIsAtLeast"
 """The export that says that a part of the price is not known; what is derived from the price is a bound as well."""

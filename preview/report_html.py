@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
-from planner.report.code_text import with_code
+from planner.report.environment import environment
 from preview import changes_in_words, figures_in_words
 from preview.change_tree import change_tree
 from preview.report_markdown_policies import policies_of
@@ -21,6 +19,8 @@ from preview.stack_list import line_of
 from preview.verdicts import shared, verdicts
 
 if TYPE_CHECKING:
+    import jinja2
+
     from preview.report_model import Report
     from preview.several_stacks import Outcome
 
@@ -47,18 +47,10 @@ def html_text(*outcomes: Outcome) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    made = environment(_FOLDER)
     for module in (changes_in_words, figures_in_words):
-        environment.globals |= {name: one for name, one in vars(module).items() if callable(one) and name[0] != "_"}
-    environment.filters["with_code"] = with_code
-    environment.globals |= {
+        made.globals |= {name: one for name, one in vars(module).items() if callable(one) and name[0] != "_"}
+    made.globals |= {
         "marks": changes_in_words.MARKS,
         "change_tree": change_tree,
         "verdicts": verdicts,
@@ -70,7 +62,7 @@ def _environment() -> jinja2.Environment:
         "size_in_words": _size,
         "standing_numbers": _numbers,
     }
-    return environment
+    return made
 
 
 def _size(report: Report) -> str:

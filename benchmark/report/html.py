@@ -106,27 +106,17 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
 
 @cache
 def _environment() -> jinja2.Environment:
-    import jinja2
+    from planner.report.environment import environment
 
-    from planner.report.code_text import with_code
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([_FOLDER, _PLANS_FOLDER]),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {
+    made = environment(_FOLDER, _PLANS_FOLDER)
+    made.globals |= {
         "tables": tables,
         "each": tables_each,
         "configuration": configuration,
         "plural": plural,
         "texts": TEXTS,
     }
-    environment.filters["with_code"] = with_code
-    return environment
+    return made
 
 
 def _checks(id_: str, checks: Sequence[Check]) -> Table:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.bench.run import DEFAULT_FOLDER, Out, Outputs, terminal
-from cli.options import Root, Stack
+from cli.bench.run import DEFAULT_FOLDER, Out, terminal
+from cli.options import Outputs, Root, Stack
 
 if TYPE_CHECKING:
     from benchmark.run.display import Display

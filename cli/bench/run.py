@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.exits import CLEAN, INTERRUPTED, CommandError
-from cli.options import Root, Stack
+from cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
     from benchmark.run.display import Display
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = Path("out") / "runs"
 """Below it, a folder for every measurement."""
 
-Outputs = Annotated[
-    Path | None,
-    typer.Option(
-        "--outputs",
-        metavar="FILE",
-        dir_okay=False,
-        help="What `pulumi stack output --json --show-secrets` printed. Default: ask Pulumi.",
-        show_default=False,
-    ),
-]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -76,18 +66,8 @@ def run(
         ),
     ] = None,
     outputs: Outputs = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig", metavar="FILE", dir_okay=False, help="Instead of the stack's own.", show_default=False
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            "--context", metavar="NAME", help="A context of --kubeconfig, or of your own.", show_default=False
-        ),
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     out: Out = None,
     no_gpu_samples: Annotated[
         bool, typer.Option("--no-gpu-samples", help="Do not run nvidia-smi dmon in the servers' pods.")

@@ -87,19 +87,10 @@ def _both(wide: Drawing, narrow: Drawing) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    import jinja2
+    from planner.report.environment import environment
 
-    from planner.report.code_text import with_code
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {
+    made = environment(_FOLDER)
+    made.globals |= {
         "answer": _answer,
         "batch": _batch,
         "left": _left,
@@ -107,8 +98,7 @@ def _environment() -> jinja2.Environment:
         "tables": plan_tables,
         "model_tables": model_tables,
     }
-    environment.filters["with_code"] = with_code
-    return environment
+    return made
 
 
 def _answer(plan: Plan) -> str:

@@ -38,19 +38,10 @@ def html_text(report: RehearsalReport) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    import jinja2
+    from planner.report.environment import environment
 
-    from planner.report.code_text import with_code
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([_FOLDER, _PREVIEWS_FOLDER]),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {
+    made = environment(_FOLDER, _PREVIEWS_FOLDER)
+    made.globals |= {
         "marks": wording.MARKS,
         "state_of": wording.state_of,
         "wall": lambda seconds: wording.wall(seconds).replace(" ", "\N{NO-BREAK SPACE}"),
@@ -68,9 +59,8 @@ def _environment() -> jinja2.Environment:
         "summary": _summary,
         "short_label": short_label,
     }
-    environment.filters["with_code"] = with_code
-    environment.tests["advice"] = model.is_advice
-    return environment
+    made.tests["advice"] = model.is_advice
+    return made
 
 
 def _summary(report: RehearsalReport, drill: DrillResult) -> str:
