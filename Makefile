@@ -63,7 +63,7 @@ test: setup-rehearsal setup-benchmark ## The fast suite
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
 
 test-slow: setup-rehearsal setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
-	@$(PYTEST) -q -m slow
+	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
 lint: setup ## ruff, yamllint
 	@$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -11,6 +12,13 @@ import pytest
 # would say something. In continuous integration every run tries the same examples; elsewhere each tries new ones.
 hypothesis.settings.register_profile("fleet", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("fleet")
+
+
+# A shell has what it starts in the background ignore Ctrl-C, and nohup the hang-up; every process that a test starts to interrupt it
+# would inherit that and go on for ever.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -98,7 +98,10 @@ def test_the_kubeconfig_is_removed_when_the_program_is_stopped(tmp_path: Path, n
         file = Path(process.stdout.readline().strip())
         assert file.read_text() == SECRET
         process.send_signal(number)
-        assert process.wait(20) != 0
+        try:
+            assert process.wait(20) != 0
+        finally:
+            process.kill()
     assert list(tmp_path.iterdir()) == []
 
 

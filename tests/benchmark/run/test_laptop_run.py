@@ -205,7 +205,10 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
         for _ in range(times):
             process.send_signal(signal.SIGINT)
             time.sleep(1)
-        out, said = process.communicate(timeout=30)
+        try:
+            out, said = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 130, said
     assert time.monotonic() - began < 6
     assert "The benchmark goes on in the cluster" in out

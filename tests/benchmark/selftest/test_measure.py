@@ -245,7 +245,10 @@ def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals) -> No
         time.sleep(0.1)
     assert len(started_by_it()) >= 7
     process.send_signal(how)
-    assert process.wait(10) == (-9 if how == signal.SIGKILL else 130)
+    try:
+        assert process.wait(10) == (-9 if how == signal.SIGKILL else 130)
+    finally:
+        process.kill()
     until = time.monotonic() + 10
     while started_by_it() and time.monotonic() < until:
         time.sleep(0.1)
