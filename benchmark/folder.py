@@ -29,6 +29,8 @@ METRICS_FILE: Final = "server-metrics.jsonl.gz"
 DCGM_FILE: Final = "dcgm.json"
 GPU_FOLDER: Final = "gpu"
 MERGED_FILE: Final = "merged.json"
+LOOPBACK_MACHINE: Final = "loopback"
+"""Machine type of a self-test's servers, which only keep time."""
 RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
 CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
 

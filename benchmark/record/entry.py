@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchmark.certificate import certify
 from benchmark.errors import BenchmarkError
-from benchmark.folder import Asked
+from benchmark.folder import LOOPBACK_MACHINE, Asked
 from benchmark.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -61,8 +61,8 @@ def entry_of(
 ) -> Entry:
     """The entry for one load of a measurement.
 
-    Raises BenchmarkError for bare results, for a load that is not certified by itself, for a sweep without a named load, and
-    for an id or title that a ledger cannot keep.
+    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified by itself, for a sweep without a
+    named load, and for an id or title that a ledger cannot keep.
     """
     _check_names(id_, title)
     asked = measurement.asked
@@ -70,6 +70,11 @@ def entry_of(
         raise BenchmarkError(
             "these are bare results of clients: without run.json nobody knows what they were measured on, and a figure holds for "
             "nothing but its shape. `fleet bench run --stack STACK` makes a measurement that can be recorded"
+        )
+    if asked.shape.machine_type == LOOPBACK_MACHINE:
+        raise BenchmarkError(
+            "this is a self-test: its servers keep time and compute nothing, so it says nothing of any model. The ledger takes "
+            "measurements of `fleet bench run --stack STACK`"
         )
     chosen = one_point(measurement, point)
     certificate = certify(measurement, chosen.point)

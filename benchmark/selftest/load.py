@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from benchmark.errors import BenchmarkError
+from benchmark.folder import LOOPBACK_MACHINE
 from model_server.node import Cache, Faults, Node, Pace
 
 Mode = Literal["sound", "slow-server", "saturated-client"]
@@ -133,7 +134,7 @@ class Load:
             "shape": {
                 "model": self.node.model,
                 "engine_version": f"stand-in for vLLM {self.node.version}",
-                "machine_type": "loopback",
+                "machine_type": LOOPBACK_MACHINE,
                 "replicas": servers,
                 "gpus_per_replica": self.node.ranks,
                 "flags": {},
