@@ -100,28 +100,27 @@ def _packages(root: Path) -> Check:
     )
 
 
-def _rehearsal_packages(root: Path) -> Check:
-    wrong = _wrong(_pinned(root, "requirements-rehearsal.txt"))
+def _packages_of(root: Path, name: str, step: Step, file: str, why: str) -> Check:
+    """The packages that one step needs on top."""
+    wrong = _wrong(_pinned(root, file))
     return Check(
-        name="rehearsal packages",
-        steps=("rehearse",),
+        name=name,
+        steps=(step,),
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
-        why="clients of Kubernetes, certificates and Google's API descriptions, at the versions of requirements-rehearsal.txt",
-        mend=f"{Path(sys.executable).name} -m pip install -r requirements-rehearsal.txt",
+        why=f"{why}, at the versions of {file}",
+        mend=f"{Path(sys.executable).name} -m pip install -r {file}",
     )
+
+
+def _rehearsal_packages(root: Path) -> Check:
+    why = "clients of Kubernetes, certificates and Google's API descriptions"
+    return _packages_of(root, "rehearsal packages", "rehearse", "requirements-rehearsal.txt", why)
 
 
 def _benchmark_packages(root: Path) -> Check:
-    wrong = _wrong(_pinned(root, "requirements-benchmark.txt"))
-    return Check(
-        name="benchmark packages",
-        steps=("bench",),
-        ok=not wrong,
-        found="; ".join(wrong) or "all at their pinned versions",
-        why="percentiles, pictures and HTTP of `fleet bench` and `fleet verify`, at the versions of requirements-benchmark.txt",
-        mend=f"{Path(sys.executable).name} -m pip install -r requirements-benchmark.txt",
-    )
+    why = "percentiles, pictures and HTTP of `fleet bench` and `fleet verify`"
+    return _packages_of(root, "benchmark packages", "bench", "requirements-benchmark.txt", why)
 
 
 def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:

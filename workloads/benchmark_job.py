@@ -116,15 +116,7 @@ def server_pods_spec(settings: Settings) -> dict[str, Any]:
         "clusterIP": "None",
         "publishNotReadyAddresses": False,
         "selector": names.selector(settings.server.name),
-        "ports": [
-            {
-                "name": names.HTTP_PORT_NAME,
-                "port": names.HTTP_PORT,
-                "targetPort": names.HTTP_PORT_NAME,
-                "protocol": "TCP",
-                "appProtocol": "http",
-            }
-        ],
+        "ports": [names.http_service_port()],
     }
 
 

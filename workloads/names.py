@@ -58,6 +58,17 @@ def selector(app: str) -> dict[str, str]:
     return {APP_LABEL: app}
 
 
+def http_service_port() -> dict[str, str | int]:
+    """The port of a Service over the servers."""
+    return {
+        "name": HTTP_PORT_NAME,
+        "port": HTTP_PORT,
+        "targetPort": HTTP_PORT_NAME,
+        "protocol": "TCP",
+        "appProtocol": "http",
+    }
+
+
 def epp_name(pool: str) -> str:
     """Name of the endpoint picker's objects. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
     return f"{pool[:40]}-epp"

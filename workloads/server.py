@@ -153,15 +153,7 @@ def service_spec(settings: Settings) -> Manifest:
     return {
         "type": "ClusterIP",
         "selector": names.selector(settings.server.name),
-        "ports": [
-            {
-                "name": names.HTTP_PORT_NAME,
-                "port": names.HTTP_PORT,
-                "targetPort": names.HTTP_PORT_NAME,
-                "protocol": "TCP",
-                "appProtocol": "http",
-            }
-        ],
+        "ports": [names.http_service_port()],
     }
 
 

@@ -19,6 +19,7 @@ from benchmark.errors import BenchmarkError
 from benchmark.folder import AskedShape, AskedWorkload
 from benchmark.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
 from benchmark.student_t import two_sided
+from benchmark.whole_file import write_whole
 
 RELEVANT_RATE: Final = 0.01
 """Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
@@ -107,12 +108,9 @@ def of(measurement: Measurement, certificate: Certificate | None = None) -> Base
 
 def write(path: Path, baseline: Baseline) -> None:
     """Write it whole or not at all. Raises BenchmarkError when the file cannot be written."""
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(baseline.model_dump_json(by_alias=True, indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, (baseline.model_dump_json(by_alias=True, indent=2) + "\n").encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise BenchmarkError(f"{path}: the baseline cannot be written: {error.strerror or error}") from error
 
 

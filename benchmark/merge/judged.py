@@ -8,6 +8,7 @@ from benchmark.errors import BenchmarkError
 from benchmark.measurement import Judged
 from benchmark.merge.measure import merge_folder
 from benchmark.merge.options import MergeOptions
+from benchmark.whole_file import write_whole
 
 
 def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:
@@ -35,12 +36,9 @@ def as_text(judged: Judged) -> str:
 
 def write(judged: Judged, path: Path) -> None:
     """Put it in its place at once: a reader sees the old file or the new one. Raises BenchmarkError."""
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(as_text(judged), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, as_text(judged).encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise BenchmarkError(
             f"{path} cannot be written: {error.strerror or error}; give a place with --out FILE"
         ) from None

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from benchmark.errors import BenchmarkError
 from benchmark.record.entry import Entry
+from benchmark.whole_file import write_whole
 
 SECTION: Final = "figures"
 _WIDTH: Final = 120
@@ -126,10 +127,7 @@ def _end(node: Any) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_bytes(text.encode("utf-8"))
-        part.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise BenchmarkError(f"--ledger {path} cannot be written: {error.strerror or error}") from error

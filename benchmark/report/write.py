@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +14,7 @@ from benchmark.report.html import html_text
 from benchmark.report.plots import plots_of
 from benchmark.report.png import png
 from benchmark.report.shown import shown
+from benchmark.whole_file import write_whole
 
 PAGE: Final = "report.html"
 
@@ -39,31 +38,12 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     }
     content |= {f"{plot.id}.png": png(drawing(plot, "wide"), below) for plot in plots}
     try:
-        return tuple(_write(out / name, data) for name, data in content.items())
+        for name, data in content.items():
+            write_whole(out / name, data)
     except OSError as error:
         raise _unwritable(out, error) from None
+    return tuple(out / name for name in content)
 
 
 def _unwritable(out: Path, error: OSError) -> BenchmarkError:
     return BenchmarkError(f"{out}: {error.strerror or error}; give --out a folder that this user may write to")
-
-
-def _write(path: Path, data: bytes) -> Path:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        beside.chmod(0o666 & ~_umask())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _umask() -> int:
-    """The process's mask, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmark.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
+from benchmark.whole_file import write_whole
 from live.prometheus import ManagedPrometheus, Servers
 
 if TYPE_CHECKING:
@@ -34,9 +35,7 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
         series=tuple(DcgmOne(metric=one.metric, labels=dict(one.labels), samples=one.samples) for one in series),
         problem=problem,
     )
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(json.dumps(as_json(document)), encoding="utf-8")
-    part.replace(file)
+    write_whole(file, json.dumps(as_json(document)).encode())
     return problem
 
 
