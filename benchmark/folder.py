@@ -238,11 +238,6 @@ class DcgmSeries(_File):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-def run_folder_name(point: int, repeat: int) -> str:
-    """Folder of one run."""
-    return f"point-{point:02d}-repeat-{repeat}"
-
-
 def as_json(file: BaseModel) -> dict[str, Any]:
     """What is written of one of these files."""
     return file.model_dump(mode="json", by_alias=True)
