@@ -31,6 +31,8 @@ def prepare(api: ClusterApi, *, replicas: int = 1, ready: bool = True) -> None:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": VLLM}}
         until(lambda account=account: api.apply(account) is not None)
     for number in range(replicas):
+        # A pod whose node is not there is taken away by the controllers, 40 to 60 s after they first miss the node.
+        _add_node(api, f"gpu-{number}", {})
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -53,11 +55,15 @@ def clear(api: ClusterApi) -> None:
 
 def add_c4_node(api: ClusterApi) -> None:
     """A machine that the benchmark's pods fit on."""
-    api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c4-0", "labels": C4}})
+    _add_node(api, "c4-0", C4)
+
+
+def _add_node(api: ClusterApi, name: str, labels: dict[str, str]) -> None:
+    api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
     amounts = {"cpu": "16", "memory": "60Gi", "ephemeral-storage": "400Gi", "pods": "32"}
     conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}]
     status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
-    api.patch(NODE, "c4-0", None, {"status": status}, subresource="status")
+    api.patch(NODE, name, None, {"status": status}, subresource="status")
 
 
 def benchmark_pods(api: ClusterApi) -> list[dict[str, Any]]:

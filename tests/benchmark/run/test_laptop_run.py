@@ -168,7 +168,7 @@ def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi,
         done = run(here, "--yes", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert "the benchmark failed: DeadlineExceeded: Job was active longer than specified deadline" in done.stderr
-    assert "when it was last seen: waiting for benchmark machines: FailedScheduling: no nodes available" in done.stderr
+    assert "when it was last seen: waiting for benchmark machines: FailedScheduling: 0/1 nodes are available" in done.stderr
     assert "Nothing of it can be measured" in done.stderr
 
 
