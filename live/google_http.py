@@ -32,12 +32,25 @@ class GoogleHttp:
 
     def json(self, what: str, url: str, *, may: str, form: Mapping[str, str] | None = None) -> Any:
         """What was answered. `what` says what this is for the error, `may` which role allows it; `form` makes it a POST."""
-        with self.open(what, url, may=may, form=form) as response:
-            text = response.read()
+        text = self.content(what, url, may=may, form=form)
         try:
             return json.loads(text)
         except ValueError:
             raise LiveError(f"{what}: the answer is not JSON: {text[:100]!r}") from None
+
+    def content(self, what: str, url: str, *, may: str, form: Mapping[str, str] | None = None) -> bytes:
+        """A whole answer, asked for again where it breaks off. Raises LiveError."""
+        pause, problem = self.pause_seconds, ""
+        for attempt in range(1, ATTEMPTS + 1):
+            with self.open(what, url, may=may, form=form) as response:
+                try:
+                    return response.read()
+                except (OSError, http.client.HTTPException) as error:
+                    problem = str(error) or type(error).__name__
+            if attempt < ATTEMPTS:
+                time.sleep(pause)
+                pause *= 2
+        raise LiveError(f"{what}: the answer broke off {ATTEMPTS} times: {problem}", reason="unreachable")
 
     @contextlib.contextmanager
     def open(

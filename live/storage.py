@@ -90,14 +90,11 @@ class Bucket:
         """A small object's content; None where there is none of that name."""
         what = f"reading gs://{self.name}/{name}"
         try:
-            with self._http.open(what, f"{self._object(name)}?alt=media", may=_MAY) as response:
-                return response.read()
+            return self._http.content(what, f"{self._object(name)}?alt=media", may=_MAY)
         except LiveError as error:
             if error.reason == "not found":
                 return None
             raise
-        except (OSError, http.client.HTTPException) as error:
-            raise LiveError(f"{what}: the answer broke off: {error}", reason="unreachable") from None
 
     def mirror(
         self,

@@ -32,6 +32,8 @@ class FakeGoogle:
     """Statuses that the next requests are answered with, whatever they ask."""
     break_after: list[int] = field(default_factory=list)
     """The next downloads break off after so many bytes."""
+    cut: list[bool] = field(default_factory=list)
+    """Whether the next answers in JSON break off in the middle."""
     spoil: list[bool] = field(default_factory=list)
     """Whether the next downloads are wrong by one byte."""
     no_ranges: bool = False
@@ -143,7 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        with self.google.lock:
+            cut = _take(self.google.cut, False)
+        self.wfile.write(text[: len(text) // 2] if cut else text)
+        self.close_connection = self.close_connection or cut
 
 
 @contextlib.contextmanager

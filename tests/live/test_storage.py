@@ -9,7 +9,7 @@ import pytest
 
 from live import storage
 from live.errors import LiveError
-from live.google_http import GoogleHttp
+from live.google_http import ATTEMPTS, GoogleHttp
 from live.storage import Bucket
 from tests.live.fake_google import FakeGoogle
 
@@ -102,6 +102,15 @@ def test_a_busy_bucket_is_asked_again_and_a_refusal_is_not(bucket: Bucket, googl
     with pytest.raises(LiveError, match=r"roles/storage\.objectViewer") as caught:
         bucket.list_all("runs/a/")
     assert (caught.value.reason, len(google.asked)) == ("forbidden", 1)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(bucket: Bucket, google: FakeGoogle) -> None:
+    google.cut = [True, True]
+    assert [one.name for one in bucket.list_all("runs/ab/")] == ["runs/ab/run.json"]
+    google.cut = [True] * ATTEMPTS
+    with pytest.raises(LiveError, match="the answer broke off 5 times") as caught:
+        bucket.folders("runs/")
+    assert caught.value.reason == "unreachable"
 
 
 def test_nobody_there_is_told_after_some_attempts(http: GoogleHttp) -> None:
