@@ -15,8 +15,9 @@ Reason = Literal[
     "timeout",
     "refused",
 ]
-"""What callers tell apart. `missing program`: a program of this machine or of the pod; `refused`: the request itself was
-wrong; empty: nothing that a caller could do something about."""
+"""What callers tell apart. `missing program`: a program of this machine or of the pod; `unreachable`: no network, or a server that
+has trouble of its own: asking later helps; `refused`: the request itself was wrong, or words that are not known; empty: nothing
+that a caller could do something about."""
 
 
 class LiveError(Exception):

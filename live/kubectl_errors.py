@@ -36,6 +36,28 @@ _UNREACHABLE: Final = (
     "context deadline exceeded",
     "service unavailable",
 )
+_TROUBLED: Final = (
+    "(internalerror)",
+    "(serviceunavailable)",
+    "(servertimeout)",
+    "(timeout)",
+    "(toomanyrequests)",
+    "internal error occurred",
+    "currently unable to handle the request",
+    "has prevented the request from succeeding",
+    "unable to return a response in the time allotted",
+    "too many requests",
+    "could not find the requested resource",
+    "etcdserver:",
+    "apiserver not ready",
+    "unexpected eof",
+    "connection lost",
+    "abnormal closure",
+    "error reading from error stream",
+    "lost connection to pod",
+)
+"""What a control plane says while it is upgraded or overloaded, and a stream that broke off. Source: apimachinery's api/errors, etcd's
+rpctypes, client-go's remotecommand."""
 
 
 def in_words(what: str, said: str) -> LiveError:
@@ -60,6 +82,13 @@ def in_words(what: str, said: str) -> LiveError:
         return _forbidden(what, words)
     if "executable file not found" in low or "exit code 127" in low:
         return LiveError(f"{what}: the container has no such program: {words}", reason="missing program")
+    if any(sign in low for sign in _TROUBLED):
+        return _error(
+            what,
+            words,
+            "the cluster's control plane has trouble of its own, which passes: again in a minute",
+            "unreachable",
+        )
     if "(notfound)" in low or re.search(r"\bnot found\b", low):
         return LiveError(f"{what}: {words}", reason="not found")
     if "(alreadyexists)" in low:

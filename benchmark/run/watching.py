@@ -22,8 +22,9 @@ POLL_SECONDS: Final = 4.0
 """Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""
 PATIENCE_SECONDS: Final = 15 * 60.0
 """How long cluster or bucket may give no answer before watching ends; the Job goes on. Assumed: a laptop's lid, a VPN's change."""
-_FINAL: Final = frozenset({"not found", "missing program", "refused", "forbidden"})
-"""Reasons that asking again does not change; a login or a network may come back."""
+_FINAL: Final = frozenset({"not found", "missing program", "forbidden"})
+"""Reasons that asking again does not change; a login or a network may come back. Not `refused`: what has worked a moment ago is not
+wrong now, and a control plane has more words for its own troubles than are known here."""
 _WORDS: Final[Mapping[Stage, str]] = {
     "no pods": "waiting for the Job's pods",
     "unscheduled": "waiting for benchmark machines",

@@ -206,6 +206,22 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             "GKE Warden Violations details: {}",
         ),
         ("error: You must be logged in to the server (Unauthorized)", "credentials", "gcloud auth login"),
+        ("Error from server: etcdserver: leader changed", "unreachable", "again in a minute"),
+        (
+            "Error from server (ServiceUnavailable): the server is currently unable to handle the request",
+            "unreachable",
+            "again in a minute",
+        ),
+        (
+            "Error from server (NotFound): the server could not find the requested resource",
+            "unreachable",
+            "could not find the requested resource",
+        ),
+        (
+            "error: error reading from error stream: next reader: read tcp 192.0.2.7:50512->192.0.2.1:443: use of closed connection",
+            "unreachable",
+            "use of closed connection",
+        ),
         ('error: context "x" does not exist', "refused", "kubectl config get-contexts"),
         (
             'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'

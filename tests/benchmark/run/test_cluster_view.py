@@ -152,11 +152,19 @@ def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -
         watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01)
 
 
-def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, google: FakeGoogle) -> None:
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Unable to connect to the server: dial tcp: i/o timeout",
+        "Error from server: etcdserver: leader changed",
+        "error: words that nobody has heard before",
+    ],
+)
+def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, google: FakeGoogle, says: str) -> None:
     bucket = Bucket("results", GoogleHttp(GoogleToken()), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
     trouble = canned.folder / "trouble"
-    trouble.write_text("Unable to connect to the server: dial tcp: i/o timeout")
+    trouble.write_text(says)
     seen: list[State] = []
 
     def show(state: State) -> None:
