@@ -18,7 +18,7 @@ from live.metrics_text import MetricsText
 from verify import declared, questions
 from verify.client import Client
 from verify.cluster import READ_SECONDS
-from verify.facts import Burst, Chat, Reply, Server, Twice
+from verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -184,6 +184,8 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
         seconds=seconds,
         before=before,
         after=after,
+        late=sum(reply.late for reply in replies),
+        cut_short=any(reply.trouble == OUT_OF_TIME for reply in replies),
     )
 
 

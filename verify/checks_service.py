@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from verify import declared, lessons, questions
 from verify.ask import listed_models
-from verify.client import OUT_OF_TIME
-from verify.facts import Chat, Facts, Server
+from verify.facts import OUT_OF_TIME, Chat, Facts, Server
 from verify.findings import Check, Difference, Lesson
 from verify.outcome import judged, not_checked, several, told, where_in_words
 
@@ -165,7 +164,12 @@ def completion(facts: Facts) -> Check:
     title = "One completion"
     if not facts.chats:
         return not_checked("completion", title, nobody(facts) or "none was asked for")
-    differences = [one for chat in facts.chats for one in _oddities(chat, facts.chat_through)]
+    spoke = any(chat.spoke for chat in facts.chats)
+    if not spoke and all(chat.trouble == OUT_OF_TIME for chat in facts.chats):
+        return not_checked("completion", title, f"{OUT_OF_TIME} before an answer had its own")
+    # Where the other answer brought text, one that is late is a loaded server's.
+    judgeable = [chat for chat in facts.chats if chat.spoke or not (spoke and chat.late)]
+    differences = [one for chat in judgeable for one in _oddities(chat, facts.chat_through)]
     told_of = [_told_of(chat) for chat in facts.chats]
     return judged(
         "completion", title, differences, held=f"through {_via(facts)}: {'; '.join(told_of)}", failed="see below"
@@ -181,6 +185,8 @@ def _kind(chat: Chat) -> str:
 
 
 def _told_of(chat: Chat) -> str:
+    if not chat.spoke and chat.late:
+        return f"{_kind(chat)}: {chat.trouble}"
     tokens = chat.usage.get("completion_tokens") if chat.usage is not None else None
     size = several(tokens, "token") if isinstance(tokens, int) else f"{len(chat.content + chat.reasoning)} characters"
     return f"{_kind(chat)} of {size}" + ("" if chat.finish else " so far")
@@ -188,12 +194,12 @@ def _told_of(chat: Chat) -> str:
 
 def _oddities(chat: Chat, where: str) -> Iterator[Difference]:
     kind = _kind(chat)
-    if not chat.content + chat.reasoning:
+    if not chat.spoke:
         why = chat.trouble or "an empty text"
         yield Difference(where=where, name=kind, declared="some text", found=why)
         return
     # A stream whose time was up has said something; one that broke off is another matter.
-    if chat.trouble and not chat.trouble.startswith("no answer within"):
+    if chat.trouble and not chat.late:
         yield Difference(where=where, name=kind, declared="an end", found=chat.trouble)
     if chat.usage is None:
         if chat.finish:
@@ -228,7 +234,7 @@ def reasoning(facts: Facts, settings: Settings) -> Check:
     """Reasoning in a field of its own where a parser is declared, and none where not."""
     title = "Reasoning apart from the answer"
     parser = settings.serving.engine.reasoning_parser
-    spoke = [chat for chat in facts.chats if chat.content or chat.reasoning]
+    spoke = [chat for chat in facts.chats if chat.spoke]
     if not spoke:
         return not_checked("reasoning", title, nobody(facts) or "no completion came")
     where = facts.chat_through

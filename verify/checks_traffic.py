@@ -9,7 +9,7 @@ from planner import memory
 from verify import declared, lessons
 from verify.ask import moved
 from verify.checks_service import nobody
-from verify.facts import Facts, Server
+from verify.facts import OUT_OF_TIME, Facts, Server
 from verify.findings import Check, Difference, Lesson
 from verify.outcome import judged, not_checked, several, told, where_in_words
 
@@ -51,13 +51,15 @@ def ranks(facts: Facts, settings: Settings) -> Check:
     wanted = settings.serving.engine.data_parallel_size
     differences: list[Difference] = []
     taught: tuple[Lesson, ...] = ()
-    asked = answered = 0
+    asked = answered = late = 0
     blind: list[str] = []
+    hurried: list[str] = []
     for server in servers:
         burst = server.burst
         assert burst is not None
-        asked, answered = asked + burst.asked, answered + burst.answered
-        if burst.answered < burst.asked:
+        asked, answered, late = asked + burst.asked, answered + burst.answered, late + burst.late
+        # Short requests that are late wait behind a loaded server's others, unless not one of them came.
+        if burst.answered + burst.late < burst.asked or not (burst.answered or burst.cut_short):
             why = f"{burst.answered} answered; {', '.join(burst.troubles)}"
             differences.append(
                 Difference(
@@ -68,20 +70,29 @@ def ranks(facts: Facts, settings: Settings) -> Check:
             blind.append(server.name)
             continue
         working = moved(burst.before, burst.after)
-        for rank in (str(number) for number in range(wanted)):
-            if rank not in working:
-                differences.append(
-                    Difference(
-                        where=server.name,
-                        name=f"rank {rank}",
-                        declared="some of the burst's tokens",
-                        found=_idle_in_words(burst.after, rank),
-                    )
+        idle = [rank for rank in map(str, range(wanted)) if rank not in working]
+        if burst.cut_short and (idle or not burst.answered):
+            hurried.append(server.name)
+            continue
+        for rank in idle:
+            differences.append(
+                Difference(
+                    where=server.name,
+                    name=f"rank {rank}",
+                    declared="some of the burst's tokens",
+                    found=_idle_in_words(burst.after, rank),
                 )
-                taught = lessons.known(settings, "utilisation-with-mtp")
+            )
+            taught = lessons.known(settings, "utilisation-with-mtp")
     if blind and not differences:
         return not_checked("ranks", title, f"no counters at /metrics of {', '.join(blind)}")
+    if hurried and not differences:
+        return not_checked(
+            "ranks", title, f"{OUT_OF_TIME} before the burst on {', '.join(hurried)} was over; --timeout gives it more"
+        )
     held = f"{wanted} of {wanted} on {where_in_words(one.name for one in servers)}; {answered} of {asked} short requests answered"
+    if late:
+        held += f", {late} still on their way when their time was up"
     failed = "an engine that starves while the others work takes its share of the replica's throughput with it"
     return judged("ranks", title, differences, held=held, failed=failed, lessons=taught)
 
@@ -173,6 +184,9 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
     if twice is None:
         return not_checked("prefix-caching", title, nobody(facts) or facts.twice_trouble or _why_no_burst(facts))
     for name, reply in (("first", twice.first), ("second", twice.second)):
+        if reply.late:
+            # The burst has told whether the engine hangs; this one only had other work.
+            return not_checked("prefix-caching", title, f"the {name} of two equal prompts: {reply.in_words}")
         if not reply.ok:
             return judged(
                 "prefix-caching",

@@ -15,15 +15,14 @@ from typing import Any, Final
 import aiohttp
 
 from live.metrics_text import MetricsText, MetricsTextError, parse
-from verify.facts import Chat, Reply
+from verify.facts import LATE, OUT_OF_TIME, Chat, Reply
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
 RANK_HEADER: Final = "X-data-parallel-rank"
 """Pins a request to one engine. Source: vLLM 0.18.1, entrypoints/openai/engine/serving.py."""
-
-
-OUT_OF_TIME: Final = "the time for this command was up"
+_END_SECONDS: Final = 0.05
+"""A request that ends so close to the common moment was ended by it. Assumed: far above what a timer is off."""
 
 
 class Client:
@@ -124,7 +123,7 @@ class Client:
                         if read.bytes > LARGEST_BODY_BYTES:
                             break
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            trouble = in_words(error, time.monotonic() - began)
+            trouble = self._trouble(error, time.monotonic() - began)
         return Chat(
             stream=True,
             thinking=thinking,
@@ -171,7 +170,12 @@ class Client:
                 return _reply(answer.status, bytes(content), time.monotonic() - began)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             seconds_taken = time.monotonic() - began
-            return Reply(trouble=in_words(error, seconds_taken), seconds=seconds_taken)
+            return Reply(trouble=self._trouble(error, seconds_taken), seconds=seconds_taken)
+
+    def _trouble(self, error: BaseException, seconds: float) -> str:
+        if isinstance(error, TimeoutError) and self.seconds_left < _END_SECONDS:
+            return OUT_OF_TIME
+        return in_words(error, seconds)
 
 
 class _Stream:
@@ -212,7 +216,7 @@ class _Stream:
 def in_words(error: BaseException, seconds: float) -> str:
     """Why a request failed."""
     if isinstance(error, TimeoutError):
-        return f"no answer within {seconds:.0f} s" if seconds >= 0.5 else OUT_OF_TIME
+        return f"{LATE} {seconds:.0f} s"
     if isinstance(error, aiohttp.ClientSSLError):
         # Before its parent: one of its kinds has no error of the system's within.
         return f"TLS failed: {str(error)[:120]}"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from live.metrics_text import MetricsText
 
 Manifest = Mapping[str, Any]
+OUT_OF_TIME: Final = "the time for this command was up"
+LATE: Final = "no answer within"
+"""Beginning of the words for a request that had all of its own time; seconds follow."""
+
+
+def is_late(trouble: str) -> bool:
+    """Whether nothing is known but that no answer came in time: a busy server's, or one that was asked too late."""
+    return trouble == OUT_OF_TIME or trouble.startswith(LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +34,11 @@ class Reply:
     def ok(self) -> bool:
         """Whether it is a 200."""
         return self.status == 200
+
+    @property
+    def late(self) -> bool:
+        """Whether it did not come in time."""
+        return is_late(self.trouble)
 
     @property
     def in_words(self) -> str:
@@ -53,6 +66,16 @@ class Chat:
     ttft_seconds: float | None = None
     seconds: float = 0.0
 
+    @property
+    def spoke(self) -> bool:
+        """Whether any text came."""
+        return bool(self.content or self.reasoning)
+
+    @property
+    def late(self) -> bool:
+        """Whether its end did not come in time."""
+        return is_late(self.trouble)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
@@ -65,6 +88,10 @@ class Burst:
     seconds: float
     before: MetricsText | None
     after: MetricsText | None
+    late: int = 0
+    """Not answered when the burst's time was up, and not refused."""
+    cut_short: bool = False
+    """Whether the command's time was up before the burst's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
