@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -83,9 +84,10 @@ class _Series:
         return float(np.interp(ended, at, values) - np.interp(began, at, values))
 
     def within(self, began: float, ended: float) -> Floats:
-        """Values of the samples in a window."""
-        at = np.array(self.at)
-        return np.array(self.values)[(at >= began) & (at <= ended)]
+        """Values of the samples in a window; where there is none, those at its ends, interpolated between the samples around it."""
+        at, values = np.array(self.at), np.array(self.values)
+        inside: Floats = values[(at >= began) & (at <= ended)]
+        return inside if len(inside) else np.interp([began, ended], at, values)
 
 
 _Engine = tuple[str, str]
@@ -96,6 +98,8 @@ def server_metrics(
 ) -> tuple[ServerMetrics, list[str]]:
     """Figures of one run and remarks on them. `window`: epoch seconds; `samples`: at least one."""
     began, ended = window
+    everything = (samples[0].at, samples[-1].at)
+    samples, remarks = _without_look_ups(samples)
     series: dict[str, dict[_Engine, _Series]] = defaultdict(lambda: defaultdict(_Series))
     for sample in samples:
         for metric, engines in sample.values.items():
@@ -104,8 +108,7 @@ def server_metrics(
                 one.at.append(sample.at)
                 one.values.append(value)
     ranks = sorted({key for of in series.values() for key in of}, key=_in_order)
-    remarks = _restarts(series, first_request) + _coverage(samples, window)
-    everything = (samples[0].at, samples[-1].at)
+    remarks += _restarts(series, first_request) + _coverage(samples, window)
 
     def total(metric: str, span: tuple[float, float] = window) -> float:
         return sum(one.increase(*span) for one in series.get(metric, {}).values())
@@ -134,9 +137,33 @@ def server_metrics(
     )
 
 
+def _without_look_ups(samples: Sequence[MetricsSample]) -> tuple[list[MetricsSample], list[str]]:
+    """Samples of servers, which have an address. Under a name the collector notes that it was not resolved."""
+    readings: list[MetricsSample] = []
+    failed: Counter[str] = Counter()
+    read = {sample.server for sample in samples if sample.error is None}
+    for sample in samples:
+        if sample.server not in read and not _is_address(sample.server):
+            failed[sample.server] += 1
+        else:
+            readings.append(sample)
+    return readings, [
+        f"{count} look-up{'s' if count > 1 else ''} of {name} failed: a server that came meanwhile was not noticed"
+        for name, count in sorted(failed.items())
+    ]
+
+
+def _is_address(server: str) -> bool:
+    try:
+        ip_address(server.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _in_order(key: _Engine) -> tuple[str, int, str]:
     server, engine = key
-    return server, int(engine) if engine.isdigit() else -1, engine
+    return server, int(engine) if engine.isdecimal() else -1, engine
 
 
 def _reason(key: str) -> str:
@@ -150,8 +177,7 @@ def _engine(series: dict[str, dict[_Engine, _Series]], key: _Engine, began: floa
 
     def gauge(metric: str) -> Floats:
         one = series[metric].get(key) if metric in series else None
-        values = one.within(began, ended) if one is not None else np.empty(0)
-        return values if len(values) else np.zeros(1)
+        return one.within(began, ended) if one is not None else np.zeros(1)
 
     running, waiting, kv = gauge(RUNNING), gauge(WAITING), gauge(KV)
     flops, read = increase(FLOPS), increase(READ_BYTES)
@@ -204,6 +230,10 @@ def _coverage(samples: Iterable[MetricsSample], window: tuple[float, float]) -> 
             remarks.append(
                 f"server {server}'s metrics cover {max(min(at[-1], window[1]) - max(at[0], window[0]), 0.0):.0f} of the "
                 f"{window[1] - window[0]:.0f} s of the window: its counts are too low"
+            )
+        elif not any(window[0] <= one <= window[1] for one in at):
+            remarks.append(
+                f"server {server} was not read in the window: what ran and waited there is taken from the readings before and after"
             )
     return remarks
 

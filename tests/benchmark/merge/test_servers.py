@@ -56,11 +56,34 @@ def test_failed_scrapes_are_counted_and_bridged() -> None:
 
 def test_a_server_that_was_never_read_and_one_that_was_read_late_are_named() -> None:
     late = [one for one in samples([float(i) for i in range(30)]) if one.at >= 12]
-    found, remarks = server_metrics([*late, *samples([None, None], server="b:1")], (2.0, 28.0), 0.0)
+    found, remarks = server_metrics([*late, *samples([None, None], server="10.0.0.2:1")], (2.0, 28.0), 0.0)
     assert found.servers == 2
     assert remarks == [
+        "server 10.0.0.2:1 gave no metrics: every scrape failed",
         "server a:1's metrics cover 16 of the 26 s of the window: its counts are too low",
-        "server b:1 gave no metrics: every scrape failed",
+    ]
+
+
+@pytest.mark.parametrize("host", ["servers.vllm.svc.cluster.local:8000", "a.example:1,b.example:2"])
+def test_a_look_up_of_the_addresses_that_failed_is_no_server(host: str) -> None:
+    """The collector asks DNS every few seconds; a name that once does not resolve is not one server more than there are."""
+    read = [*samples([0.0, 10.0, 20.0], server="10.0.0.1:8000"), *samples([0.0, 10.0, 20.0], server="[fd00::1]:8000")]
+    asked = MetricsSample(at=1.5, server=host, error="it has no address: Temporary failure in name resolution")
+    found, remarks = server_metrics([*read, asked], (0.0, 2.0), 0.0)
+    assert (found.servers, found.scrapes, found.failed_scrapes) == (2, 6, 0)
+    assert len(remarks) == 1
+    assert f"1 look-up of {host} failed" in remarks[0]
+    nothing, _ = server_metrics([asked], (0.0, 2.0), 0.0)
+    assert (nothing.servers, nothing.scrapes, nothing.engines) == (0, 0, ())
+
+
+def test_a_server_that_was_not_read_within_the_window_did_not_stand_idle() -> None:
+    values = [8.0, *[None] * 10, 6.0]
+    found, remarks = server_metrics(samples(values, metric=RUNNING), (3.0, 9.0), 0.0)
+    assert found.engines[0].running_mean == pytest.approx(8.0 - 2.0 * 6 / 11)
+    assert found.timeline.running == (8.0, 6.0)
+    assert remarks == [
+        "server a:1 was not read in the window: what ran and waited there is taken from the readings before and after"
     ]
 
 
