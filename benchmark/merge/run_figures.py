@@ -332,7 +332,11 @@ def _pods(pods: Sequence[PodCourse], clients: Sequence[Client]) -> tuple[tuple[f
         for client in clients:
             if client.witness is None or client.witness.pod != pod.pod:
                 continue
+            mine: dict[int, float] = {}
             for at, share in zip(client.witness.samples.at, client.witness.samples.cpu_share, strict=True):
-                by_second[round(at)] = by_second.get(round(at), 0.0) + share
+                # One of a client's shares a second: its last sample is of a part of one, and shares do not add up over time.
+                mine[round(at)] = max(mine.get(round(at), 0.0), share)
+            for second, share in mine.items():
+                by_second[second] = by_second.get(second, 0.0) + share
         peaks.append(max(by_second.values(), default=0.0))
     return tuple(cores), tuple(peaks)

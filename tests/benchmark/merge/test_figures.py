@@ -164,6 +164,19 @@ def test_a_saturated_client_shows_in_its_own_line_and_its_pods() -> None:
     assert run.pod_cpu_peak[1] > 0.99 > run.pod_cpu_peak[0]
 
 
+def test_a_pods_last_part_of_a_second_is_not_added_to_the_second_before(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+
+    def ends_early(content: dict[str, Any]) -> None:
+        samples = content["samples"]
+        samples["at"][-1] = samples["at"][-2] + 0.3
+        samples["cpu_share"] = [0.4] * len(samples["at"])
+
+    for number in range(4):
+        edit(witness(folder, number), ends_early)
+    assert merge_folder(folder).runs[0].pod_cpu_peak == pytest.approx((0.8, 0.8))
+
+
 def test_lengths_asked_against_got() -> None:
     run = merge_folder(sound(short_share=0.25)).runs[0]
     assert run.lengths.asked_known
