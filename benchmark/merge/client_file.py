@@ -26,6 +26,8 @@ _LISTS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
 _METADATA: Final = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")
 _BACKWARDS_SECONDS: Final = 1.0
 """Requests are sent in the order of the lists, so a start may not lie before the one above by more than a scheduler's whim."""
+_BEYOND_SECONDS: Final = 1.0
+"""By how much a client's requests may take longer than it says it ran, which it times around them by the same clock. Assumed."""
 LONGEST_SECONDS: Final = 21_600.0
 """A wait of any request. Source: vLLM 0.18.1, AIOHTTP_TIMEOUT of endpoint_request_func.py: its client gives up after six hours."""
 _LATEST_SECONDS: Final = 1e10
@@ -143,6 +145,7 @@ def _client(result: dict[str, Any], name: str) -> ClientData:
     counts, gaps = counts[good], gaps[kept]
     ttft = ttfts[good]
     offsets, e2e = _offsets(ttft, counts, gaps)
+    _check_duration(starts[good], e2e, summed[0])
     gaps.sort()
     return ClientData(
         file=name,
@@ -259,6 +262,15 @@ def _check_order(starts: Floats, ttfts: Floats, good: Any) -> None:
         )
 
 
+def _check_duration(starts: Floats, e2e: Floats, duration: float) -> None:
+    took = float((starts + e2e).max() - starts.min())
+    if took > duration + _BEYOND_SECONDS:
+        raise _FileError(
+            "contradiction", f"its requests took {took:,.1f} s from the first to the last, and duration is {duration:g}",
+            "the client times itself around all of them", _AGAIN,
+        )  # fmt: skip
+
+
 def _offsets(ttft: Floats, counts: Ints, gaps: Floats) -> tuple[Any, Floats]:
     """Each chunk's seconds since its request's start, and each request's end to end time."""
     sums = np.zeros(len(counts))
@@ -294,6 +306,11 @@ def _own_figures(
     if not isinstance(completed, int) or not isinstance(failed, int) or completed + failed != requests:
         raise _FileError(
             "contradiction", f"completed {_short(completed)} and failed {_short(failed)} are not {requests} requests",
+            "both are counted from the same lists", _AGAIN,
+        )  # fmt: skip
+    if completed < good:
+        raise _FileError(
+            "contradiction", f"completed is {completed}, and {good} requests have an answer",
             "both are counted from the same lists", _AGAIN,
         )  # fmt: skip
     remarks = () if completed == good else (f"{completed - good} answers without a token count as failed",)
