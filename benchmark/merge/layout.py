@@ -206,15 +206,7 @@ def _bare(folder: Path, choice: Choice, single: bool) -> RunFiles:
         if run.results:
             return run
     files = [one for one in sorted(folder.iterdir()) if one.is_file() and not choice.leaves_out(one.name)]
-    known = (RUN_FILE, DCGM_FILE, MERGED_FILE)
-    results = [
-        one
-        for one in files
-        if one.suffix in (".json", ".jsonl")
-        and one.name not in known
-        and not one.name.endswith(_OWN_SUFFIXES)
-        and not one.name.startswith("pod-")
-    ]
+    results = [one for one in files if is_result(one.name, bare=True)]
     return RunFiles(
         name=folder.resolve().name,
         point=0,
@@ -226,6 +218,15 @@ def _bare(folder: Path, choice: Choice, single: bool) -> RunFiles:
         metrics=next((one for one in files if one.name == METRICS_FILE), None),
         bare=True,
     )
+
+
+def is_result(shown: str, *, bare: bool) -> bool:
+    """Whether a file, or one line of it, is a client's result by its name; in a bare folder every JSON file that is nothing else."""
+    name = shown.rpartition("/")[2].partition(":")[0]
+    if not bare:
+        return CLIENT_FILE.fullmatch(name) is not None
+    known = name in (RUN_FILE, DCGM_FILE, MERGED_FILE) or name.startswith("pod-") or name.endswith(_OWN_SUFFIXES)
+    return name.endswith((".json", ".jsonl")) and not known
 
 
 class _Inside(Choice):

@@ -13,7 +13,7 @@ from benchmark.folder import Asked, AskedSlo, DcgmSeries, MetricsSample
 from benchmark.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
 from benchmark.merge import clocks
 from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
-from benchmark.merge.layout import Choice, Layout, RunFiles, find, read_file
+from benchmark.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
 from benchmark.merge.options import MergeOptions
 from benchmark.merge.problems import Problem, refuse
 from benchmark.merge.reading import Reader, reader
@@ -207,11 +207,10 @@ class _Merge:
                 self.remarks.append(f"{files.name}: merged although {problem.found}")
             else:
                 self.problems.append(problem)
-        lost = [file for file in mine if not file.endswith(".witness.json")]
+        lost = sum(is_result(file, bare=files.bare) for file in mine)
         if lost and clients:
-            self.remarks.append(
-                f"{files.name}: {len(lost)} files are left out, and their load was on the server: its rates lack their share"
-            )
+            left_out = "1 result is left out, and its" if lost == 1 else f"{lost} results are left out, and their"
+            self.remarks.append(f"{files.name}: {left_out} load was on the server: the run's rates lack that share")
 
     def _lay(self, clients: Sequence[Client]) -> clocks.Clocks:
         witnesses = {client.data.file: client.witness for client in clients if client.witness is not None}

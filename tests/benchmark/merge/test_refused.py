@@ -161,6 +161,15 @@ def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its
         assert merged.runs[0].whole == merge_folder(sound(**LIGHT)).runs[0].whole
 
 
+def test_only_results_that_are_left_out_take_their_load_along(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    beside = merge_folder(folder, MergeOptions(exclude=("pod-0.json", "client-001.log", "client-001.witness.json")))
+    assert not any("load" in remark for remark in beside.remarks)
+    merged = merge_folder(folder, MergeOptions(exclude=("client-001.*", "pod-0.json")))
+    assert len(merged.excluded) == 4
+    assert any(f"{RUN}: 1 result is left out" in remark for remark in merged.remarks)
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT)
     edit(client(folder, 0), _item("ttfts", 1, -1.0))
