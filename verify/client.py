@@ -122,6 +122,8 @@ class Client:
                         read.line(line, time.monotonic() - began)
                         if read.bytes > LARGEST_BODY_BYTES:
                             break
+                    # vLLM writes what goes wrong in the middle of an answer into its stream, and ends it in order.
+                    trouble = read.error or ("" if read.finish else "the stream ended without a finish reason")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             trouble = self._trouble(error, time.monotonic() - began)
         return Chat(
@@ -188,6 +190,7 @@ class _Stream:
         self.usage: Mapping[str, Any] | None = None
         self.chunks = 0
         self.first: float | None = None
+        self.error = ""
         self.bytes = 0
 
     def line(self, line: bytes, at: float) -> None:
@@ -200,6 +203,8 @@ class _Stream:
         event = json.loads(data)
         if not isinstance(event, Mapping):
             raise ValueError("an event of the stream is not a JSON object")
+        if event.get("error"):
+            self.error = f"an error within the stream: {_words_of(event)}"
         self.usage = _usage(event) or self.usage
         choice = _first(event.get("choices"))
         delta = choice.get("delta")
@@ -248,11 +253,15 @@ def _refusal(reply: Reply) -> str:
     """A refusal with the server's own words, shortened."""
     if reply.status is None:
         return reply.trouble
-    body = reply.body
+    words = _words_of(reply.body)
+    return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
+
+
+def _words_of(body: Any) -> str:
+    """The message of an error as vLLM writes it, or whatever else was written."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     said = error.get("message", error) if isinstance(error, Mapping) else error
-    words = " ".join(str(said).split())[:160]
-    return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
+    return " ".join(str(said).split())[:160]
 
 
 def _first(choices: Any) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -192,12 +193,7 @@ def test_the_key_goes_to_v1_and_nowhere_else() -> None:
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        assert site._server is not None
-        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-        loop = asyncio.get_running_loop()
-        del loop
-        import time
-
+        port = _port(site)
         async with Client(api_key=KEY, until=time.monotonic() + 5) as client:
             for path in ("/health", "/metrics", "/version", "/v1/models"):
                 await client.get(f"http://127.0.0.1:{port}", path, 5)
@@ -286,3 +282,48 @@ def test_tls_where_there_is_none_is_told_in_words(dev: Settings) -> None:
 def test_a_key_is_not_sent_to_a_stack_that_declares_none(cud: Settings) -> None:
     check = check_of(_with_key(cud, KEY), "model")
     assert check.differences[0].found == "HTTP 401: it asks for a key, and the stack declares none"
+
+
+FIRST = 'data: {"choices":[{"index":0,"delta":{"content":"4"},"finish_reason":null}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [
+        ('data: {"choices":[{"index":0,"delta":{"content":"2"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n', ""),
+        ("data: [DONE]\n\n", "the stream ended without a finish reason"),
+        ("", "the stream ended without a finish reason"),
+        (
+            'data: {"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","param":null,"code":500}}'
+            "\n\ndata: [DONE]\n\n",
+            "an error within the stream: EngineCore encountered an issue.",
+        ),
+    ],
+    ids=["sound", "no end", "closed", "an error as vLLM 0.18.1 streams it"],
+)
+def test_a_stream_that_ends_in_order_and_not_with_an_answer_is_told(rest: str, found: str) -> None:
+    from aiohttp import web
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=FIRST + rest, content_type="text/event-stream")
+
+    async def ask() -> Chat:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        async with Client(api_key=None, until=time.monotonic() + 5) as client:
+            read = await client.chat_stream(f"http://127.0.0.1:{_port(site)}", {"max_tokens": 9}, 5, thinking=None)
+        await runner.cleanup()
+        return read
+
+    check = checks_service.completion(_facts(asyncio.run(ask())))
+    # A server that tells no usage is another difference.
+    differences = [one.found for one in check.differences if "usage" not in one.name]
+    assert differences == ([found] if found else [])
+
+
+def _port(site: Any) -> int:
+    return int(site._server.sockets[0].getsockname()[1])
