@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from benchmark.folder import GPU_FOLDER
+from benchmark.run.watching import PATIENCE_SECONDS
 from live.errors import LiveError
 
 if TYPE_CHECKING:
@@ -26,10 +29,14 @@ REMOTE: Final = (
 )
 AGAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
-_FINAL: Final = frozenset({"forbidden", "missing program", "not found", "credentials"})
+_LONGEST_ROW: Final = 4096
+"""Bytes; dmon's rows with all these columns have some 200."""
+_FINAL: Final = frozenset({"forbidden", "missing program", "not found"})
 """Reasons that no further attempt changes."""
+_AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
+"""The network or the login is gone; both come back. Waited for as long as the measurement's own end is."""
 ATTEMPTS: Final = 10
-"""How often a broken connection is taken up again; the gap is in the timestamps. Assumed: the control plane may move once or twice."""
+"""Fruitless attempts in a row, while the cluster does answer, after which a server is left alone. Assumed."""
 
 
 class GpuSamples:
@@ -72,13 +79,22 @@ class GpuSamples:
         return self._folder / f"dmon-{pod}.txt"
 
     def _collect(self, pod: str) -> None:
-        with self._samples(pod).open("wb") as file:
-            for _ in range(ATTEMPTS):
+        """Into the pod's file until told to stop. A connection that breaks is taken up again; the gap is in the timestamps."""
+        fruitless, answered = 0, time.monotonic()
+        with self._samples(pod).open("w+b") as file:
+            while fruitless < ATTEMPTS and time.monotonic() - answered < PATIENCE_SECONDS:
+                had, began = file.tell(), time.monotonic()
                 problem = self._once(pod, file)
                 if self._stop.is_set():
                     return
+                _end_at_a_line(file)
                 # The same words for all servers, so that they are told once.
                 self._problems[pod] = str(problem).replace(pod, "the server's pod")
+                # A header alone is no fruit: a dmon that ends at once will not mend itself.
+                fruitful = file.tell() > had and time.monotonic() - began > AGAIN_SECONDS
+                if fruitful or problem.reason not in _AWAY:
+                    answered = time.monotonic()
+                    fruitless = 0 if fruitful else fruitless + 1
                 if problem.reason in _FINAL or self._stop.wait(AGAIN_SECONDS):
                     return
 
@@ -91,3 +107,13 @@ class GpuSamples:
                 return streaming.problem() or LiveError("nvidia-smi dmon ended by itself")
         except LiveError as error:
             return error
+
+
+def _end_at_a_line(file: IO[bytes]) -> None:
+    """Take away a row that was cut, and go on behind the last whole one: what comes next begins with a header."""
+    # Written by another process, through the same place in the file.
+    end = os.lseek(file.fileno(), 0, os.SEEK_END)
+    tail = os.pread(file.fileno(), _LONGEST_ROW, max(0, end - _LONGEST_ROW))
+    cut = len(tail.rpartition(b"\n")[2])
+    file.truncate(end - cut)
+    file.seek(end - cut)

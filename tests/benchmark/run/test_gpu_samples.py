@@ -15,9 +15,19 @@ from tests.benchmark.run.kubelet import until
 from tests.live.programs import in_front, stand_in
 
 HERE = """
-import os, subprocess, sys
+import os, pathlib, subprocess, sys
 if os.environ.get("REFUSES"):
     sys.exit(os.environ["REFUSES"])
+if "OUTAGE" in os.environ:
+    # One connection that breaks off within a row, a cluster that is away for longer than ten attempts, then all is well.
+    count = pathlib.Path(os.environ["OUTAGE"])
+    number = int(count.read_text()) if count.exists() else 0
+    count.write_text(str(number + 1))
+    if number == 0:
+        print("#Date       Time        gpu    pwr\\n 20260101   00:00:01      0    7", end="", flush=True)
+        sys.exit("error: error reading from error stream: next reader: read tcp 192.0.2.7:5051: i/o timeout")
+    if number < 15:
+        sys.exit("Unable to connect to the server: dial tcp: lookup gke-1.gke.goog: no such host")
 command = sys.argv[sys.argv.index("--") + 1 :]
 if code := subprocess.run(command).returncode:
     sys.exit(f"command terminated with exit code {code}")
@@ -76,6 +86,32 @@ def test_a_connection_that_breaks_is_taken_up_again_and_told(
         until(lambda: file.is_file() and file.read_text().count("#Date") >= 2, 20)
     (problem,) = samples.problems
     assert problem == "gaps in the GPU samples by nvidia-smi: nvidia-smi dmon ended by itself (1 of 1 servers)"
+
+
+def test_a_network_that_is_away_for_minutes_is_waited_for_and_leaves_no_cut_row(
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTAGE", str(tmp_path / "outage"))
+    monkeypatch.setattr(gpu_samples, "AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(gpu_samples, "_LOOK_SECONDS", 0.01)
+    file = tmp_path / "gpu" / "dmon-server-a.txt"
+    with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
+        until(lambda: file.is_file() and "UTC 2" in file.read_text(), 20)
+    assert file.read_text().startswith(
+        "#Date       Time        gpu    pwr\n#Date       Time        gpu    pwr\nUTC 0\n"
+    )
+    (problem,) = samples.problems
+    assert "does not answer this machine" in problem
+
+
+def test_a_network_that_stays_away_is_given_up(
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSES", "Unable to connect to the server: dial tcp: i/o timeout")
+    monkeypatch.setattr(gpu_samples, "PATIENCE_SECONDS", 0.2)
+    with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
+        until(lambda: not samples._threads[0].is_alive(), 20)
+    assert "does not answer" in samples.problems[0]
 
 
 @pytest.mark.parametrize(
