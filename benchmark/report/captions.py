@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from benchmark.folder import AskedSlo
 from benchmark.report import article, configuration
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load
@@ -90,11 +92,11 @@ def engines_caption(found: Shown) -> str:
     if server is None or not server.engines:
         return ""
     tokens = sorted(server.engines, key=lambda one: one.generation_tokens)
-    mean = sum(one.generation_tokens for one in tokens) / len(tokens)
+    middle = median(one.generation_tokens for one in tokens)
     spread = (
-        f" The least busy made {percent(tokens[0].generation_tokens / mean, 0)} of the mean's output tokens, the busiest "
-        f"{percent(tokens[-1].generation_tokens / mean, 0)}."
-        if mean > 0
+        f" The least busy made {percent(tokens[0].generation_tokens / middle, 0)} of the median's output tokens, the busiest "
+        f"{percent(tokens[-1].generation_tokens / middle, 0)}."
+        if middle > 0
         else ""
     )
     return (

@@ -1,9 +1,10 @@
-"""Whether all clients did the same and all engines got the same: one bar each, side by side, with the mean across."""
+"""Whether all clients did the same and all engines got the same: one bar each, side by side, with the median across."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from statistics import median
 from typing import Final
 
 from benchmark.measurement import ClientResult, EngineResult, Run, ServerMetrics
@@ -13,13 +14,14 @@ from planner.report.svg import LegendEntry
 from planner.report.wording import number
 
 ODD_SHARE: Final = 0.1
-"""A bar that is this share or more off the mean is drawn as odd. Assumed: round robin leaves engines within a few per cent."""
+"""A bar that is this share or more off the median is drawn as odd. Assumed: round robin leaves engines within a few per cent. Not off
+the mean: one that starves moves the mean of eight by an eighth, and all the others would be odd."""
 _GROUP_GAP: Final = 1.0
 """Between the bars of two servers, in bars."""
 _CLIENT = LegendEntry(words="a client", style="bar", mark="band")
 _RANK = LegendEntry(words="a rank, mean over the window", style="bar", mark="band")
-_ODD = LegendEntry(words="10 % or more off the mean", style="bar odd", mark="band")
-_MEAN = LegendEntry(words="mean of all", style="level", mark="line")
+_ODD = LegendEntry(words="10 % or more off the median", style="bar odd", mark="band")
+_MEDIAN = LegendEntry(words="median of all", style="level", mark="line")
 _PEAK = LegendEntry(words="peak", style="peak", mark="line")
 
 
@@ -52,6 +54,7 @@ def clients(run: Run) -> Plot:
                 places,
                 [(one.cpu_share_mean or 0.0, one.cpu_share_peak, _cpu(one)) for one in members],
                 words=lambda value: f"{100 * value:.0f} %",
+                whole=1.0,
                 mark_odd=False,
             )
         )
@@ -71,7 +74,7 @@ def clients(run: Run) -> Plot:
         title="Balance of the clients",
         description=f"{plural(len(members), 'client')}, {number(min(rates))} to {number(max(rates))} total tokens a second each.",
         panels=tuple(panels),
-        legend=(_CLIENT, _ODD, _MEAN, *((_PEAK,) if len(panels) > 1 else ())),
+        legend=(_CLIENT, _ODD, _MEDIAN, *((_PEAK,) if len(panels) > 1 else ())),
         columns=3,
     )
 
@@ -96,12 +99,12 @@ def engines(server: ServerMetrics) -> Plot:
     places, ticks, across = _grouped(members)
     x = Axis(low=0, high=across, title="server, a bar for each rank" if len(ticks) > 1 else "rank", ticks=tuple(ticks))
     kinds: tuple[
-        tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool], ...
+        tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool, float], ...
     ] = (
-        ("Output tokens in the steady window", lambda one: (one.generation_tokens, None), number, True),
-        ("Sequences running", lambda one: (one.running_mean, one.running_peak), number, True),
-        ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), number, False),
-        ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: percent(value, 0), True),
+        ("Output tokens in the steady window", lambda one: (one.generation_tokens, None), number, True, 0.0),
+        ("Sequences running", lambda one: (one.running_mean, one.running_peak), number, True, 0.0),
+        ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), number, False, 0.0),
+        ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: percent(value, 0), True, 1.0),
     )
     tokens = [one.generation_tokens for one in members]
     return Plot(
@@ -118,11 +121,12 @@ def engines(server: ServerMetrics) -> Plot:
                 places,
                 [(*of(one), f"{name_of(one)}: {_with_peak(of(one), words)}") for one in members],
                 words=None if words is number else words,
+                whole=whole,
                 mark_odd=mark_odd,
             )
-            for title, of, words, mark_odd in kinds
+            for title, of, words, mark_odd, whole in kinds
         ),
-        legend=(_RANK, _ODD, _MEAN, _PEAK),
+        legend=(_RANK, _ODD, _MEDIAN, _PEAK),
         columns=2,
     )
 
@@ -169,10 +173,12 @@ def _panel(
     values: Sequence[tuple[float, float | None, str]],
     *,
     words: Callable[[float], str] | None = None,
+    whole: float = 0.0,
     mark_odd: bool = True,
 ) -> Panel:
-    mean = sum(value for value, _, _ in values) / len(values)
-    ends = [end for value, peak, _ in values for end in (value, *(() if peak is None else (peak,)))]
+    """`whole`: what the axis holds at least, where a share of something is drawn: 4 % of a core must not look like all of it."""
+    middle = median(value for value, _, _ in values)
+    ends = [whole, *(end for value, peak, _ in values for end in (value, *(() if peak is None else (peak,))))]
     y = axis_from_zero(ends) if words is None else axis_from_zero(ends, words=words)
     return Panel(
         title=title,
@@ -184,11 +190,13 @@ def _panel(
                 high=high,
                 value=value,
                 peak=peak,
-                style="bar odd" if mark_odd and abs(value - mean) >= ODD_SHARE * mean > 0 else "bar",
+                style="bar odd"
+                if mark_odd and value != middle and abs(value - middle) >= ODD_SHARE * middle
+                else "bar",
                 title=title_,
             )
             for (low, high), (value, peak, title_) in zip(places, values, strict=True)
         ),
-        levels=(Level(value=mean, style="level"),),
+        levels=(Level(value=middle, style="level"),),
         height=210,
     )

@@ -201,6 +201,38 @@ def test_a_starved_engine_and_an_idle_client_are_drawn_as_odd_and_named() -> Non
     assert not any("odd" in bar.style for bar in clients(run).panels[0].bars)
 
 
+def test_one_bad_client_or_engine_among_few_does_not_make_the_others_odd() -> None:
+    run = a_run(an_asked(replicas=1, engines=4), 0, 0)
+    assert run.server is not None
+    starved = [one.model_copy(update={"generation_tokens": 100.0}) for one in run.server.engines]
+    starved[1] = starved[1].model_copy(update={"generation_tokens": 0.0})
+    plot = engines(run.server.model_copy(update={"engines": tuple(starved)}))
+    assert [bar.title for bar in plot.panels[0].bars if "odd" in bar.style] == ["10.8.0.7, rank 1: 0"]
+    assert plot.panels[0].levels[0].value == 100.0
+    slow = [one.model_copy(update={"total_tokens_per_s": 4_600.0}) for one in (run.clients * 2)[:4]]
+    slow[2] = slow[2].model_copy(update={"total_tokens_per_s": 2_300.0})
+    bars = clients(run.model_copy(update={"clients": tuple(slow)})).panels[0].bars
+    assert ["odd" in bar.style for bar in bars] == [False, False, True, False]
+
+
+def test_where_most_engines_got_nothing_those_that_worked_are_odd() -> None:
+    run = a_run(an_asked(replicas=1, engines=4), 0, 0)
+    assert run.server is not None
+    one, *idle = run.server.engines
+    idle = [each.model_copy(update={"generation_tokens": 0.0}) for each in idle]
+    bars = engines(run.server.model_copy(update={"engines": (one, *idle)})).panels[0].bars
+    assert ["odd" in bar.style for bar in bars] == [True, False, False, False]
+
+
+def test_cpu_and_cache_have_the_whole_as_their_axis() -> None:
+    run = one_run()
+    assert run.server is not None
+    assert clients(run).panels[1].y.high == 1.0
+    assert engines(run.server).panels[3].y.high == 1.0
+    busy = run.clients[0].model_copy(update={"cpu_share_peak": 1.3})
+    assert clients(run.model_copy(update={"clients": (busy, *run.clients[1:])})).panels[1].y.high > 1.3
+
+
 def test_servers_are_in_the_order_of_their_addresses_and_ranks_in_that_of_numbers() -> None:
     run = a_run(an_asked(replicas=11, engines=12), 0, 0)
     assert run.server is not None
