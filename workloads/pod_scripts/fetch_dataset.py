@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import http.client
-import json
 import logging
 import re
 import sys
@@ -22,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .results_bucket import METADATA_URL, STORAGE_URL, TOKEN_PATH
+from .results_bucket import METADATA_URL, STORAGE_URL, pod_token
 
 ATTEMPTS = 6
 """That bring nothing, one after another; one that brings bytes begins the count anew."""
@@ -55,7 +54,7 @@ class Source:
             if not parts.netloc or not name:
                 raise FetchError(f"{self.url} names no object; write gs://BUCKET/OBJECT")
             target = f"{self.storage_url}/storage/v1/b/{parts.netloc}/o/{urllib.parse.quote(name, safe='')}?alt=media"
-            headers["Authorization"] = f"Bearer {self._token()}"
+            headers["Authorization"] = f"Bearer {pod_token(self.metadata_url)[0]}"
         elif parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost")):
             target = self.url
         else:
@@ -63,18 +62,6 @@ class Source:
         if begin:
             headers |= {"Range": f"bytes={begin}-", "If-Range": version}
         return urllib.request.Request(target, headers=headers)  # noqa: S310 - checked above
-
-    def _token(self) -> str:
-        request = urllib.request.Request(  # noqa: S310
-            f"{self.metadata_url}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-                token: str = json.load(response)["access_token"]
-                return token
-        except urllib.error.HTTPError as error:
-            # Not the bucket's answer, and not to be read as one.
-            raise ConnectionError(f"the metadata server gave no token: HTTP {error.code}") from None
 
 
 def fetch(source: Source, sha256: str, file: Path) -> None:

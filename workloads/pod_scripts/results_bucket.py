@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import time
@@ -25,6 +26,25 @@ class BucketError(Exception):
     """The bucket cannot be used; the message says what was tried and what came back."""
 
 
+def pod_token(metadata_url: str) -> tuple[str, float]:
+    """A token of the pod's own identity, and for how many seconds it holds.
+
+    Raises ConnectionError: a metadata server that is not up yet answers in many ways, and none of them is the bucket's.
+    """
+    request = urllib.request.Request(f"{metadata_url}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+            answer = json.load(response)
+        return str(answer["access_token"]), float(answer["expires_in"])
+    except urllib.error.HTTPError as error:
+        problem = f"HTTP {error.code}"
+    except (OSError, http.client.HTTPException) as error:
+        problem = str(error) or type(error).__name__
+    except (ValueError, KeyError, TypeError):
+        problem = "there is no token in its answer"
+    raise ConnectionError(f"the metadata server gave no token: {problem}")
+
+
 @dataclass
 class Bucket:
     """One Cloud Storage bucket, reached with the pod's own identity (Workload Identity, no key file)."""
@@ -39,19 +59,27 @@ class Bucket:
     """For one step of a call, not for the whole of an upload."""
     _token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
-    def put(self, object_name: str, content: bytes | Path) -> None:
-        """Store bytes or a file, in the place of an object of that name. Raises BucketError after the last attempt."""
-        query = urllib.parse.urlencode({"uploadType": "media", "name": object_name})
-        url = f"{self.storage_url}/upload/storage/v1/b/{self.name}/o?{query}"
+    def put(self, object_name: str, content: bytes | Path, *, stays: bool = False) -> None:
+        """Store bytes or a file, in the place of an object of that name, or not at all where one is that `stays`.
+
+        Raises BucketError after the last attempt.
+        """
+        query = {"uploadType": "media", "name": object_name} | ({"ifGenerationMatch": "0"} if stays else {})
+        url = f"{self.storage_url}/upload/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}"
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
 
         def send() -> None:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
-            if isinstance(content, bytes):
-                answer = self._call(url, data=content, headers=headers)
-            else:
-                with content.open("rb") as file:
-                    answer = self._call(url, data=file, headers=headers)
+            try:
+                if isinstance(content, bytes):
+                    answer = self._call(url, data=content, headers=headers)
+                else:
+                    with content.open("rb") as file:
+                        answer = self._call(url, data=file, headers=headers)
+            except urllib.error.HTTPError as error:
+                if stays and error.code == 412:
+                    return
+                raise
             stored = int(answer.get("size", -1))
             if stored != size:
                 raise BucketError(f"{object_name}: sent {size} bytes, the bucket has {stored}")
@@ -91,14 +119,9 @@ class Bucket:
     def _bearer(self) -> str:
         token, expires = self._token
         if time.time() >= expires:
-            request = urllib.request.Request(  # noqa: S310
-                f"{self.metadata_url}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"}
-            )
-            with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-                answer = json.load(response)
-            token = answer["access_token"]
+            token, seconds = pod_token(self.metadata_url)
             # A minute early, so that no upload begins with a token about to end.
-            self._token = (token, time.time() + answer["expires_in"] - 60)
+            self._token = (token, time.time() + seconds - 60)
         return token
 
     def _persist(self, what: str, action: Callable[[], None]) -> None:
@@ -107,17 +130,25 @@ class Bucket:
             try:
                 return action()
             except urllib.error.HTTPError as error:
-                said = error.read().decode(errors="replace")[:300]
+                said = _said(error)
                 # A refusal stays a refusal; only busy or broken servers are worth a second try.
                 if error.code < 500 and error.code not in (401, 408, 429):
                     raise BucketError(f"{what}: HTTP {error.code}: {said}") from None
                 problem = f"HTTP {error.code}: {said}"
                 self._token = ("", 0.0)
-            except (OSError, BucketError) as error:
-                problem = str(error)
+            except (OSError, http.client.HTTPException, ValueError, BucketError) as error:
+                # An answer that breaks off is an HTTPException, or no JSON.
+                problem = str(error) or type(error).__name__
             if attempt == self.attempts:
                 raise BucketError(f"{what}: given up after {self.attempts} attempts: {problem}")
             LOG.warning("%s: %s; again in %.0f s", what, problem, pause)
             time.sleep(pause)
             pause *= 2
         return None
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    try:
+        return error.read(300).decode(errors="replace")
+    except (OSError, http.client.HTTPException):
+        return error.reason

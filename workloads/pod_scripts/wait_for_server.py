@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import os
@@ -31,8 +32,8 @@ def wait_for_server(endpoint: str, model: str, *, until: float, poll_seconds: fl
             if error.code in (401, 403):
                 sys.exit(f"{url}: HTTP {error.code}: the API key in this pod is not the server's")
             problem = f"HTTP {error.code}"
-        except OSError as error:
-            problem = str(error)
+        except (OSError, http.client.HTTPException) as error:
+            problem = str(error) or type(error).__name__
         except (ValueError, KeyError, TypeError):
             # A gateway in front of a server that starts may answer with a page of its own.
             problem = "the answer is not a list of models"

@@ -28,9 +28,17 @@ class FakeCloud:
     storage_failures: int = 0
     """Answers of 503 before Cloud Storage answers."""
     storage_forbidden: bool = False
+    answers_cut: int = 0
+    """Answers that break off in the middle."""
+    uploads_lost: int = 0
+    """Uploads that are stored and answered with 503 all the same."""
+    token_answers: list[tuple[int, str]] = field(default_factory=list)
+    """What the metadata server answers before it hands out tokens: code and body."""
     page_size: int = 1000
     objects: dict[str, bytes] = field(default_factory=dict)
     created: dict[str, str] = field(default_factory=dict)
+    uploaded: list[str] = field(default_factory=list)
+    """Names of the objects in the order they were stored; one that was stored twice is there twice."""
     tokens_handed_out: int = 0
     in_flight: list[int] = field(default_factory=lambda: [0])
     """Running requests that /metrics tells, reading by reading; the last one stays."""
@@ -70,6 +78,10 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
             self.send_response(code)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if cloud.answers_cut > 0:
+                cloud.answers_cut -= 1
+                self.close_connection = True
+                content = content[:-1]
             self.wfile.write(content)
 
         def do_GET(self) -> None:
@@ -81,10 +93,14 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
             if address.path.startswith("/files/"):
                 return self.download(f"files/{address.path.removeprefix('/files/')}")
             if address.path.startswith("/storage/v1/b/results/o/"):
-                return self.refused() or self.download(unquote(address.path.removeprefix("/storage/v1/b/results/o/")))
+                if not self.refused():
+                    self.download(unquote(address.path.removeprefix("/storage/v1/b/results/o/")))
+                return None
             if address.path == "/computeMetadata/v1/instance/service-accounts/default/token":
                 if self.headers["Metadata-Flavor"] != "Google":
                     return self.answer(403, "no flavor")
+                if cloud.token_answers:
+                    return self.answer(*cloud.token_answers.pop(0))
                 cloud.tokens_handed_out += 1
                 return self.answer(200, {"access_token": TOKEN, "expires_in": 3600})
             if address.path == "/storage/v1/b/results/o":
@@ -165,9 +181,16 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
                 return self.answer(404, "no such bucket")
             if self.refused():
                 return None
-            name = parse_qs(address.query)["name"][0]
+            query = parse_qs(address.query)
+            name = query["name"][0]
+            if query.get("ifGenerationMatch") == ["0"] and name in cloud.objects:
+                return self.answer(412, "At least one of the pre-conditions you specified did not hold.")
             cloud.objects[name] = content
             cloud.created[name] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            cloud.uploaded.append(name)
+            if cloud.uploads_lost > 0:
+                cloud.uploads_lost -= 1
+                return self.answer(503, "stored, and nobody told")
             return self.answer(200, {"name": name, "size": str(len(content))})
 
     return Handler

@@ -12,7 +12,7 @@ from workloads.pod_scripts.results_bucket import Bucket, BucketError
 
 
 def bucket(cloud: FakeCloud) -> Bucket:
-    return Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.01)
+    return Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.002)
 
 
 def test_bytes_and_files_arrive_whole(tmp_path: Path) -> None:
@@ -63,3 +63,41 @@ def test_a_listing_reads_every_page_and_the_buckets_own_clock() -> None:
         created = target.created("runs/a/ready/")
         assert sorted(created) == [f"runs/a/ready/{number}" for number in range(5)]
         assert all(before - 1 <= moment <= time.time() + 1 for moment in created.values())
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    with fake_cloud(answers_cut=3) as cloud:
+        target = bucket(cloud)
+        target.put("runs/a/0", b"content")
+        cloud.answers_cut = 1
+        assert list(target.created("runs/a/")) == ["runs/a/0"]
+    with fake_cloud(answers_cut=100) as cloud, pytest.raises(BucketError, match="given up after 6 attempts: "):
+        bucket(cloud).put("object", b"content")
+
+
+def test_what_shall_stay_is_stored_once_whatever_becomes_of_the_answer() -> None:
+    with fake_cloud(uploads_lost=1) as cloud:
+        target = bucket(cloud)
+        target.put("marker", b"", stays=True)
+        target.put("marker", b"", stays=True)
+        assert cloud.uploaded == ["marker"]
+        target.put("progress", b"1")
+        target.put("progress", b"2")
+        assert cloud.objects["progress"] == b"2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [((404, "Unable to find"), "HTTP 404"), ((200, "nobody"), "no token in its answer"), ((500, ""), "HTTP 500")],
+)
+def test_a_metadata_server_that_is_not_up_yet_is_asked_again_and_named_when_it_stays_so(
+    answer: tuple[int, str], said: str
+) -> None:
+    with fake_cloud(token_answers=[answer] * 3) as cloud:
+        bucket(cloud).put("object", b"content")
+        assert cloud.objects["object"] == b"content"
+    with (
+        fake_cloud(token_answers=[answer] * 6) as cloud,
+        pytest.raises(BucketError, match=f"given up after 6 attempts: the metadata server gave no token: .*{said}"),
+    ):
+        bucket(cloud).put("object", b"content")
