@@ -67,6 +67,13 @@ def test_a_failure_reported_late_leaves_the_arrival_as_it_was() -> None:
         assert one.arrivals().failed == {0}
 
 
+def test_a_marker_whose_answer_was_lost_keeps_its_moment() -> None:
+    # Another pod may have read the first one by then: two moments would be two starts.
+    with fake_cloud(uploads_lost=1) as cloud:
+        barrier(cloud, 0, 1).arrive()
+        assert cloud.uploaded == ["runs/a/.barrier/point-00-repeat-0/0"]
+
+
 def test_who_waits_can_be_called_away() -> None:
     with fake_cloud() as cloud:
         one = barrier(cloud, 0, 2)
