@@ -83,7 +83,10 @@ def runs_caption(found: Shown) -> str:
     total = len(found.measurement.runs)
     drawn = len(runs_drawn(found))
     less = f" {drawn} of {total} runs: those of the load that this page shows." if drawn < total else ""
-    return f"Total tokens a second of each run; the axis is the same for all repeats of a load.{less}"
+    return (
+        "Total tokens a second of each run, over the seconds since its first request; the axis that goes up is the same for all "
+        f"repeats of a load.{less}"
+    )
 
 
 def engines_caption(found: Shown) -> str:

@@ -7,10 +7,10 @@ from typing import Final
 
 from benchmark.measurement import Gpus, Run, ServerMetrics
 from benchmark.report.charts import Axis, Level, Line, Panel, Plot, Stretch, axis_from_zero, thinned
-from benchmark.report.shown import Shown, name_of, since_start
+from benchmark.report.shown import Shown, middles, name_of, since_start
 from benchmark.report.words import percent
 from planner.report.svg import LegendEntry, Point
-from planner.report.wording import number
+from planner.report.wording import NBSP, number, short
 
 MOST_POINTS: Final = 300
 """Of a line: about one a pixel on a phone, every third pixel on a screen."""
@@ -53,8 +53,8 @@ def throughput(run: Run) -> Plot:
                 stretches=stretches,
                 levels=levels,
                 lines=(
-                    Line(style="total", points=_points(line.at, line.total_tokens_per_s)),
-                    Line(style="output", points=_points(line.at, line.output_tokens_per_s)),
+                    Line(style="total", points=_points(middles(line), line.total_tokens_per_s)),
+                    Line(style="output", points=_points(middles(line), line.output_tokens_per_s)),
                 ),
                 height=290,
             ),
@@ -82,7 +82,7 @@ def in_flight(run: Run) -> Plot:
                 y=axis_from_zero((*line.in_flight, run.connections * 1.05)),
                 stretches=tuple(_stretches(run)),
                 levels=(Level(value=run.connections, style="limit", words=f"intended: {run.connections:,}"),),
-                lines=(Line(style="total", points=_points(line.at, line.in_flight)),),
+                lines=(Line(style="total", points=_points(middles(line), line.in_flight)),),
                 height=220,
             ),
         ),
@@ -124,7 +124,7 @@ def runs(shown: Shown) -> Plot:
         panels=tuple(
             Panel(
                 title=name_of(shown.measurement, run),
-                x=_seconds(_length(run), title=""),
+                x=Axis(low=0, high=max(_length(run), 1.0), words=_with_unit),
                 y=axis_from_zero((highest[run.point],)),
                 stretches=tuple(
                     Stretch(low=one.low, high=one.high, style=one.style, words="")
@@ -134,7 +134,7 @@ def runs(shown: Shown) -> Plot:
                 lines=(
                     Line(
                         style="total",
-                        points=_points(run.timeline.at, run.timeline.total_tokens_per_s, most=MOST_SMALL_POINTS),
+                        points=_points(middles(run.timeline), run.timeline.total_tokens_per_s, most=MOST_SMALL_POINTS),
                     ),
                 ),
                 height=140,
@@ -216,8 +216,13 @@ def power(run: Run, gpus: Gpus) -> Plot | None:
     )
 
 
-def _seconds(length: float, title: str = "seconds since the first request") -> Axis:
-    return Axis(low=0, high=max(length, 1.0), title=title)
+def _seconds(length: float) -> Axis:
+    return Axis(low=0, high=max(length, 1.0), title="seconds since the first request")
+
+
+def _with_unit(seconds: float) -> str:
+    """A tick of a small plot, which has no room for the axis' title."""
+    return f"{short(seconds)}{NBSP}s"
 
 
 def _length(run: Run) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmark.measurement import Measurement, Point, Rates, Run
+from benchmark.measurement import Measurement, Point, Rates, Run, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,11 @@ def runs_of(measurement: Measurement, point: Point) -> tuple[Run, ...]:
 def since_start(run: Run, window: Rates) -> tuple[float, float]:
     """Begin and end of a window of the run, seconds since its first request."""
     return window.began - run.whole.began, window.ended - run.whole.began
+
+
+def middles(line: Timeline) -> tuple[float, ...]:
+    """The middle of each of a timeline's seconds: where the second's mean belongs on an axis of time."""
+    return tuple(begin + 0.5 for begin in line.at)
 
 
 def name_of(measurement: Measurement, run: Run) -> str:

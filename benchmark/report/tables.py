@@ -9,7 +9,7 @@ from benchmark.measurement import Distribution, Estimate, Rates, Run, ServerMetr
 from benchmark.report.article import Published, series_of
 from benchmark.report.charts import thinned
 from benchmark.report.plots_latency import QUANTITIES
-from benchmark.report.shown import Shown, has_steady
+from benchmark.report.shown import Shown, has_steady, middles
 from benchmark.report.words import interval, milliseconds, percent, plural, rate, seconds
 from planner.report.table import Cell, Column, Table, numbers, texts
 from planner.report.throughput import SERIES
@@ -238,7 +238,7 @@ def over_time(run: Run) -> Table:
     """Tokens and requests in flight by stretches of the run."""
     line = run.timeline
     series = [
-        thinned(list(zip(line.at, values, strict=True)), MOST_ROWS_OVER_TIME)
+        thinned(list(zip(middles(line), values, strict=True)), MOST_ROWS_OVER_TIME)
         for values in (line.total_tokens_per_s, line.output_tokens_per_s, line.in_flight)
     ]
     return Table(
@@ -246,10 +246,14 @@ def over_time(run: Run) -> Table:
         caption="Means over stretches of the run",
         columns=numbers("around second", "total tok/s", "output tok/s", "in flight"),
         rows=tuple(
-            (Cell(f"{at:.0f}"), *(Cell(number(values[index][1])) for values in series))
+            (Cell(_second(at)), *(Cell(number(values[index][1])) for values in series))
             for index, (at, _) in enumerate(series[0])
         ),
     )
+
+
+def _second(at: float) -> str:
+    return f"{round(at, 1) + 0.0:.1f}".removesuffix(".0").replace("-", "\N{MINUS SIGN}")
 
 
 def servers_over_time(server: ServerMetrics) -> Table:
@@ -265,7 +269,7 @@ def servers_over_time(server: ServerMetrics) -> Table:
         columns=numbers("around second", "KV cache, mean", "KV cache, fullest", "running", "waiting"),
         rows=tuple(
             (
-                Cell(f"{at:.0f}"),
+                Cell(_second(at)),
                 *(Cell(percent(values[index][1], 0)) for values in series[:2]),
                 *(Cell(number(values[index][1])) for values in series[2:]),
             )

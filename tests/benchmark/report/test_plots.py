@@ -9,8 +9,9 @@ from benchmark.report.charts import Plot
 from benchmark.report.plots import plots_of
 from benchmark.report.plots_balance import clients, engines
 from benchmark.report.plots_latency import MOST_POINTS, cumulative, distributions
-from benchmark.report.plots_time import MOST_RUNS, cache_and_queue, power, runs_drawn, throughput
+from benchmark.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, power, runs, runs_drawn, throughput
 from benchmark.report.shown import shown
+from benchmark.report.tables import over_time
 from tests.benchmark.measurements import (
     RUN_SECONDS,
     TAIL_SECONDS,
@@ -263,6 +264,30 @@ def test_power_is_that_of_one_gpu() -> None:
     assert 500 < max(y for _, y in plot.panels[0].lines[0].points) < 1_000
     assert power(run, run.gpus.model_copy(update={"timeline": None})) is None
     assert power(run, run.gpus.model_copy(update={"readings": ()})) is None
+
+
+def test_the_mean_of_a_second_is_drawn_in_its_middle() -> None:
+    run = one_run()
+    line = run.timeline
+    short = line.model_copy(
+        update={
+            "at": (0.0, 1.0, 2.0),
+            "total_tokens_per_s": (5.0, 6.0, 7.0),
+            "output_tokens_per_s": (1.0, 2.0, 3.0),
+            "in_flight": (8.0, 9.0, 9.0),
+        }
+    )
+    run = run.model_copy(update={"timeline": short})
+    assert throughput(run).panels[0].lines[0].points == ((0.5, 5.0), (1.5, 6.0), (2.5, 7.0))
+    assert in_flight(run).panels[0].lines[0].points == ((0.5, 8.0), (1.5, 9.0), (2.5, 9.0))
+    small = runs(shown(a_measurement(an_asked(repeats=2), collected=False)))
+    assert {panel.lines[0].points[0][0] for panel in small.panels} == {0.5}
+    assert [cells[0].text for cells in over_time(run).rows] == ["0.5", "1.5", "2.5"]
+
+
+def test_small_plots_say_that_their_axis_is_of_seconds() -> None:
+    plot = runs(shown(a_measurement(an_asked(repeats=2), collected=False)))
+    assert all(words.endswith("\N{NO-BREAK SPACE}s") for panel in plot.panels for _, words in panel.x.marks(4))
 
 
 def test_samples_from_before_the_first_request_are_not_drawn() -> None:
