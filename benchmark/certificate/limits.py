@@ -26,10 +26,6 @@ one more for the tick itself."""
 LIMITING_LAG_SHARE_OF_ITL: Final = 0.5
 """Lag from which a client sets the rate, whatever CPU it used: it reads a chunk half a chunk's time after it came. Assumed; below it
 the lag spoils latencies and the rate stands. Seen on a busy machine: 5 ms at 50 ms between chunks, and no rate lost."""
-REPEATED_SHARE: Final = 0.005
-"""Random prompts that had been sent before, as a share of all. vLLM 0.18.1 makes a random prompt of consecutive tokens from a random
-start, so of n prompts n² / (2 · tokens of the vocabulary · lengths) repeat: 0.05 % of 120,000 and 0.14 % of 360,000 with the article's
-513 lengths and 248,320 tokens (derived). Two clients of one seed repeat 1 % or more of what up to 96 clients send."""
 OPEN_FILES_LIMIT: Final = 0.9
 """Share of the process's open-file limit. Source: with 1,024 files, 919 of 10,240 requests succeeded at 1,024 connections
 (ROCm/ATOM issue 1394): what is not a connection takes the last tenth."""
@@ -83,6 +79,17 @@ VARIATION_LIMIT: Final = 0.05
 
 # The data ----------------------------------------------------------------------------------------------------------
 
+REPEATED_SHARE: Final = 0.005
+"""Random prompts that had been sent before, as a share of all, beyond those that repeat by chance. Assumed: read from a cache, they
+change a rate by less than repeats do."""
+REPEATED_OF_A_CLIENT: Final = 0.25
+"""The same as a share of what one client sends in a run, where that is less: two clients with one seed repeat all of it, however many
+clients and runs there are beside them. Assumed: a quarter, which no chance reaches."""
+REPEATED_DEVIATIONS: Final = 5.0
+"""Standard deviations that chance may take above its mean. Assumed: one sound measurement in three million is beyond it."""
+SMALLEST_VOCABULARY: Final = 32_000
+"""Tokens, for a model whose vocabulary is not known. Source: Llama 2 and Mixtral, the smallest of models in wide use; the smaller it
+is, the more prompts repeat by chance."""
 FAILED_SHARE: Final = 0.001
 """Failed requests of all. Assumed: one in a thousand; the article's valid runs had none, its crashed one 908."""
 HITS_SHARE: Final = 0.01

@@ -50,6 +50,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "mix": (f"{limits.MIX_SHARE:.0%}",),
         "overlap": (f"{limits.OVERSTATEMENT_SHARE:.0%}",),
         "repeats": ("three or more", f"{limits.VARIATION_LIMIT:.0%}"),
+        "prompts": (f"{limits.REPEATED_SHARE:.1%}", "a quarter of one client's"),
         "prefix-hits": (f"{limits.HITS_SHARE:.0%}",),
         "failures": (f"{limits.FAILED_SHARE:.1%}",),
         "connection-errors": (f"{limits.FAILED_SHARE:.1%}",),
@@ -61,4 +62,5 @@ def test_the_limits_are_those_of_the_code() -> None:
         for word in words:
             assert word.replace("%", " %") in _row(id_), id_
     assert limits.LEAST_REPEATS == 3
+    assert limits.REPEATED_OF_A_CLIENT == 0.25
     assert f"more than {RELEVANT_RATE:.0%} of a rate, {RELEVANT_LATENCY:.0%} of a latency".replace("%", " %") in GUIDE

@@ -9,7 +9,7 @@ import pytest
 from benchmark.certificate import certify
 from benchmark.certificate.server_checks import engine_spread
 from benchmark.folder import Asked, AskedWorkload, Kind
-from benchmark.measurement import EngineResult, Lengths, Measurement, Prompts
+from benchmark.measurement import EngineResult, Lengths, Measurement, Prompts, Run
 from tests.benchmark.certificate.sound import (
     check,
     every_run,
@@ -49,7 +49,7 @@ def _kind(kind: Kind, measurement: Measurement | None = None, ignore_eos: bool =
 
 
 BROKEN: list[tuple[Measurement, str, str, str]] = [
-    (_prompts(REQUESTS, 241), "prompts", "data", "241 of 48,000 had been sent before"),
+    (_prompts(REQUESTS, 300), "prompts", "data", "300 of 48,000 had been sent before, 264 allowed"),
     (with_server(prefix_hit_share=0.02), "prefix-hits", "data", "2.0 % of prompt tokens"),
     (with_run(lengths=_lengths(output_shorter=1)), "lengths", "server", "1 of 16,000 answers are shorter"),
     (with_run(lengths=_lengths(output_longer=2)), "lengths", "server", "2 of 16,000 answers are longer"),
@@ -157,6 +157,34 @@ def test_unknown_prompts_are_not_measured() -> None:
 def test_random_prompts_repeat_by_chance_and_may() -> None:
     assert failed(_prompts(REQUESTS, REQUESTS // 200)) == []
     assert "240 of 48,000 had been sent before" in check(_prompts(REQUESTS, 240), "prompts").found
+
+
+def test_the_more_prompts_the_more_repeat_by_chance() -> None:
+    # A sweep of 1.44 million: n^2 / 2 over 248,320 first tokens and 513 lengths are 8,139, though no two clients share a seed.
+    assert failed(_prompts(1_440_000, 8_200)) == []
+    # Two clients that do send 4,000 more.
+    assert failed(_prompts(1_440_000, 8_139 + 4_000)) == ["prompts"]
+    # Another model's vocabulary is not known, and may be small.
+    asked = sound().asked
+    assert asked is not None
+    unknown = asked.model_copy(update={"shape": asked.shape.model_copy(update={"model": "meta/llama"})})
+    assert failed(_prompts(1_440_000, 50_000)) == ["prompts"]
+    assert failed(_prompts(1_440_000, 50_000).model_copy(update={"asked": unknown})) == []
+
+
+def test_two_clients_of_one_seed_are_found_among_any_number() -> None:
+    """288 clients' results of 500 prompts: one in 288 repeats, 0.35 % of all."""
+
+    def few(run: Run) -> Run:
+        clients = [client.model_copy(update={"completed": 500}) for client in run.clients]
+        return run.model_copy(update={"clients": tuple(clients)})
+
+    assert failed(every_run(_prompts(144_000, 82 + 500), few)) == ["prompts"]
+    assert failed(every_run(_prompts(144_000, 82), few)) == []
+
+
+def test_words_drawn_one_by_one_never_meet_by_chance() -> None:
+    assert failed(_kind("shared-prefix", _prompts(1_440_000, 8_200))) == ["prompts"]
 
 
 def test_conversations_may_repeat_and_end_early_and_random_prompts_may_not() -> None:
