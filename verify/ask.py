@@ -118,8 +118,9 @@ async def _greet(client: Client, settings: Settings, target: Target) -> Server:
         client.metrics(url, seconds),
     )
     if guarded and settings.gateway.enabled and target.name == "endpoint" and health.status == 404:
-        # The gateway routes /v1 alone then; that it answers there is what is left to see.
-        health = models
+        # The gateway routes /v1 alone then; that it answers there is what is left to see. A key that is refused is refused by a
+        # server, and another check tells of it.
+        health = Reply(status=200) if models.status in (401, 403) else models
     return Server(
         name=target.name,
         health=health,

@@ -19,6 +19,13 @@ KEY_VARIABLE: Final = "VLLM_API_KEY"
 _TEMPLATE_TOKENS: Final = 400
 """Most tokens that a chat template puts around one question. Assumed; Qwen3.5's is about twenty."""
 _MARKS: Final = ("<think>", "</think>")
+_NO_UPSTREAM: Final = "no healthy upstream"
+"""What Google's load balancer answers, with 503, when no replica passes its health check."""
+_NOT_READY: Final = "a server that answers 503 is still loading, or one of its engines has died; its log says which"
+_NO_REPLICA_BEHIND: Final = (
+    "the load balancer knows no healthy replica: none is ready, or its health check asks for something else than /health, "
+    "which is / where the HealthCheckPolicy of the pool is missing"
+)
 
 
 def _everybody(facts: Facts) -> tuple[Server, ...]:
@@ -61,12 +68,16 @@ def reachable(facts: Facts) -> Check:
         title,
         differences,
         held=f"{where_in_words(one.name for one in servers)} answered /health{beside}",
-        failed="a server that answers 503 is still loading, or one of its engines has died; its log says which",
+        failed=_NO_REPLICA_BEHIND if any(_NO_UPSTREAM in one.found for one in differences) else _NOT_READY,
     )
 
 
 def _health_in_words(server: Server) -> str:
-    return "HTTP 503: not ready" if server.health.status == 503 else server.health.in_words
+    if server.health.status != 503:
+        return server.health.in_words
+    # vLLM says nothing more; whoever stands before it does.
+    said = _NO_UPSTREAM if _NO_UPSTREAM in str(server.health.body) else "not ready"
+    return f"HTTP 503: {said}"
 
 
 def model(facts: Facts, settings: Settings) -> Check:
@@ -143,13 +154,18 @@ def api_key(facts: Facts, settings: Settings) -> Check | None:
     title = "API key in force"
     if why := nobody(facts):
         return not_checked("api-key", title, why)
+    asked = {one.name: one.models_without_key for one in _answering(facts) if one.models_without_key is not None}
     differences = [
-        Difference(
-            where=one.name, name="/v1/models without a key", declared="HTTP 401", found=one.models_without_key.in_words
-        )
-        for one in _answering(facts)
-        if one.models_without_key is not None and one.models_without_key.status not in (401, 403)
+        Difference(where=name, name="/v1/models without a key", declared="HTTP 401", found=reply.in_words)
+        for name, reply in asked.items()
+        if reply.ok
     ]
+    # Neither let in nor refused: a gateway's own answer, or none.
+    untold = [f"{name}: {reply.in_words}" for name, reply in asked.items() if reply.status not in (200, 401, 403)]
+    if untold and not differences:
+        return not_checked(
+            "api-key", title, f"a request without the key was neither answered nor refused ({', '.join(untold)})"
+        )
     return judged(
         "api-key",
         title,

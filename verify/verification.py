@@ -121,7 +121,23 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 log_of=_log_of(kubectl),
             )
         )
+    door_trouble = door_trouble or _out_of_the_vpc(asked, url, asking)
+    if seen is None and door_trouble:
+        raise LiveError(f"nothing can be looked at: {door_trouble}; {cluster_trouble}")
     return _facts(asked, url, door_trouble, seen, cluster_trouble, tunnels, settings)
+
+
+def _out_of_the_vpc(asked: Asked, url: str, asking: Asking) -> str:
+    """Why silence at the stack's own endpoint says nothing of the stack; empty where somebody answers or the user named it."""
+    if (
+        asked.door is None
+        or asked.door.health.status is not None
+        or asking.endpoint is not None
+        or not _is_private(url)
+    ):
+        return ""
+    said = asked.door.health.in_words
+    return f"{url} is an address within the VPC, which this machine does not reach ({said}); --endpoint {url} holds it to account"
 
 
 def _facts(
@@ -133,14 +149,9 @@ def _facts(
     tunnels: cluster.Tunnels,
     settings: Settings,
 ) -> Facts:
-    door = asked.door
-    # A private address answers nobody outside its network; where pods can be asked, that is no fault of the stack.
-    if door is not None and door.health.status is None and asked.pods and _is_private(url):
-        door_trouble = f"{url} is an address within the VPC ({door.health.in_words})"
-        door = None
     return Facts(
         endpoint=url,
-        door=door,
+        door=None if door_trouble else asked.door,
         door_trouble=door_trouble,
         one_server=_is_one_server(url, settings),
         pods=asked.pods,

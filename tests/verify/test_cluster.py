@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 
 from live.errors import LiveError, Reason
+from live.stack_outputs import accept
 from model_server.node import Faults
 from settings.settings import Settings
-from tests.verify.made_cluster import MadeCluster, node_of, pod_of, programmed_gateway
+from tests.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
 from tests.verify.stacks import check_of, served, settings_of
 from tests.verify.stacks import node_of as server_of
-from verify import checks_cluster, checks_engine, checks_service, cluster
+from verify import checks_cluster, checks_engine, checks_service, cluster, verification
 from verify.cluster import _node, _one, _parsed, _pod
 from verify.facts import Cluster, Facts, Reply, Server
 from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
@@ -117,6 +119,38 @@ def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(tmp_path: Path, m
     check = check_of(report, "kv-tokens")
     assert (check.state, check.summary[:7]) == ("passed", "959,904")
     assert report.passed
+
+
+@pytest.fixture
+def nobody_there(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address within somebody's VPC, as far as this machine is concerned: nobody answers at it."""
+    monkeypatch.setattr(verification, "_is_private", lambda _: True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_silence_within_a_vpc_and_no_cluster_is_no_answer_about_the_stack(made: MadeCluster, nobody_there: str) -> None:
+    made.write()
+    (made.folder / "trouble-pods.txt").write_text(
+        "Unable to connect to the server: dial tcp 10.0.0.2:443: i/o timeout\n"
+    )
+    told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
+    with pytest.raises(LiveError, match=r"nothing can be looked at: .* is an address within the VPC.* i/o timeout"):
+        verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30))
+
+
+def test_silence_within_a_vpc_is_said_where_pods_answer(made: MadeCluster, nobody_there: str) -> None:
+    made.write()
+    told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
+    check = check_of(verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30)), "reachable")
+    assert check.state == "passed"
+    assert "the endpoint was not asked" in check.summary
+    assert "(Connection refused)" in check.summary
+
+
+def test_silence_is_held_against_an_endpoint_that_was_named(nobody_there: str) -> None:
+    report = verify(settings_of("dev"), "vllm-fleet", Asking(endpoint=nobody_there, seconds=20))
+    assert [one.where for one in check_of(report, "reachable").differences] == ["endpoint"]
 
 
 # By hand

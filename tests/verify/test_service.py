@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from model_server.in_thread import serving
 from model_server.node import Faults
 from settings.settings import Settings
-from tests.verify.stacks import KEY, check_of, look, node_of, served, settings_of
+from tests.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
 from tests.verify.stacks import good as good_of
 from verify import checks_service
 from verify.client import Client
 from verify.facts import Chat, Facts, Reply, Server
 from verify.findings import Report
 from verify.verification import Asking, verify
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +171,49 @@ def test_a_wrong_key_is_told_and_never_shown(guarded: Settings) -> None:
 def test_a_server_that_asks_for_no_key_is_open_to_everybody(guarded: Settings) -> None:
     check = check_of(_with_key(guarded, KEY, guards=False), "api-key")
     assert (check.state, check.differences[0].found) == ("failed", "HTTP 200")
+
+
+@pytest.mark.parametrize(
+    ("without_key", "state"),
+    [
+        (Reply(status=401), "passed"),
+        (Reply(status=403), "passed"),
+        (Reply(status=200), "failed"),
+        (Reply(trouble="no answer within 10 s"), "not checked"),
+        (Reply(status=503), "not checked"),
+    ],
+)
+def test_only_an_answer_shows_a_door_that_is_open(guarded: Settings, without_key: Reply, state: str) -> None:
+    door = Server(name="endpoint", health=Reply(status=200), models_without_key=without_key)
+    check = checks_service.api_key(Facts(endpoint="http://10.0.0.9", door=door), guarded)
+    assert check is not None
+    assert check.state == state
+
+
+def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> None:
+    settings = settings_of("gateway", apiKeySecret="vllm-api-key", replicas=1)
+
+    class OnlyV1(Guarded):
+        def _routes(self) -> Sequence[web.RouteDef]:
+            return [one for one in super()._routes() if one.path.startswith("/v1")]
+
+    with serving(lambda: OnlyV1(node_of(settings))) as server:
+        reports = [
+            verify(settings, "vllm-fleet", Asking(endpoint=server.url, api_key=key, seconds=20))
+            for key in (KEY, "sk-wrong-and-secret")
+        ]
+    right, wrong = reports
+    assert right.passed
+    assert check_of(wrong, "reachable").state == "passed"
+    assert check_of(wrong, "model").differences[0].found == "HTTP 401: the key in VLLM_API_KEY is not accepted"
+
+
+def test_a_load_balancer_without_a_healthy_replica_is_not_called_a_server_that_loads() -> None:
+    door = Server(name="endpoint", health=Reply(status=503, body="no healthy upstream"))
+    check = checks_service.reachable(Facts(endpoint="http://10.0.0.9", door=door))
+    assert check.differences[0].found == "HTTP 503: no healthy upstream"
+    assert "HealthCheckPolicy" in check.summary
+    assert "still loading" not in check.summary
 
 
 def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
