@@ -87,6 +87,11 @@ class Kubectl:
         """Remove an object, without waiting until it is gone; one that is not there is no error."""
         self.run("delete", kind, name, "--ignore-not-found", "--wait=false", what=f"deleting {kind} {name}")
 
+    def delete_all(self, kind: str, *, selector: str) -> None:
+        """Remove every object with these labels, without waiting until they are gone; none is no error."""
+        arguments = ("delete", kind, f"--selector={selector}", "--ignore-not-found", "--wait=false")
+        self.run(*arguments, what=f"deleting {kind} with {selector}")
+
     def logs(self, pod: str, container: str, *, lines: int = 20) -> str:
         """The last lines that a container wrote."""
         return self.run("logs", pod, f"--container={container}", f"--tail={lines}", what=f"reading the log of {pod}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from benchmark.errors import BenchmarkError
 from live.errors import LiveError
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from live.kubectl import Kubectl, Manifest
     from live.stack_outputs import StackOutputs
     from settings.settings import Settings
 
@@ -20,6 +20,10 @@ KEPT_SECONDS: Final = 24 * 3600
 """How long a launch's Job, pods and logs stay after its end. Unlike the program's own Job, nothing makes it again. Assumed: a day
 is enough to look at logs."""
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+_LAUNCH: Final = "vllm-fleet/launch"
+"""Label of a launch's own: its Job is found by it where the name never came back, and nobody else's is taken for it."""
+_NOT_MADE: Final = frozenset({"already exists", "forbidden", "credentials", "missing program"})
+"""Answers after which no Job is there. After any other, e.g. none at all, it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,13 @@ def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
         )
 
 
-def require_no_other(kubectl: Kubectl, settings: Settings) -> None:
-    """No other benchmark at work on these servers. Raises BenchmarkError with its name."""
+def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> None:
+    """No other benchmark at work on these servers; `but` is the uid of one's own. Raises BenchmarkError with its name."""
     from workloads import names
 
     (label, value) = next(iter(names.selector(names.BENCHMARK_APP).items()))
     for job in kubectl.list_all("jobs", selector=f"{label}={value}"):
-        if ended(job) is None:
+        if ended(job) is None and job["metadata"]["uid"] != but:
             name = job["metadata"]["name"]
             raise BenchmarkError(
                 f"benchmark {name} is at work on this stack since {job['metadata']['creationTimestamp']}: two at once would measure "
@@ -71,7 +75,9 @@ def require_no_other(kubectl: Kubectl, settings: Settings) -> None:
 
 
 def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, now: float | None = None) -> Launched:
-    """Make the Job and its ConfigMap. Raises LiveError; then neither is left behind."""
+    """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
+    behind, or the error says how to remove it.
+    """
     from workloads.benchmark_job import config_map_manifest, job_manifest
 
     moment = time.time() if now is None else now
@@ -85,19 +91,38 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, now: 
     )
     job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
     config_map = config_map_manifest(settings, name=name)
+    mark = secrets.token_hex(8)
     for manifest in (job, config_map):
         # Not in any Pulumi state: whoever looks at the cluster shall not look for it there.
-        manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], _MANAGED_BY: "fleet"}
-    made = kubectl.create(job)
+        own = {_MANAGED_BY: "fleet", _LAUNCH: mark}
+        manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], **own}
+    made: Manifest | None = None
     try:
+        made = kubectl.create(job)
+        # Looked at once more, now that others see ours: of two who ask at the same moment, at most one goes on.
+        require_no_other(kubectl, settings, but=made["metadata"]["uid"])
         # The Job first: it owns the ConfigMap, which goes when it does. Its pods wait for the ConfigMap in the meantime.
         config_map["metadata"]["ownerReferences"] = [_owner(made)]
         kubectl.create(config_map)
-    except BaseException:
-        with contextlib.suppress(LiveError):
-            kubectl.delete("job", name)
+    except BaseException as error:
+        if made is not None or not (isinstance(error, LiveError) and error.reason in _NOT_MADE):
+            _withdraw(kubectl, f"{_LAUNCH}={mark}", error)
         raise
     return Launched(name, made["metadata"]["uid"], settings.namespace, settings.stack)
+
+
+def _withdraw(kubectl: Kubectl, selector: str, why: BaseException) -> None:
+    """Remove the Job, whether or not anybody knows that it was made. Raises LiveError where that fails."""
+    try:
+        kubectl.delete_all("jobs", selector=selector)
+    except LiveError as error:
+        trouble = f"{why}. " if isinstance(why, Exception) else ""
+        raise LiveError(
+            f"{trouble}The benchmark's Job may be in the cluster all the same, without what its pods need, and could not be removed: "
+            f"{error}. Remove it before its machines cost money: kubectl --namespace {kubectl.namespace} delete jobs "
+            f"--selector {selector}",
+            reason=error.reason,
+        ) from None
 
 
 def ended(job: Mapping[str, Any]) -> str | None:
