@@ -90,6 +90,11 @@ REPEATED_DEVIATIONS: Final = 5.0
 SMALLEST_VOCABULARY: Final = 32_000
 """Tokens, for a model whose vocabulary is not known. Source: Llama 2 and Mixtral, the smallest of models in wide use; the smaller it
 is, the more prompts repeat by chance."""
+REPLAYED_SHARE: Final = 0.05
+"""Prompts of a file that were sent again and found in a cache, from which the rate is the cache's. Assumed: a twentieth of the prompts
+for nothing is about what a certified figure may be off by."""
+OWN_REPEATS_SHARE: Final = 0.5
+"""Requests of a trace that may repeat an earlier prompt, because its users did. Assumed: above one half the file itself was sent again."""
 FAILED_SHARE: Final = 0.001
 """Failed requests of all. Assumed: one in a thousand; the article's valid runs had none, its crashed one 908."""
 HITS_SHARE: Final = 0.01

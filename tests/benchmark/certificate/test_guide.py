@@ -51,7 +51,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "overlap": (f"{limits.OVERSTATEMENT_SHARE:.0%}",),
         "repeats": ("three or more", f"{limits.VARIATION_LIMIT:.0%}"),
         "prompts": (f"{limits.REPEATED_SHARE:.1%}", "a quarter of one client's"),
-        "prefix-hits": (f"{limits.HITS_SHARE:.0%}",),
+        "prefix-hits": (f"{limits.HITS_SHARE:.0%}", f"{limits.REPLAYED_SHARE:.0%}"),
         "failures": (f"{limits.FAILED_SHARE:.1%}",),
         "connection-errors": (f"{limits.FAILED_SHARE:.1%}",),
         "scrapes": (f"{limits.FAILED_SCRAPES_SHARE:.0%}",),

@@ -203,6 +203,28 @@ def test_a_shared_prefix_may_be_found_in_the_cache_up_to_its_share() -> None:
     assert failed(_kind("shared-prefix", with_server(prefix_hit_share=0.9))) == []
 
 
+def _of_a_file(kind: Kind, repeated: int, hits: float) -> Measurement:
+    made = with_server(prefix_hit_share=hits)
+    return _kind(kind, made.model_copy(update={"prompts": Prompts(known=REQUESTS, repeated=repeated)}))
+
+
+def test_a_file_that_was_sent_again_and_read_from_the_cache_is_nobodys_traffic() -> None:
+    found = check(_of_a_file("sharegpt", REQUESTS // 2, 0.3), "prefix-hits")
+    assert (found.verdict, found.blames) == ("failed", "data")
+    assert (
+        "30.0 % of prompt tokens were found in the cache, 5.0 % allowed, and 50.0 % of prompts had been sent"
+        in found.found
+    )
+    assert "benchmark.promptsPerClient" in found.why
+    assert failed(_of_a_file("trace", REQUESTS * 9 // 10, 0.3)) == ["prefix-hits"]
+
+
+def test_what_conversations_share_by_themselves_is_theirs() -> None:
+    assert failed(_of_a_file("sharegpt", 0, 0.3)) == []
+    assert failed(_of_a_file("sharegpt", REQUESTS // 2, 0.04)) == []  # sent again, and the cache had let them go
+    assert failed(_of_a_file("trace", REQUESTS // 3, 0.6)) == []  # its users asked the same thing again
+
+
 def test_what_the_warm_up_left_is_allowed_for() -> None:
     asked = sound().asked
     assert asked is not None
