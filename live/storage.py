@@ -7,10 +7,8 @@ import hashlib
 import http.client
 import os
 import threading
-import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Final
 
 from live.errors import LiveError
 from live.google_http import GoogleHttp
+from live.side_by_side import side_by_side
 
 STORAGE_URL: Final = "https://storage.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
@@ -112,20 +111,12 @@ class Bucket:
         wanted = [
             (one, _place(prefix, one.name, folder)) for one in self.list_all(prefix) if _belongs(prefix, one.name)
         ]
-        counted = _Counted(sum(one.size for one, _ in wanted), progress)
         stop = threading.Event()
-        with ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="download") as pool:
-            pending = [pool.submit(self._fetch, one, place, counted, stop) for one, place in wanted]
-            try:
-                done, _ = wait(pending, return_when=FIRST_EXCEPTION)
-            except BaseException:
-                stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        counted = _Counted(sum(one.size for one, _ in wanted), progress, stop)
+        try:
+            side_by_side(lambda pair: self._fetch(*pair, counted, stop), wanted, parallel)
+        finally:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-        for future in done:
-            future.result()
         return tuple(place for _, place in wanted)
 
     def _fetch(self, one: StoredObject, place: Path, counted: _Counted, stop: threading.Event) -> None:
@@ -145,7 +136,7 @@ class Bucket:
             if stop.is_set():
                 return
             if attempt < ATTEMPTS:
-                time.sleep(pause)
+                stop.wait(pause)
                 pause *= 2
         raise LiveError(
             f"fetching gs://{self.name}/{one.name}: {problem}, {ATTEMPTS} times. What is here is kept; fetch again to go on",
@@ -196,14 +187,15 @@ class Bucket:
 class _Counted:
     """Bytes done, told on from many threads."""
 
-    def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, total: int, progress: Callable[[int, int], None], stop: threading.Event) -> None:
         self._lock = threading.Lock()
-        self._done, self._total, self._progress = 0, total, progress
+        self._done, self._total, self._progress, self._stop = 0, total, progress, stop
 
     def add(self, count: int) -> None:
         with self._lock:
             self._done += count
-            self._progress(self._done, self._total)
+            if not self._stop.is_set():
+                self._progress(self._done, self._total)
 
 
 def is_hidden(parts: Iterable[str]) -> bool:

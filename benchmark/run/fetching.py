@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmark.errors import BenchmarkError
 from benchmark.folder import RUN_FILE
 from benchmark.run.progress_words import ENDED, state_of
+from live.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from benchmark.run.display import State
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 RUNS: Final = "runs/"
 LATEST: Final = "latest"
 _PROGRESS: Final = ".progress/"
+_AT_ONCE: Final = 8
+"""Requests to the bucket. Assumed."""
 SILENT_SECONDS: Final = 120.0
 """Source: the pods write every 10 s (workloads/pod_scripts/progress.py); who is silent for twelve times as long has ended."""
 
@@ -80,9 +82,7 @@ def require_own(folder: Path, name: str) -> None:
 def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
     """What each pod last told of its progress. Raises LiveError."""
     objects = bucket.list_all(f"{RUNS}{name}/{_PROGRESS}")
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        contents = list(pool.map(lambda one: bucket.read(one.name), objects))
-    return tuple(_parsed(contents))
+    return tuple(_parsed(side_by_side(lambda one: bucket.read(one.name), objects, _AT_ONCE)))
 
 
 def going_on(bucket: Bucket, name: str, now: float) -> State | None:
@@ -112,8 +112,7 @@ def _stored(bucket: Bucket) -> list[Stored]:
         (file, *_) = bucket.list_all(f"{RUNS}{name}/{RUN_FILE}") or (None,)
         return None if file is None else Stored(name, file.updated)
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = [one for one in pool.map(begun, names) if one is not None]
+    found = [one for one in side_by_side(begun, names, _AT_ONCE) if one is not None]
     return sorted(found, key=lambda one: one.begun, reverse=True)
 
 

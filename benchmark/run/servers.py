@@ -6,13 +6,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmark.errors import BenchmarkError
 from live.errors import LiveError
 from live.metrics_text import MetricsText, MetricsTextError, parse
+from live.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from live.kubectl import Kubectl
@@ -71,8 +71,7 @@ def require_idle(kubectl: Kubectl, pods: Sequence[ServerPod], port: int) -> str 
 
     Returns why it could not be looked at, or None.
     """
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        readings = list(pool.map(lambda pod: _traffic(kubectl, pod.name, port), pods))
+    readings = side_by_side(lambda pod: _traffic(kubectl, pod.name, port), pods, _AT_ONCE)
     busy = [f"{pod.name} {what}" for pod, (what, _) in zip(pods, readings, strict=True) if what]
     if busy:
         raise BenchmarkError(

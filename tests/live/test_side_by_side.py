@@ -1,0 +1,83 @@
+"""Work on many things at once, and the ways out of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from live.side_by_side import side_by_side
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_results_come_in_the_order_of_the_items_and_no_more_are_at_work_than_allowed() -> None:
+    at_work: list[int] = []
+    most: list[int] = []
+    lock = threading.Lock()
+
+    def work(number: int) -> int:
+        with lock:
+            at_work.append(number)
+            most.append(len(at_work))
+        time.sleep(0.005 * (5 - number % 5))
+        with lock:
+            at_work.remove(number)
+        return number * number
+
+    assert side_by_side(work, range(20), 4) == [number * number for number in range(20)]
+    assert 1 < max(most) <= 4
+    assert side_by_side(work, (), 4) == []
+
+
+def test_what_one_raises_is_raised_and_the_others_are_not_waited_for() -> None:
+    begun: list[int] = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if number == 1:
+            raise KeyError(number)
+        time.sleep(30)
+
+    began = time.monotonic()
+    with pytest.raises(KeyError):
+        side_by_side(work, range(10), 2)
+    assert time.monotonic() - began < 10
+    assert begun == [0, 1]
+
+
+def test_ctrl_c_while_a_bucket_is_silent_ends_the_program_at_once(tmp_path: Path) -> None:
+    script = (
+        "import socket, sys\n"
+        "from pathlib import Path\n"
+        "from live.google_http import GoogleHttp\n"
+        "from live.google_token import GoogleToken\n"
+        "from live.storage import Bucket, StoredObject\n"
+        "silent = socket.create_server(('127.0.0.1', 0))\n"
+        "bucket = Bucket('results', GoogleHttp(GoogleToken()), url=f'http://127.0.0.1:{silent.getsockname()[1]}')\n"
+        "bucket.list_all = lambda _: (StoredObject('runs/a/x', 5, None, '1', 0.0),)\n"
+        "def say(done, of): print('begun', flush=True)\n"
+        "bucket.mirror('runs/a/', Path(sys.argv[1]), progress=say)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "out")],
+        cwd=ROOT,
+        env={**os.environ, "GOOGLE_OAUTH_ACCESS_TOKEN": "t"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert said.rstrip().endswith("KeyboardInterrupt")
