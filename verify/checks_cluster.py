@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settings.capacity import MACHINE_TYPE, Ladder
 from verify import lessons
-from verify.facts import Facts, Node
+from verify.facts import Cluster, Facts, Node
 from verify.findings import Check, Difference
 from verify.outcome import judged, not_checked, several, told
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
 """Source: the article, "ClusterIP vs Inference Gateway"; Inference Gateway guide v1.4.0."""
 _GKE: Final = "cloud.google.com"
+_PARENT_CONDITIONS: Final = ("Accepted", "ResolvedRefs")
+_RECONCILED: Final = "Reconciled"
+"""GKE's own: False, with why, when a route that it accepted could not be made into a load balancer.
+Source: gateway-api-inference-extension, issue 846."""
 _SPOT_LABELS: Final = ((f"{_GKE}/gke-spot", "true"), (f"{_GKE}/gke-provisioning", "spot"))
 
 
@@ -56,7 +60,7 @@ def capacity(facts: Facts, settings: Settings) -> Check:
         return not_checked("capacity", title, facts.cluster_trouble)
     if "nodes" in cluster.troubles:
         return not_checked("capacity", title, cluster.troubles["nodes"])
-    taken = {pod.node for pod in cluster.pods if pod.node}
+    taken = _nodes_of_pods(cluster)
     if not taken:
         return not_checked("capacity", title, "no pod stands on a node")
     nodes = {node.name: node for node in cluster.nodes}
@@ -74,6 +78,11 @@ def capacity(facts: Facts, settings: Settings) -> Check:
         held += f"; {several(idle, 'further B200 node')} of the cluster carry no pod of this stack"
     failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
     return judged("capacity", title, differences, held=held, failed=failed)
+
+
+def _nodes_of_pods(cluster: Cluster) -> set[str]:
+    """Without those of pods that go: a node that was taken away goes before the pod that stood on it."""
+    return {pod.node for pod in cluster.pods if pod.node and not pod.going}
 
 
 def _misplaced(node: Node, settings: Settings) -> Iterator[Difference]:
@@ -117,7 +126,7 @@ def price(facts: Facts, settings: Settings) -> Check:
     words = f"as declared {bill.total_in_words()}"
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
-        taken = len({pod.node for pod in cluster.pods if pod.node})
+        taken = len(_nodes_of_pods(cluster))
         if taken != settings.replicas or settings.server.replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
             words += f"; with the {several(taken, 'node')} that carry pods {found.total_in_words()}"
@@ -139,8 +148,8 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
     unprogrammed = list(_gateway_oddities(cluster.gateway, name))
     differences = [
         *unprogrammed,
-        *_parents_oddities(cluster.route, f"HTTPRoute {pool}", ("Accepted", "ResolvedRefs"), needs_parents=True),
-        *_parents_oddities(cluster.pool, f"InferencePool {pool}", ("Accepted", "ResolvedRefs"), needs_parents=False),
+        *_parents_oddities(cluster.route, f"HTTPRoute {pool}", needs_parents=True),
+        *_parents_oddities(cluster.pool, f"InferencePool {pool}", needs_parents=False),
     ]
     if troubles and not differences:
         return not_checked("gateway", title, "; ".join(troubles))
@@ -179,9 +188,7 @@ def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator
         yield Difference(where=where, name="address", declared="one", found="none")
 
 
-def _parents_oddities(
-    object_: Mapping[str, Any] | None, where: str, types: tuple[str, ...], *, needs_parents: bool
-) -> Iterator[Difference]:
+def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_parents: bool) -> Iterator[Difference]:
     if object_ is None:
         return
     if not object_:
@@ -191,8 +198,8 @@ def _parents_oddities(
     if not parents and needs_parents:
         yield Difference(where=where, name="parents", declared="the Gateway", found="no controller has taken it")
     for parent in parents:
-        must = types if needs_parents else ()
-        yield from _conditions(where, parent.get("conditions"), must=must, may=types)
+        must = _PARENT_CONDITIONS if needs_parents else ()
+        yield from _conditions(where, parent.get("conditions"), must=must, may=(*_PARENT_CONDITIONS, _RECONCILED))
 
 
 def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Difference]:

@@ -31,6 +31,8 @@ READ_SECONDS: Final = 8.0
 """For one object or list; kubectl itself is given 15 s more for credentials."""
 _KV_LINE: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 """Source: vLLM 0.18.1, v1/core/kv_cache_utils.py."""
+_UNKNOWN_KIND: Final = "doesn't have a resource type"
+"""kubectl's words where the cluster has no such custom resource. Source: kubectl 1.32, run."""
 
 
 def read(kubectl: Kubectl, settings: Settings) -> Cluster:
@@ -58,7 +60,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
                     raise
                 troubles[name] = str(error)
     return Cluster(
-        pods=tuple(sorted((_pod(one) for one in found["pods"]), key=lambda pod: pod.name)),
+        pods=tuple(sorted((_pod(one) for one in found["pods"] if not _has_ended(one)), key=lambda pod: pod.name)),
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
         gateway=found.get("gateway"),
         route=found.get("route"),
@@ -126,7 +128,7 @@ def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
     try:
         return _parsed(kubectl.run("get", kind, name, "--output=json", what=what, seconds=READ_SECONDS), what)
     except LiveError as error:
-        if error.reason == "not found":
+        if error.reason == "not found" or _UNKNOWN_KIND in str(error):
             return {}
         raise
 
@@ -139,6 +141,14 @@ def _parsed(text: str, what: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise LiveError(f"{what}: kubectl printed something that is not a JSON object")
     return found
+
+
+def _has_ended(manifest: Mapping[str, Any]) -> bool:
+    """Whether it only lies there still: an evicted pod, or one whose Spot node was taken; another has its place.
+
+    Source: Kubernetes docs, "Pod Lifecycle": a pod in phase Failed or Succeeded stays as an object until somebody deletes it.
+    """
+    return (manifest.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
 def _pod(manifest: Mapping[str, Any]) -> Pod:
@@ -157,11 +167,16 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
 
 
 def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
-    for container in status.get("containerStatuses", []):
+    # What runs first is looked at first: as long as it has not ended, the others only say PodInitializing.
+    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
+        if container.get("ready"):
+            continue
         for state in container.get("state", {}).values():
             if isinstance(state, Mapping) and state.get("reason"):
                 restarts = container.get("restartCount", 0)
-                return f"{state['reason']}" + (f", {restarts} restarts" if restarts else "")
+                before = ((container.get("lastState") or {}).get("terminated") or {}).get("reason", "")
+                words = [str(state["reason"])] + ([f"{restarts} restarts"] if restarts else [])
+                return ", ".join(words + ([f"the last one ended with {before}"] if before else []))
     scheduled: Mapping[str, Any] = next(
         (one for one in status.get("conditions", []) if one.get("type") == "PodScheduled"), {}
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -200,6 +201,25 @@ def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gate
             "HTTPRoute qwen35-pool",
             "ResolvedRefs",
         ),
+        (
+            {
+                "route": {
+                    "status": {
+                        "parents": [
+                            {
+                                "conditions": [
+                                    {"type": "Accepted", "status": "True"},
+                                    {"type": "ResolvedRefs", "status": "True"},
+                                    {"type": "Reconciled", "status": "False", "reason": "ReconciliationFailed"},
+                                ]
+                            }
+                        ]
+                    }
+                }
+            },
+            "HTTPRoute qwen35-pool",
+            "Reconciled",
+        ),
         ({"pool": {}}, "InferencePool qwen35-pool", "object"),
         (
             {"pool": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "False"}]}]}}},
@@ -246,6 +266,75 @@ def test_pods_that_go_are_not_counted(gateway: Settings) -> None:
     assert facts.cluster is not None
     check = checks_cluster.replicas(_facts(gateway, pods=(*facts.cluster.pods, _pod(going))), gateway)
     assert check.state == "passed"
+
+
+def _written(settings: Settings, number: int, **changes: Any) -> dict[str, Any]:
+    pod = pod_of(settings, number)
+    pod["status"] |= changes.pop("status", {})
+    pod["metadata"] |= changes.pop("metadata", {})
+    pod["spec"] |= changes
+    return pod
+
+
+class _Listing:
+    """A control plane that has these pods and nodes, and nothing else."""
+
+    def __init__(self, pods: list[Any], nodes: list[Any]) -> None:
+        self._items = {"pods": pods, "nodes": nodes}
+
+    def run(self, _: str, kind: str, *more: str, what: str, seconds: float) -> str:
+        del more, what, seconds
+        return json.dumps({"items": self._items[kind]})
+
+
+def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody() -> None:
+    """Two that replaced them are ready: an evicted pod stays as an object, one that goes may outlast its node."""
+    spot = settings_of("spot", replicas=2)
+    pods = [
+        _written(spot, 0),
+        _written(spot, 1),
+        _written(spot, 2, nodeName="gke-taken-1", status={"phase": "Failed", "reason": "Terminated", "conditions": []}),
+        _written(spot, 3, nodeName="gke-taken-2", metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}),
+    ]
+    nodes = [node_of(spot, 0), node_of(spot, 1)]
+    facts = Facts(endpoint="", door=None, cluster=cluster.read(_Listing(pods, nodes), spot))  # type: ignore[arg-type]
+    for check in (checks_cluster.replicas(facts, spot), checks_cluster.capacity(facts, spot)):
+        assert check.state == "passed", check
+    assert "carry pods" not in checks_cluster.price(facts, spot).summary
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (
+            {
+                "initContainerStatuses": [
+                    {"ready": True, "state": {"terminated": {"reason": "Completed"}}},
+                    {"ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                ],
+                "containerStatuses": [{"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}}],
+            },
+            "CrashLoopBackOff, 3 restarts",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "ready": False,
+                        "restartCount": 4,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                        "lastState": {"terminated": {"reason": "OOMKilled"}},
+                    }
+                ]
+            },
+            "CrashLoopBackOff, 4 restarts, the last one ended with OOMKilled",
+        ),
+    ],
+)
+def test_a_pod_says_what_keeps_it_and_not_only_what_waits_for_that(status: dict[str, Any], why: str) -> None:
+    conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
+    pod = _pod(_written(settings_of("dev"), 0, status={"phase": "Pending", "conditions": conditions, **status}))
+    assert (pod.ready, pod.why_not_ready) == (False, why)
 
 
 def test_another_owners_number_of_replicas_is_not_judged() -> None:
@@ -379,16 +468,18 @@ def test_logs_are_read_from_their_beginning() -> None:
 
 
 class _Refusing:
-    def __init__(self, reason: Reason) -> None:
-        self._reason = reason
+    def __init__(self, reason: Reason, words: str = "no") -> None:
+        self._reason, self._words = reason, words
 
     def run(self, *_: str, what: str, seconds: float) -> str:
         del seconds
-        raise LiveError(f"{what}: no", reason=self._reason)
+        raise LiveError(f"{what}: {self._words}", reason=self._reason)
 
 
 def test_an_object_that_is_not_there_is_a_finding_and_one_that_may_not_be_read_is_none() -> None:
     assert _one(_Refusing("not found"), "gateways", "inference-gateway") == {}  # type: ignore[arg-type]
+    nothing_such = _Refusing("refused", 'error: the server doesn\'t have a resource type "inferencepools"')
+    assert _one(nothing_such, "inferencepools", "qwen35-pool") == {}  # type: ignore[arg-type]
     with pytest.raises(LiveError, match="reading gateways inference-gateway: no"):
         _one(_Refusing("forbidden"), "gateways", "inference-gateway")  # type: ignore[arg-type]
 
