@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
+from benchmark.errors import BenchmarkError
 from benchmark.merge.client_data import ClientData
 from benchmark.merge.client_file import read_results
 from benchmark.merge.problems import Problem
@@ -23,18 +27,53 @@ Reader = Callable[[Sequence[tuple[Path, str]]], Iterator[tuple[list[ClientData],
 
 @contextmanager
 def reader(paths: Sequence[Path]) -> Iterator[Reader]:
-    """Something that reads files, given as path and shown name, in order. `paths`: all that it will be asked for."""
+    """Something that reads files, given as path and shown name, in order. `paths`: all that it will be asked for.
+
+    Raises BenchmarkError when one of the processes that read is ended by something else.
+    """
     size = sum(path.stat().st_size for path in paths)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if size < SECOND_PROCESS_PAYS or len(paths) < WORKERS or cores < WORKERS:
         yield lambda files: (read_results(path, shown) for path, shown in files)
         return
     # Processes of their own, not copies: this one may have threads.
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+
+        def read(files: Sequence[tuple[Path, str]]) -> Iterator[tuple[list[ClientData], list[Problem]]]:
+            with _deaf_children():
+                return pool.map(_read, files)
+
         try:
-            yield lambda files: pool.map(_read, files)
+            yield read
+        except BrokenProcessPool:
+            raise BenchmarkError(
+                "a process that reads the clients' results was ended by something else, most often by the system for want of memory: "
+                "merge where there is more of it, or one run at a time (give its folder)"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that start within never hear of a Ctrl-C, which a terminal sends to all: it is for this one to end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """In a process that reads: end when the one that asks does, however it ends; the pool's own would wait for ever."""
+    parent = parent_process()
+
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=end, daemon=True).start()
 
 
 def _read(file: tuple[Path, str]) -> tuple[list[ClientData], list[Problem]]:
