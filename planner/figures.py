@@ -157,6 +157,11 @@ def match(shape: ServingShape) -> Match:
     return replace(own, figure=replace(own.figure, also_published=(words, *best.figure.also_published)))
 
 
+def compare(shape: ServingShape, figure: Figure) -> Match:
+    """How near a fleet is to one figure, whatever others there are. The number of nodes is not looked at."""
+    return _compare(shape, figure)
+
+
 def _fewer_unargued(best: Match, own: Match) -> Match:
     return own if len(own.unargued) < len(best.unargued) else best
 

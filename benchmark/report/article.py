@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmark.folder import Asked
@@ -16,7 +16,7 @@ ONE_NODE = "cluster_ip.nodes-1"
 IN_FLIGHT_PER_NODE = 2_000
 """Source: the article, both runs."""
 LIKE_LOAD = 0.05
-"""Share by which the load of a node may differ for latencies and efficiency to be held side by side."""
+"""Share by which the load of a node may differ for latencies and efficiency to be held side by side; the options must be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class Published:
     latency: Figure | None = None
     """The row of the second run with latency percentiles, nearest in nodes."""
     one_node: Figure | None = None
+    unlike: tuple[str, ...] = ()
+    """vLLM's version, options and environment in which the stack differs from those rows, and nobody has argued that it is nothing."""
     why_not: str = ""
 
 
@@ -54,7 +56,7 @@ def published(asked: Asked | None) -> Published:
         for figure in figures.all_figures()
         if series_of(figure) in SERIES and ".nodes-" in figure.id and figure.total_tokens_per_s
     )
-    return Published(rows=rows, latency=_latency(asked.shape.replicas), one_node=row)
+    return Published(rows=rows, latency=_latency(asked.shape.replicas), one_node=row, unlike=tuple(_unlike(asked, row)))
 
 
 def is_like_load(asked: Asked | None, connections: int) -> bool:
@@ -64,22 +66,37 @@ def is_like_load(asked: Asked | None, connections: int) -> bool:
     return abs(connections / asked.shape.replicas - IN_FLIGHT_PER_NODE) <= LIKE_LOAD * IN_FLIGHT_PER_NODE
 
 
+def some_of(names: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    *first, last = [*names[:3], f"{len(names) - 3} more"] if len(names) > 3 else names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def match(asked: Asked) -> Match:
     """The published row nearest to the stack that was measured, and how near it is."""
+    return figures.match(_shape(asked))
+
+
+def _shape(asked: Asked) -> ServingShape:
     shape = asked.shape
-    return figures.match(
-        ServingShape(
-            model=shape.model,
-            engine_version=shape.engine_version,
-            machine_type=shape.machine_type,
-            replicas=shape.replicas,
-            gpus_per_replica=shape.gpus_per_replica,
-            flags=shape.flags,
-            env=shape.env,
-            routing=shape.routing,
-            workload=shape.workload,
-        )
+    return ServingShape(
+        model=shape.model,
+        engine_version=shape.engine_version,
+        machine_type=shape.machine_type,
+        replicas=shape.replicas,
+        gpus_per_replica=shape.gpus_per_replica,
+        flags=shape.flags,
+        env=shape.env,
+        routing=shape.routing,
+        workload=shape.workload,
     )
+
+
+def _unlike(asked: Asked, row: Figure) -> Iterator[str]:
+    """Of what `_differences` leaves. What stands in front of the servers is no option of theirs: there are rows for both."""
+    for one in figures.compare(_shape(asked), row).unargued:
+        if one.field != "routing":
+            yield one.field.replace("engine_version", "vLLM's version")
 
 
 def _differences(asked: Asked, row: Figure) -> Iterator[str]:

@@ -6,7 +6,7 @@ from statistics import median
 
 from benchmark.folder import AskedSlo
 from benchmark.report import article, configuration
-from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load
+from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.plots_time import runs_drawn
 from benchmark.report.shown import Shown, name_of
 from benchmark.report.words import percent, plural, sentence
@@ -25,6 +25,8 @@ def nodes_caption(found: Shown, published: Published) -> str:
     unlike = (
         "" if is_like_load(asked, found.point.connections) else " Another load is another point, not a gain or a loss."
     )
+    if published.unlike:
+        unlike += f" This stack differs from theirs in {some_of(published.unlike)}: it is another configuration."
     return (
         f"{ours} Published rows are the article's own: {number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, clients' rates "
         f"added up. Hold the round mark against them.{unlike}"
@@ -45,8 +47,10 @@ def latency_caption(found: Shown, published: Published) -> str:
     if theirs is None:
         return pooled + chunks
     beside = f" The article's second run was on {plural(theirs.shape.replicas, 'node')}, {number(IN_FLIGHT_PER_NODE)} in flight on each"
-    like = is_like_load(asked, found.point.connections)
-    return f"{pooled}{chunks}{beside}{'.' if like else ': another load, so its percentiles stand in the table and not in the plot.'}"
+    another = "" if is_like_load(asked, found.point.connections) else "another load"
+    another = another or ("another configuration" if published.unlike else "")
+    apart = f": {another}, so its percentiles stand in the table and not in the plot" if another else ""
+    return f"{pooled}{chunks}{beside}{apart}."
 
 
 def limits(found: Shown) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmark.measurement import Judged, Measurement, ServerMetrics
-from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load
-from benchmark.report.shown import Shown
+from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
+from benchmark.report.shown import Shown, summed_total
 from benchmark.report.words import interval, milliseconds, percent, plural
 from planner.report.wording import CAPACITIES, number, usd
 
@@ -73,7 +73,7 @@ def figures_of(judged: Judged, found: Shown) -> str:
 
 def articles_way(found: Shown) -> str:
     """The mean over the repeats of what the clients' own rates add up to."""
-    total = sum(run.summed.total_tokens_per_s for run in found.runs) / len(found.runs)
+    total = summed_total(found)
     output = sum(run.summed.output_tokens_per_s for run in found.runs) / len(found.runs)
     return f"{number(total)} total and {number(output)} output tokens a second,"
 
@@ -127,9 +127,14 @@ def _rates(found: Shown, published: Published) -> Iterator[Number]:
         yield Number(
             name=name, now="unknown", more=f"the article's single node held {number(IN_FLIGHT_PER_NODE)} in flight"
         )
+    elif published.unlike:
+        yield Number(
+            name=name, now="unknown", more=f"the article's single node ran otherwise: {some_of(published.unlike)}"
+        )
     else:
-        more = f"a node's rate over {number(one.total_tokens_per_s)} of the article's single node ({one.label})"
-        yield Number(name=name, now=percent(each / one.total_tokens_per_s), more=more)
+        summed = summed_total(found) / found.nodes
+        more = f"{number(summed)} a node by the article's way, over {number(one.total_tokens_per_s)} of its single node ({one.label})"
+        yield Number(name=name, now=percent(summed / one.total_tokens_per_s), more=more)
 
 
 def _prices(found: Shown) -> Iterator[Number]:

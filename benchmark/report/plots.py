@@ -21,7 +21,7 @@ def _plots(shown: Shown, published: Published) -> Iterator[Plot]:
         yield plots_load.against_nodes(shown, published, shown.nodes)
     if sum(has_steady(measurement, point) for point in measurement.points) > 1:
         yield plots_load.against_load(shown)
-    like = is_like_load(measurement.asked, shown.point.connections)
+    like = is_like_load(measurement.asked, shown.point.connections) and not published.unlike
     yield plots_latency.distributions(shown.point.latencies, published.latency if like else None)
     if run.timeline.at:
         yield plots_time.throughput(run)

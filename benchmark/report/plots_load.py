@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmark.measurement import Point
 from benchmark.report.article import Published, series_of
 from benchmark.report.charts import Axis, Dot, Line, Panel, Plot, axis_from_zero
-from benchmark.report.shown import Shown, has_steady
+from benchmark.report.shown import Shown, has_steady, summed_total
 from benchmark.report.words import interval, milliseconds, plural
 from planner.report.svg import LegendEntry, Mark, round_ticks
 from planner.report.throughput import SERIES
@@ -92,7 +92,7 @@ def _dots(shown: Shown, published: Published, nodes: int, *, per_node: bool) -> 
             title=f"{plural(count, 'node')}: {number(total)} tok/s, {series.title}, {figure.label}",
         )
     share = 1 / nodes if per_node else 1.0
-    summed = sum(run.summed.total_tokens_per_s for run in shown.runs) / len(shown.runs)
+    summed = summed_total(shown)
     yield Dot(
         x=nodes,
         y=summed * share,

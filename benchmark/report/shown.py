@@ -43,6 +43,11 @@ def shown(measurement: Measurement) -> Shown:
     return Shown(measurement=measurement, point=best, runs=runs, run=min(runs, key=distance))
 
 
+def summed_total(found: Shown) -> float:
+    """Total tokens a second by the article's way: the mean over the repeats of what the clients' own rates add up to."""
+    return sum(run.summed.total_tokens_per_s for run in found.runs) / len(found.runs)
+
+
 def runs_of(measurement: Measurement, point: Point) -> tuple[Run, ...]:
     """The repeats of a load, in their order."""
     return tuple(run for run in measurement.runs if run.point == point.point)

@@ -9,7 +9,7 @@ from benchmark.measurement import Distribution, Estimate, Rates, Run, ServerMetr
 from benchmark.report.article import Published, series_of
 from benchmark.report.charts import thinned
 from benchmark.report.plots_latency import QUANTITIES
-from benchmark.report.shown import Shown, has_steady, middles
+from benchmark.report.shown import Shown, has_steady, middles, summed_total
 from benchmark.report.words import interval, milliseconds, percent, plural, rate, seconds
 from planner.report.table import Cell, Column, Table, numbers, texts
 from planner.report.throughput import SERIES
@@ -131,7 +131,7 @@ def _estimate(one: Estimate, *, known: bool) -> Cell:
 
 def nodes(shown: Shown, published: Published, count: int) -> Table:
     """The measurement among the published rows, by nodes."""
-    summed = sum(run.summed.total_tokens_per_s for run in shown.runs) / len(shown.runs)
+    summed = summed_total(shown)
     rows: list[tuple[int, bool, tuple[Cell, ...]]] = []
     for figure in published.rows:
         total = figure.total_tokens_per_s or 0

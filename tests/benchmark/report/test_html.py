@@ -28,6 +28,7 @@ from planner.report.wording import number, usd
 from tests.benchmark.certificate.sound import sound
 from tests.benchmark.measurements import (
     CHECKS,
+    FLAGS,
     a_bare_measurement,
     a_certificate,
     a_judged,
@@ -142,8 +143,42 @@ def test_the_headline_holds_total_and_output_with_intervals_price_and_efficiency
     assert found["a million output tokens, at least"] == usd(point.usd_per_million_output_tokens)
     assert point.total_tokens_per_s_per_node is not None
     assert found["a node"] == number(point.total_tokens_per_s_per_node)
-    assert found["efficiency against one node"] == percent(point.total_tokens_per_s_per_node / 95_317)
-    assert "95,317 of the article's single node (published, vLLM 0.18.0)" in whole.words
+
+
+def test_efficiency_holds_rates_together_that_were_counted_the_same_way(whole: Page) -> None:
+    runs = a_measurement().runs
+    summed = sum(run.summed.total_tokens_per_s for run in runs) / len(runs) / 12
+    steady = a_measurement().points[0].total_tokens_per_s_per_node
+    assert steady is not None
+    assert percent(summed / 95_317) != percent(steady / 95_317)
+    assert tiles(whole)["efficiency against one node"] == percent(summed / 95_317)
+    said = f"{number(summed)} a node by the article's way, over 95,317 of its single node (published, vLLM 0.18.0)"
+    assert said in whole.words
+
+
+OTHER_OPTIONS = {
+    **FLAGS,
+    "gpu-memory-utilization": 0.8,
+    "max-model-len": 131_072,
+    "swap-space": 4,
+    "speculative-config.method": "eagle",
+}
+
+
+def test_a_stack_with_other_options_has_no_efficiency_and_is_told_what_differs() -> None:
+    shape = an_asked(replicas=4).shape.model_copy(update={"flags": OTHER_OPTIONS})
+    page = page_of(a_measurement(an_asked(replicas=4, repeats=1, shape=shape), collected=False))
+    assert tiles(page)["efficiency against one node"] == "unknown"
+    some = "gpu-memory-utilization, max-model-len, speculative-config.method and 1 more"
+    assert f"the article's single node ran otherwise: {some}" in page.words
+    assert f"This stack differs from theirs in {some}" in page.words
+    assert "1,103,941" in page.words
+    assert "another configuration, so its percentiles stand in the table and not in the plot" in page.words
+
+
+def test_the_gateway_alone_is_no_other_configuration() -> None:
+    shape = an_asked().shape.model_copy(update={"routing": "inference-gateway"})
+    assert article.published(an_asked(shape=shape)).unlike == ()
 
 
 def test_a_price_with_nothing_missing_does_not_say_at_least() -> None:

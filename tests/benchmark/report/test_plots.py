@@ -13,6 +13,7 @@ from benchmark.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, p
 from benchmark.report.shown import shown
 from benchmark.report.tables import over_time
 from tests.benchmark.measurements import (
+    FLAGS,
     RUN_SECONDS,
     TAIL_SECONDS,
     WARM_UP_SECONDS,
@@ -130,6 +131,12 @@ def test_published_percentiles_stand_beside_a_like_load_only() -> None:
 
     assert published(2_000) == 6
     assert published(1_000) == 0
+
+
+def test_published_percentiles_do_not_stand_beside_other_options() -> None:
+    shape = an_asked(replicas=4).shape.model_copy(update={"flags": {**FLAGS, "gpu-memory-utilization": 0.8}})
+    plot = plots(a_measurement(an_asked(replicas=4, repeats=1, shape=shape)))["latency"]
+    assert not [dot for panel in plot.panels for dot in panel.dots if dot.style == "second-run"]
 
 
 def test_percentiles_are_marked_where_the_curve_passes_them() -> None:
