@@ -121,7 +121,7 @@ was 51 of 250, in runs that were well; a mean as high is a queue that does not d
 WAITING_LEAST: Final = 2.0
 """Requests that may always wait. Assumed: with a handful of requests an engine, one or two between steps are no queue."""
 PREEMPTED_SHARE: Final = 0.01
-"""Preemptions per completed request. Source: the article, none. Assumed: one in a hundred costs less than one per cent."""
+"""Preemptions per request that ended meanwhile. Source: the article, none. Assumed: one in a hundred costs less than one per cent."""
 FOREIGN_SHARE: Final = 0.02
 """How far the servers' own count of generated tokens may lie from the clients'. Assumed: about two readings, one a second,
 of a run of two minutes."""

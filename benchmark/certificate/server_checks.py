@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmark import cache_configs
 from benchmark.certificate import limits
-from benchmark.certificate.subject import Rule, Subject, percent, share
+from benchmark.certificate.subject import Rule, Subject, percent, share, window_of_servers
 from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
 
 SCRAPES: Final = Rule(
@@ -31,7 +31,7 @@ ENGINES: Final = Rule(
 PREEMPTIONS: Final = Rule(
     id="preemptions",
     title="Engines did not evict what they ran",
-    allowed=f"at most {percent(limits.PREEMPTED_SHARE, 0)} of completed requests",
+    allowed=f"at most {percent(limits.PREEMPTED_SHARE, 0)} of the requests that ended in the steady window",
     why="A preempted request is computed again: the KV cache is too small for this load. Lower the load or --max-num-seqs, or give the "
     "cache more memory.",
     blames="server",
@@ -143,10 +143,13 @@ def _named(engine: EngineResult) -> str:
 def _preemptions(subject: Subject) -> Check:
     bad, worst = [], 0.0
     for run, server in subject.servers():
-        found = share(server.preemptions, run.completed)
+        # Both of one window: the run's requests besides would hide most of its preemptions.
+        window = window_of_servers(run)
+        served = window.requests_per_s * window.seconds
+        found = share(server.preemptions, served)
         worst = max(worst, found)
         if not found <= limits.PREEMPTED_SHARE:
-            bad.append(f"{run.name}: {server.preemptions:,.0f} preemptions in {run.completed:,} requests")
+            bad.append(f"{run.name}: {server.preemptions:,.0f} preemptions while {served:,.0f} requests ended")
     good = f"at most {percent(worst, 2)} of requests" if worst else "none"
     return PREEMPTIONS.says(good=good, bad=bad, missing=subject.without_metrics())
 
