@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +45,7 @@ IDLE_MINUTES = 2.0
 FRUITLESS = 2
 """Runs in a row without a common start after which the measurement ends: what keeps clients from starting will not pass."""
 STOP_SECONDS = 5.0
-"""For clients when the pod is told to end; of the 30 s that Kubernetes gives by default, the rest is for storing."""
+"""For clients when the pod is told to end; the rest of the Job's grace is for storing."""
 LOG = logging.getLogger("launch_clients")
 
 
@@ -118,12 +119,11 @@ def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket
             last = pod.barrier("end")
             last.arrive()
             last.wait(time.time() + 60 * STORE_MINUTES)
-    except StopError:
-        LOG.warning("told to end; what is there is stored")
-        pod.abandon("the pod was told to end", STOP_SECONDS)
-        raise
-    except (LateError, BucketError, OSError) as error:
-        pod.abandon(f"given up: {error}", STOP_SECONDS)
+    except BaseException as error:
+        # A pod that has given up ends the Job, and the others are told to end in the middle of their storing.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        LOG.warning("what is there is stored")
+        pod.abandon("the pod was told to end" if isinstance(error, StopError) else f"given up: {error}", STOP_SECONDS)
         raise
     return failures
 
@@ -160,6 +160,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problem = str(error.code)
     except StopError:
         problem, state = "the pod was told to end before the measurement was done", "stopped"
+    except Exception as error:
+        # A mistake of these programs: it is told like everything else, with the place where it is.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        problem = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
     if problem:
         progress.end(state=state, problem=problem)
         LOG.error("failed: %s; what there is: %s", problem, where)

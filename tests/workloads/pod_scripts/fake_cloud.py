@@ -30,6 +30,8 @@ class FakeCloud:
     storage_forbidden: bool = False
     answers_cut: int = 0
     """Answers that break off in the middle."""
+    upload_seconds: float = 0.0
+    """How long an upload takes."""
     uploads_lost: int = 0
     """Uploads that are stored and answered with 503 all the same."""
     token_answers: list[tuple[int, str]] = field(default_factory=list)
@@ -181,6 +183,7 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
                 return self.answer(404, "no such bucket")
             if self.refused():
                 return None
+            time.sleep(cloud.upload_seconds)
             query = parse_qs(address.query)
             name = query["name"][0]
             if query.get("ifGenerationMatch") == ["0"] and name in cloud.objects:

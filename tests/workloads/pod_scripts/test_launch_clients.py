@@ -310,6 +310,29 @@ def test_a_pod_that_is_told_to_end_ends_its_clients_and_stores_what_there_is(tmp
 
 
 @pytest.mark.slow
+def test_a_pod_that_gives_up_stores_what_there_is_whoever_tells_it_to_end_meanwhile(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        # Nobody expects another's object among the markers: this stands for every mistake.
+        foreign = f"{PREFIX}.barrier/point-00-repeat-0/note"
+        made.cloud.objects[foreign], made.cloud.created[foreign] = b"", "2026-01-01T00:00:00.000Z"
+        made.cloud.upload_seconds = 0.2
+        made.start(asked(pods=1), [0])
+        until = time.time() + 20
+        while not any(name.startswith("point-00") for name in made.stored()):
+            assert time.time() < until
+            time.sleep(0.005)
+        made.pods[0].send_signal(signal.SIGTERM)
+        ((code, log),) = made.end()
+        assert code == 1
+        logs = {f"point-00-repeat-0/client-00{client}.log" for client in range(3)}
+        assert made.stored() == {"run.json", "point-00-repeat-0/pod-0.json", *logs}
+        assert made.read("point-00-repeat-0/pod-0.json")["steps"][-1]["what"].startswith("given up: invalid literal")
+        assert made.progress(0)["state"] == "failed"
+    assert "failed: ValueError: invalid literal for int" in log.splitlines()[-1]
+    assert "(barrier.py, line " in log.splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_the_next_run_waits_until_the_servers_are_idle_or_a_bounded_time(tmp_path: Path) -> None:
     with measurement(tmp_path, in_flight=[2]) as made:
         made.start(asked(pods=1, repeats=2), [0], "--idle-minutes=0.02")
