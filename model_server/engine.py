@@ -215,8 +215,13 @@ class Engine:
         generation.prompt_left = asked.input_tokens + generation.generated
         if self._prefixes is not None and not generation.generated:
             self.prefix_queries += asked.input_tokens
+            found = self._prefixes.hit_tokens(prefix_units(asked.prompt))
+            if self.node.speculative_tokens and found:
+                # The draft layer needs the last block's hidden states, so that block is computed again.
+                # Source: vLLM 0.18.1, v1/core/single_type_kv_cache_manager.py, use_eagle.
+                found -= self.node.cache.block_tokens
             # Never the whole prompt, however its tokens were counted.
-            generation.cached = min(self._prefixes.hit_tokens(prefix_units(asked.prompt)), asked.input_tokens - 1)
+            generation.cached = min(found, asked.input_tokens - 1)
             self.prefix_hits += generation.cached
             generation.prompt_left -= generation.cached
 

@@ -265,6 +265,13 @@ def test_a_prompt_that_begins_like_another_hits_whole_blocks() -> None:
         )
 
 
+def test_speculation_gives_up_the_last_block_of_a_hit_as_vllms_does() -> None:
+    with serving(lambda: EngineServer(node(ranks=1, cache=Cache(block_tokens=16), speculative_tokens=1))) as server:
+        for tail, hits in ((0, 0), (1, 16), (2, 32)):
+            completion(server, prompt=[*range(40), tail])
+            assert reading(server, "prefix_cache_hits_total", 0) == hits
+
+
 def test_the_cache_configuration_is_told_by_labels() -> None:
     cache = Cache(blocks=321, block_tokens=1584, dtype="fp8_e4m3", labels={"mamba_cache_mode": "align"})
     with serving(lambda: EngineServer(node(cache=cache))) as server:
