@@ -78,6 +78,8 @@ async def ask(
         greeted = dict(
             zip(everybody, await asyncio.gather(*(_greet(client, settings, one) for one in everybody)), strict=True)
         )
+        # Beside everything else: kubectl has limits of its own, and shall not begin when the time is nearly up.
+        reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
         through = next((one for one in everybody if greeted[one].answers), None)
         chats: tuple[Chat, ...] = ()
         if through is not None:
@@ -85,7 +87,6 @@ async def ask(
         # The pods where there are any; else the door, where what it says is one server's.
         alone = [door] if door is not None and not pods and one_server else []
         counted = [one for one in (*pods, *alone) if greeted[one].answers]
-        reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
         bursts = await asyncio.gather(*(_burst(client, settings, one, greeted[one]) for one in counted))
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
