@@ -28,6 +28,9 @@ class _Plain(RuntimeParam):
 
     def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
         if self.annotation is Path:
+            if not value:
+                # Path("") is the folder that the user is in: a variable that a script forgot would write there.
+                raise BadParameter("'' names no file and no folder.", ctx=ctx, param=param)
             return coerce_cli_path(Path(value), self.parameter_info, path_type=Path, param=param, ctx=ctx)
         if self.choices is not None and value not in self.choices:
             raise BadParameter(f"{value!r} is not one of {', '.join(self.choices)}.", ctx=ctx, param=param)

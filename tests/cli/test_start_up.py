@@ -67,3 +67,5 @@ def test_options_are_converted_without_pydantic_and_still_checked() -> None:
     assert wrong.returncode == 2
     assert "'pdf' is not one of text, markdown, json, html, sarif." in wrong.stderr
     assert fleet("preview", "--out", __file__, "--stack", "dev").returncode == 2  # a file where a folder must be
+    # A script's variable that is not set: it would be the folder that the user is in.
+    assert "'' names no file and no folder." in fleet("bench", "report", "somewhere", "--out", "").stderr
