@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS
+from cli.exits import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
     from benchmark.measurement import Judged
@@ -73,6 +74,8 @@ def merge(
     from benchmark.merge import MergeOptions, slo_of
     from benchmark.merge.judged import as_text, judge, write
 
+    if out is not None:
+        _require_place(out, folder)
     options = MergeOptions(
         exclude=tuple(exclude or ()), slo=slo_of(slo) if slo is not None else None, allow_missing=allow_missing
     )
@@ -86,7 +89,22 @@ def merge(
         from cli.terminal import stdout_paper
 
         print_judged(stdout_paper(), judged, written=target)
+        if out is None:
+            sys.stdout.write(f"  fleet bench report {shlex.quote(str(folder))} makes a page of it\n")
     return exit_code(judged)
+
+
+def _require_place(out: Path, folder: Path) -> None:
+    """The outcome costs nothing that was measured, and is not read as a client's result by the next merge. Raises CommandError."""
+    from benchmark.folder import MERGED_FILE
+    from cli.bench.written import require_own_file
+
+    place, measured = out.resolve(), folder.resolve()
+    if place.is_relative_to(measured) and place != measured / MERGED_FILE:
+        raise CommandError(
+            f"--out {out}: {folder} holds what was measured; name a place outside it, or leave --out away for {MERGED_FILE} there"
+        )
+    require_own_file("--out", out, "the outcome of a merge", frozenset({"measurement", "certificate"}))
 
 
 def exit_code(judged: Judged) -> int:

@@ -10,13 +10,26 @@ from typing import TYPE_CHECKING
 from preview.page import Page, Paper
 
 if TYPE_CHECKING:
-    from benchmark.measurement import Check, Distribution, Estimate, Judged, Measurement, Point, Rates, Run, SummedRates
+    from benchmark.measurement import (
+        Check,
+        Comparison,
+        Distribution,
+        Estimate,
+        Judged,
+        Measurement,
+        Point,
+        Rates,
+        Run,
+        SummedRates,
+    )
 
 _LABEL = 30
 """Columns of what a rate is of."""
 _CLIENTS_SHOWN = 8
 """Clients up to which each has a line."""
-_COMPARED_WORST_FIRST = ("regressed", "not comparable", "improved", "same within noise")
+_CHANGES_SHOWN = 4
+"""Quantities worse than the baseline's that the first lines name."""
+_COMPARED_WORST_FIRST = ("regressed", "improved", "same within noise")
 
 
 def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
@@ -24,6 +37,7 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
     page = Page(paper)
     measurement, certificate = judged.measurement, judged.certificate
     page.prose(certificate.headline, indent=0, style="bold green" if certificate.verdict == "certified" else "bold red")
+    _gate(page, judged.comparisons)
     _subject(page, measurement)
     if len(measurement.points) > 1:
         _loads(page, measurement)
@@ -33,7 +47,7 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
         _latencies(page, point)
     _failures(page, measurement.runs)
     _goodput(page, measurement.runs)
-    _clients(page, _shown_run(measurement))
+    _clients(page, _shown_run(measurement), of=len(measurement.runs))
     _servers(page, _shown_run(measurement))
     _cost(page, measurement)
     _compared(page, judged)
@@ -42,6 +56,21 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
     page.blank()
     page.line(("→ ", "dim"), (str(written), "bold"), (" has all of it", "dim"))
     page.print()
+
+
+def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
+    """What the certificate's headline does not say, and why the exit code is 1 all the same."""
+    from benchmark.certificate.baseline import incomparable
+
+    worse = [one for one in comparisons if one.verdict == "regressed"]
+    if worse:
+        changes = [f"{one.quantity} {100 * one.change_share:+.1f} %" for one in worse[:_CHANGES_SHOWN]]
+        more = f" and {len(worse) - _CHANGES_SHOWN} more" if len(worse) > _CHANGES_SHOWN else ""
+        page.prose(f"Worse than baseline {worse[0].baseline}: {'; '.join(changes)}{more}.", indent=0, style="bold red")
+    elif incomparable(comparisons):
+        page.prose(
+            f"Nothing of it can be compared with baseline {comparisons[0].baseline}.", indent=0, style="bold red"
+        )
 
 
 def _subject(page: Page, measurement: Measurement) -> None:
@@ -196,9 +225,12 @@ def _shown_run(measurement: Measurement) -> Run:
     return max(measurement.runs, key=lambda run: (run.steady or run.common or run.whole).total_tokens_per_s)
 
 
-def _clients(page: Page, run: Run) -> None:
+def _clients(page: Page, run: Run, *, of: int) -> None:
     clients = run.clients
-    page.title(f"Clients of {run.name}", "own time each: output tok/s, chunks/s")
+    page.title(
+        f"Clients of {run.name}{f', the fastest of {of} runs' if of > 1 else ''}",
+        "own time each: output tok/s, chunks/s",
+    )
     if len(clients) > _CLIENTS_SHOWN:
         _folded_clients(page, run)
         return
@@ -308,14 +340,19 @@ def _compared(page: Page, judged: Judged) -> None:
         return
     page.title(f"Against {judged.comparisons[0].baseline}")
     styles = {"regressed": "bold red", "improved": "green", "not comparable": "yellow", "same within noise": ""}
-    for one in sorted(judged.comparisons, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
-        change = (
-            f"{100 * one.change_share:+.1f} % (noise ±{_percent(one.noise_share, 1)})"
-            if one.verdict != "not comparable"
-            else ""
-        )
-        page.prose(f"{one.quantity}: {one.verdict} {change}".rstrip(), mark="· ", style=styles[one.verdict])
+    compared = [one for one in judged.comparisons if one.verdict != "not comparable"]
+    for one in sorted(compared, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
+        change = f"{100 * one.change_share:+.1f} % (noise ±{_percent(one.noise_share, 1)})"
+        page.prose(f"{one.quantity}: {one.verdict} {change}", mark="· ", style=styles[one.verdict])
         page.prose(one.why, indent=4, style="dim")
+    # One reason mostly holds for all quantities: it is said once.
+    reasons: dict[str, list[str]] = {}
+    for one in judged.comparisons:
+        if one.verdict == "not comparable":
+            reasons.setdefault(one.why, []).append(one.quantity)
+    for why, quantities in reasons.items():
+        page.prose(f"{'; '.join(quantities)}: not comparable", mark="· ", style=styles["not comparable"])
+        page.prose(why, indent=4, style="dim")
 
 
 def _checks(page: Page, checks: Sequence[Check]) -> None:
@@ -326,10 +363,15 @@ def _checks(page: Page, checks: Sequence[Check]) -> None:
         page.prose(f"found: {check.found}", indent=4)
         page.prose(f"allowed: {check.allowed}", indent=4)
         page.prose(check.why, indent=4, style="dim")
+    # Bare results lack the same thing for many checks: what lacks is said once for those that want it.
+    lacking: dict[str, list[Check]] = {}
     for check in (check for check in checks if check.verdict == "not measured"):
-        needed = "" if check.required else ", not required"
-        page.prose(f"{check.title}: not measured{needed} [{check.id}]", mark="? ", mark_style="yellow")
-        page.prose(check.found, indent=4)
+        lacking.setdefault(check.found, []).append(check)
+    for found, wanting in lacking.items():
+        for check in wanting:
+            needed = "" if check.required else ", not required"
+            page.prose(f"{check.title}: not measured{needed} [{check.id}]", mark="? ", mark_style="yellow")
+        page.prose(found, indent=4)
 
 
 def _remarks(page: Page, measurement: Measurement) -> None:

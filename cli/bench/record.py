@@ -71,6 +71,10 @@ def record(
         raise CommandError("nothing to write: give --id and --title for an entry of the ledger, or --baseline FILE")
     if id_ is None and (ledger is not None or raw is not None):
         raise CommandError("--ledger and --raw are about an entry of the ledger: give --id and --title with them")
+    if baseline is not None:
+        from cli.bench.written import require_own_file
+
+        require_own_file("--baseline", baseline, "a baseline", frozenset({"shape", "points", "lacks"}))
     from benchmark.merge import MergeOptions, merge_folder
 
     measurement = merge_folder(folder, MergeOptions())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from benchmark.merge import MergeOptions, merge_folder, slo_of
 from benchmark.merge.judged import judge
 from cli.bench.merge import exit_code, merge
 from cli.bench.merge_text import print_judged
+from cli.exits import CommandError
 from preview.page import Paper
 from tests.benchmark.merge.folders import client, copied, sound
 from tests.cli.command import fleet
@@ -102,17 +104,60 @@ def test_a_baseline_that_was_better_is_a_finding(
         point["runs"]["total_tokens_per_s"] = [2 * value for value in point["runs"]["total_tokens_per_s"]]
     (tmp_path / "better.json").write_text(json.dumps(better), encoding="utf-8")
     assert merge(certified, baseline=tmp_path / "better.json") == 1
-    assert "total tok/s: regressed -50.0 %" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "total tok/s: regressed -50.0 %" in out
+    # The first lines say why a certified measurement exits with 1.
+    assert out.startswith("Certified: ")
+    assert "\nWorse than baseline bench-00000000: total tok/s -50.0 %" in out
     assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
 
 
-def test_a_baseline_of_another_shape_passes_no_gate(tmp_path: Path, certified: Path) -> None:
+def test_a_baseline_of_another_shape_passes_no_gate(
+    tmp_path: Path, certified: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "other.json"
     baseline.write(other, baseline.of(merge_folder(certified)))
     document = json.loads(other.read_text())
     document["shape"]["replicas"] += 1
     other.write_text(json.dumps(document))
     assert merge(certified, baseline=other) == 1
+    out = capsys.readouterr().out
+    assert "\nNothing of it can be compared with baseline bench-00000000." in out
+    assert out.count("replicas was 3, is 2") == 1  # one reason for all quantities
+
+
+@pytest.mark.parametrize("at", ["run.json", "point-00-repeat-0/client-000.json", "mine.json"])
+def test_what_was_measured_is_not_written_over(at: str, tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(CommandError, match="holds what was measured"):
+        merge(folder, out=folder / at)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_only_an_outcome_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "notes.json"
+    file.write_text('{"measurement": "of my table"}', encoding="utf-8")
+    with pytest.raises(CommandError, match="is not the outcome of a merge, and it stays as it is"):
+        merge(sound(), out=file)
+    with pytest.raises(CommandError, match="no regular file"):
+        merge(sound(), out=Path("/dev/null"))
+    assert "of my table" in file.read_text(encoding="utf-8")
+    for _ in range(2):
+        assert merge(sound(), out=tmp_path / "outcome.json") in (0, 1)
+    assert "fleet bench report" not in capsys.readouterr().out  # which reads DIR/merged.json
+
+
+def test_what_many_checks_lack_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "bare"
+    shutil.copytree(
+        sound() / "point-00-repeat-0", folder, ignore=shutil.ignore_patterns("*witness*", "pod-*", "server*")
+    )
+    assert merge(folder) == 1
+    out = capsys.readouterr().out
+    assert out.count("without the servers' /metrics") == 1
+    assert "[engine-balance]" in out
+    assert f"fleet bench report {folder} makes a page of it" in out
 
 
 def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -> None:

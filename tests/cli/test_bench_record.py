@@ -113,6 +113,15 @@ def test_options_that_belong_together_are_asked_for(tmp_path: Path, options: tup
     assert words in done.stderr
 
 
+def test_only_a_baseline_is_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text('{"points": [], "shape": {}}', encoding="utf-8")
+    done = fleet("bench", "record", str(tmp_path), "--baseline", str(file))
+    assert done.returncode == 2
+    assert "is not a baseline, and it stays as it is" in done.stderr
+    assert file.read_text(encoding="utf-8") == '{"points": [], "shape": {}}'
+
+
 @pytest.mark.slow
 def test_a_baseline_is_written_and_a_slower_measurement_fails_against_it(sound: Path, tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
