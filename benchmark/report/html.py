@@ -11,15 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmark.measurement import Check, Comparison, Judged
-from benchmark.report import article, captions, configuration, headline, tables, tables_each
+from benchmark.measurement import Check, Judged
+from benchmark.report import against, article, captions, configuration, headline, tables, tables_each
 from benchmark.report.article import Published
 from benchmark.report.charts import Plot, drawing
 from benchmark.report.shown import Shown, shown
 from benchmark.report.texts import TEXTS
-from benchmark.report.words import percent, plural, sentence
-from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import number
+from benchmark.report.words import plural, sentence
+from planner.report.table import Cell, Table, texts
 
 if TYPE_CHECKING:
     import jinja2
@@ -77,7 +76,8 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
         "passed": checks["passed"],
         "blames": _BLAMES,
         "checks": _checks,
-        "comparisons": _comparisons(judged.comparisons) if judged.comparisons else None,
+        "against": against.outcome(judged.comparisons),
+        "comparisons": against.comparisons(judged.comparisons) if judged.comparisons else None,
         "measurement": measurement,
         "asked": asked,
         "shown": found,
@@ -132,24 +132,5 @@ def _checks(id_: str, checks: Sequence[Check]) -> Table:
                 Cell("", note=one.why),
             )
             for one in checks
-        ),
-    )
-
-
-def _comparisons(found: Sequence[Comparison]) -> Table:
-    return Table(
-        id="baseline-table",
-        caption="Against the stored baseline",
-        columns=(*texts("quantity"), *numbers("before", "now", "change", "noise"), *texts("verdict")),
-        rows=tuple(
-            (
-                Cell(one.quantity, note=one.baseline),
-                Cell(number(one.before.mean)),
-                Cell(number(one.after.mean)),
-                Cell(f"{100 * one.change_share:+.1f} %".replace("-", "\N{MINUS SIGN}")),
-                Cell(f"± {percent(one.noise_share)}"),
-                Cell(one.verdict, note=one.why, style="lost" if one.verdict == "regressed" else ""),
-            )
-            for one in found
         ),
     )

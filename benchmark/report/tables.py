@@ -10,14 +10,13 @@ from benchmark.report.article import Published, series_of
 from benchmark.report.charts import thinned
 from benchmark.report.plots_latency import QUANTITIES
 from benchmark.report.shown import Shown, has_steady, middles, summed_total
-from benchmark.report.words import interval, milliseconds, percent, plural, rate, seconds
+from benchmark.report.words import NOTHING, interval, milliseconds, percent, plural, rate, seconds
 from planner.report.table import Cell, Column, Table, numbers, texts
 from planner.report.throughput import SERIES
 from planner.report.wording import number, usd
 
 MOST_ROWS_OVER_TIME = 24
 """Rows of a table behind a plot over time; each stands for a stretch of the run."""
-NOTHING = "–"
 
 
 def windows(run: Run) -> Table:

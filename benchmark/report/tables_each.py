@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from benchmark.measurement import Gpus, Run, ServerMetrics
 from benchmark.report.plots_balance import sorted_engines
-from benchmark.report.tables import NOTHING
-from benchmark.report.words import milliseconds, percent, rate
+from benchmark.report.words import NOTHING, milliseconds, percent, rate
 from planner.report.table import Cell, Table, numbers, texts
 from planner.report.wording import number
 

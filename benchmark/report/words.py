@@ -5,6 +5,9 @@ from __future__ import annotations
 from benchmark.measurement import Estimate
 from planner.report.wording import NBSP, number
 
+NOTHING = "–"
+"""Where there is no value."""
+
 
 def interval(estimate: Estimate, noun: str = "") -> str:
     """The 95 % interval in words."""
@@ -40,7 +43,7 @@ def plural(count: int, noun: str, more: str | None = None) -> str:
 
 def rate(value: float | None) -> str:
     """A rate, whole from a thousand on; a dash where there is none."""
-    return "–" if value is None else number(value)
+    return NOTHING if value is None else number(value)
 
 
 def sentence(text: str) -> str:

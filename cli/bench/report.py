@@ -31,11 +31,13 @@ def report(
     merged.json. The page needs no network and runs no script. Exits with 0 whatever the verdict; `fleet bench merge` exits
     with 1 for a measurement that is not certified.
     """
+    from benchmark.report.against import outcome
     from benchmark.report.source import judged_of
     from benchmark.report.write import write_report
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
-    sys.stdout.write(f"{judged.certificate.headline}\n\n")
+    compared = outcome(judged.comparisons)
+    sys.stdout.write(f"{judged.certificate.headline}\n{compared.words if compared else ''}\n".rstrip("\n") + "\n\n")
     sys.stdout.writelines(f"{path}\n" for path in written)
     return CLEAN

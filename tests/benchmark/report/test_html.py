@@ -355,6 +355,61 @@ def test_failed_requests_are_counted_by_kind_over_all_runs() -> None:
     assert tiles(page)["failed requests"] == "6"
 
 
+def compared(quantity: str, verdict: str, change: float, **changes: Any) -> Comparison:
+    fields: dict[str, Any] = {
+        "baseline": "bench-1",
+        "quantity": quantity,
+        "before": estimate([100.0, 101.0]),
+        "after": estimate([90.0, 91.0]),
+        "change_share": change,
+        "noise_share": 0.02,
+        "verdict": verdict,
+        "why": "a reason",
+    }
+    return Comparison(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            (compared("total tok/s", "regressed", -0.104), compared("TPOT p50, ms", "regressed", 0.2)),
+            "✗ Worse than baseline bench-1 beyond noise: total tok/s −10.4 %; TPOT p50, ms +20.0 %.",
+        ),
+        (
+            tuple(compared(f"quantity {n}", "regressed", -0.1) for n in range(5)),
+            "✗ Worse than baseline bench-1 beyond noise: quantity 0 −10.0 %; quantity 1 −10.0 %; quantity 2 −10.0 % and 2 more.",
+        ),
+        (
+            (compared("total tok/s", "not comparable", -0.1),),
+            "✗ Nothing of it can be compared with baseline bench-1: a reason.",
+        ),
+        (
+            (compared("total tok/s", "improved", 0.1), compared("x", "not comparable", 0.1)),
+            "✓ Nothing that can be compared is worse than baseline bench-1 beyond noise.",
+        ),
+    ],
+)
+def test_a_certified_measurement_that_is_worse_than_its_baseline_says_so_in_the_verdict(
+    found: tuple[Comparison, ...], said: str
+) -> None:
+    judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": found})
+    page = Page(text_of(judged))
+    verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
+    assert said in verdict.words
+
+
+def test_what_cannot_be_compared_has_neither_a_change_nor_no_noise() -> None:
+    nothing = estimate([1.0]).model_copy(update={"mean": 0.0, "repeats": 0})
+    rows = (
+        compared("total tok/s", "not comparable", -0.1, noise_share=0.0),
+        compared("output tok/s", "not comparable", 0.0, noise_share=0.0, before=nothing),
+    )
+    judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": rows})
+    cells = Page(text_of(judged)).cells("baseline-table")[1:]
+    assert [row[1:5] for row in cells] == [["100", "90.5", "–", "–"], ["–", "90.5", "–", "–"]]
+
+
 def test_a_regression_against_the_baseline_stands_on_the_page() -> None:
     worse = Comparison(
         baseline="bench-1",

@@ -1,0 +1,72 @@
+"""A measurement against its baseline: one sentence for the verdict, and a table of every quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmark.certificate.baseline import incomparable
+from benchmark.measurement import Comparison, Estimate
+from benchmark.report.words import NOTHING, percent
+from planner.report.table import Cell, Table, numbers, texts
+from planner.report.wording import number
+
+_NAMED: Final = 3
+"""Quantities that the sentence names; the table has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What stands beside the verdict: a certified measurement may still be worse than the one before."""
+
+    held: bool
+    words: str
+
+
+def outcome(found: Sequence[Comparison]) -> Outcome | None:
+    """Whether the measurement is as good as its baseline; None without one."""
+    if not found:
+        return None
+    baseline = found[0].baseline
+    worse = [one for one in found if one.verdict == "regressed"]
+    if worse:
+        named = "; ".join(f"{one.quantity} {_change(one)}" for one in worse[:_NAMED])
+        more = f" and {len(worse) - _NAMED} more" if len(worse) > _NAMED else ""
+        return Outcome(held=False, words=f"Worse than baseline {baseline} beyond noise: {named}{more}.")
+    if incomparable(found):
+        return Outcome(
+            held=False, words=f"Nothing of it can be compared with baseline {baseline}: {found[0].why.rstrip('.')}."
+        )
+    some = "that can be compared " if any(one.verdict == "not comparable" for one in found) else ""
+    return Outcome(held=True, words=f"Nothing {some}is worse than baseline {baseline} beyond noise.")
+
+
+def comparisons(found: Sequence[Comparison]) -> Table:
+    """Every quantity before and now."""
+    return Table(
+        id="baseline-table",
+        caption="Against the stored baseline",
+        columns=(*texts("quantity"), *numbers("before", "now", "change", "noise"), *texts("verdict")),
+        rows=tuple(
+            (
+                Cell(one.quantity, note=one.baseline),
+                Cell(_mean(one.before)),
+                Cell(_mean(one.after)),
+                Cell(_change(one)),
+                Cell(NOTHING if one.verdict == "not comparable" else f"± {percent(one.noise_share)}"),
+                Cell(one.verdict, note=one.why, style="lost" if one.verdict == "regressed" else ""),
+            )
+            for one in found
+        ),
+    )
+
+
+def _mean(one: Estimate) -> str:
+    return number(one.mean) if one.repeats else NOTHING
+
+
+def _change(one: Comparison) -> str:
+    if one.verdict == "not comparable":
+        return NOTHING
+    return f"{100 * one.change_share:+.1f} %".replace("-", "\N{MINUS SIGN}")
