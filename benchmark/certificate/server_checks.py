@@ -39,9 +39,10 @@ PREEMPTIONS: Final = Rule(
 FOREIGN: Final = Rule(
     id="foreign-traffic",
     title="The servers served nobody else",
-    allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'",
-    why="Somebody else's requests take time that this measurement does not see; a count below the clients' means servers that were not "
-    "read, or that restarted.",
+    allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'; of prompt tokens per "
+    f"generated one, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)} and two requests",
+    why="Somebody else's requests take time that this measurement does not see. A count below the clients' means servers that were not "
+    "read, or that restarted; of prompts alone, a tokenizer that is not the model's, so that total tok/s is no fact.",
     blames="run",
 )
 CACHES: Final = Rule(
@@ -155,26 +156,52 @@ def _preemptions(subject: Subject) -> Check:
 
 
 def _foreign(subject: Subject) -> Check:
-    bad, worst = [], 0.0
+    bad, worst, worst_prompts = [], 0.0, 0.0
     blames: set[str] = set()
     for run, server in subject.servers():
         ours = run.whole.output_tokens_per_s * run.whole.seconds
         off = share(server.generation_tokens, ours) - 1
         worst = max(worst, abs(off))
-        if abs(off) <= limits.FOREIGN_SHARE:
-            continue
-        direction = "more" if off > 0 else "fewer"
-        blames.add("run" if off > 0 else "data")
-        bad.append(
-            f"{run.name}: the servers generated {server.generation_tokens:,.0f} tokens, {percent(abs(off))} {direction} than the "
-            f"{ours:,.0f} that the clients got"
-        )
+        if not abs(off) <= limits.FOREIGN_SHARE:
+            blames.add("run" if off > 0 else "data")
+            bad.append(
+                f"{run.name}: the servers generated {server.generation_tokens:,.0f} tokens, {_beyond(off)} than the {ours:,.0f} that "
+                "the clients got"
+            )
+            continue  # the prompts would say the same
+        read, sent, allowed = _prompts_per_token(run, server)
+        off = share(read, sent) - 1
+        worst_prompts = max(worst_prompts, abs(off))
+        if not abs(off) <= allowed:
+            blames.add("run" if off > 0 else "data")
+            bad.append(
+                f"{run.name}: the servers read {read:.2f} prompt tokens per generated one in the steady window, {_beyond(off)} than the "
+                f"{sent:.2f} that the clients sent ({percent(allowed)} allowed)"
+            )
     return FOREIGN.says(
-        good=f"within {percent(worst, 2)} of the clients' count",
+        good=f"within {percent(worst, 2)} of the clients' count, prompts within {percent(worst_prompts, 2)}",
         bad=bad,
         missing=subject.without_metrics(),
         blames="data" if blames == {"data"} else "run",
     )
+
+
+def _prompts_per_token(run: Run, server: ServerMetrics) -> tuple[float, float, float]:
+    """Prompt tokens per generated one by the servers and by the clients, in one window, and how far apart they may be, as a share."""
+    window = window_of_servers(run)
+    requests = window.requests_per_s * window.seconds
+    return (
+        share(
+            sum(engine.prompt_tokens for engine in server.engines),
+            sum(engine.generation_tokens for engine in server.engines),
+        ),
+        share(window.input_tokens_per_s, window.output_tokens_per_s),
+        limits.FOREIGN_PROMPTS_SHARE + (2 / requests if requests > 0 else 0.0),
+    )
+
+
+def _beyond(off: float) -> str:
+    return f"{percent(abs(off))} {'more' if off > 0 else 'fewer'}"
 
 
 def _caches(subject: Subject) -> Check:

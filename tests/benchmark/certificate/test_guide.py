@@ -57,7 +57,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         "scrapes": (f"{limits.FAILED_SCRAPES_SHARE:.0%}",),
         "engine-balance": (f"{limits.ENGINE_BALANCE:.0%}", f"{limits.WAITING_SHARE:.0%}"),
         "preemptions": (f"{limits.PREEMPTED_SHARE:.0%}",),
-        "foreign-traffic": (f"{limits.FOREIGN_SHARE:.0%}",),
+        "foreign-traffic": (f"{limits.FOREIGN_SHARE:.0%}", f"{limits.FOREIGN_PROMPTS_SHARE:.0%}"),
     }.items():
         for word in words:
             assert word.replace("%", " %") in _row(id_), id_

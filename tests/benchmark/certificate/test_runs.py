@@ -54,7 +54,7 @@ BROKEN: list[tuple[Measurement, str, str]] = [
         "falls by 11.3 % over the window, noise 0.0 %",
     ),
     (
-        with_run(steady=STEADY.model_copy(update={"input_tokens_per_s": STEADY.input_tokens_per_s * 1.06})),
+        with_run(lengths=RUN.lengths.model_copy(update={"input_mean": RUN.lengths.input_mean / 1.06})),
         "mix",
         "6.0 % more input per output token than requests have",
     ),

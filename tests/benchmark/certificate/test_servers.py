@@ -83,6 +83,31 @@ def _starving(number: int, engine: EngineResult) -> EngineResult:
     return engine
 
 
+def _prompts_read(factor: float) -> Measurement:
+    return with_engines(lambda _, one: one.model_copy(update={"prompt_tokens": one.prompt_tokens * factor}))
+
+
+def test_other_peoples_prompts_are_seen_though_they_get_short_answers() -> None:
+    found = check(_prompts_read(1.2), "foreign-traffic")
+    assert (found.verdict, found.blames) == ("failed", "run")
+    assert "prompt tokens per generated one in the steady window, 2" in found.found
+    assert failed(_prompts_read(1.2)) == ["foreign-traffic"]
+    assert failed(_prompts_read(1.03)) == failed(_prompts_read(0.97)) == []
+
+
+def test_prompts_that_the_servers_count_shorter_are_of_another_tokenizer() -> None:
+    found = check(_prompts_read(0.85), "foreign-traffic")
+    assert (found.verdict, found.blames) == ("failed", "data")
+    assert "fewer than the 2.00 that the clients sent" in found.found
+    assert "a tokenizer that is not the model's" in found.why
+
+
+def test_engines_whose_counters_stood_still_in_the_window_were_not_read() -> None:
+    """A collector that hung in the middle, and whose first and last reading fit."""
+    still = with_engines(lambda _, one: one.model_copy(update={"prompt_tokens": 0.0, "generation_tokens": 0.0}))
+    assert check(still, "foreign-traffic").blames == "data"
+
+
 def test_an_engine_that_starves_while_another_chokes_is_named() -> None:
     found = check(with_engines(_starving), "engine-balance")
     assert (found.verdict, found.blames) == ("failed", "server")
