@@ -56,7 +56,7 @@ class Outcome:
 
     failures: tuple[str, ...]
     went: bool
-    """Whether the clients came to their common start."""
+    """Whether the clients of all pods came to their common start."""
 
 
 @dataclass
@@ -153,10 +153,13 @@ class Pod:
             course.note(failure)
 
         self._tell(run, "storing", clients)
+        if go is None:
+            # Whoever still waits for this pod's clients must not; and all shall know of it at the end, also those that went.
+            self.barrier(run.folder).arrive(failed=True)
         others = self._close(run, folder, clients, course, end, failed=bool(failures))
         self._clients = self._course = None
         shutil.rmtree(scratch, ignore_errors=True)
-        return Outcome(tuple(failures or others), go is not None)
+        return Outcome(tuple(failures or others), not self.barrier(run.folder).arrivals().failed)
 
     def _tell(self, run: Run, state: str, clients: Clients) -> None:
         self.progress.tell(
@@ -246,9 +249,6 @@ class Pod:
         self, run: Run, folder: Path, clients: Clients, course: Course, end: Barrier, *, failed: bool
     ) -> list[str]:
         """Meet the others at the end and store the files; gives what failed elsewhere."""
-        if failed and not self.barrier(run.folder).arrivals().failed >= {self.number}:
-            # Whoever still waits for this pod's clients must not.
-            self.barrier(run.folder).arrive(failed=True)
         limits = self.limits
         last = time.time() + 60 * (
             limits.ready_minutes + limits.run_minutes + limits.store_minutes + limits.idle_minutes

@@ -268,6 +268,27 @@ def test_a_client_that_dies_before_the_start_ends_the_run_everywhere_and_two_suc
 
 
 @pytest.mark.slow
+def test_pods_that_saw_another_end_of_the_barrier_agree_that_the_run_never_started(tmp_path: Path) -> None:
+    with measurement(tmp_path) as made:
+        # The second pod arrives first and looks again only after the first one has gone on.
+        made.start(asked(repeats=3), [0], WRONG="0:slow")
+        made.start(asked(repeats=3), [1], "--poll-seconds=0.8")
+        for repeat in range(2):
+            until = time.time() + 20
+            while not {f"{PREFIX}.barrier/point-00-repeat-{repeat}/{pod}" for pod in (0, 1)} <= set(made.cloud.objects):
+                assert time.time() < until
+                time.sleep(0.002)
+            (victim,) = [child for child in _children(made.pods[1].pid) if "--client=2" in _command(child)]
+            os.kill(victim, signal.SIGKILL)
+        ended = made.end()
+        assert [code for code, _ in ended] == [1, 1]
+        assert "point-00-repeat-0/client-000.json" in made.stored(), "the first pod went on"
+        assert not any(name.startswith("point-00-repeat-2") for name in made.stored())
+    for _, log in ended:
+        assert "1 runs were left out: 2 in a row never started" in log.splitlines()[-1]
+
+
+@pytest.mark.slow
 def test_a_client_that_hangs_is_ended_and_the_others_results_are_kept(tmp_path: Path) -> None:
     with measurement(tmp_path) as made:
         made.start(asked(pods=1), [0], "--run-minutes=0.01", WRONG="1:hangs")
@@ -455,3 +476,7 @@ def _children(process: int) -> list[int]:
         if int(fields[1]) == process:
             found.append(int(status.parent.name))
     return found
+
+
+def _command(process: int) -> list[str]:
+    return Path(f"/proc/{process}/cmdline").read_text().split("\0")
