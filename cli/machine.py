@@ -249,6 +249,11 @@ def _project_id(root: Path, stack: str | None) -> Check:
     lacking = {name: lack for name in wanted if (lack := _lacks_project_id(root, name))}
     first = next(iter(lacking), stack or "NAME")
     found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
+    mend = f"pulumi config set gcp:project MY-PROJECT --stack {first}"
+    if stack and stack not in stack_names(root):
+        # Pulumi would make a file of that name, with the project's id and nothing else in it.
+        found = f"there is no Pulumi.{stack}.yaml"
+        mend = f"name another stack: {', '.join(stack_names(root)) or 'this project has none yet'}"
     return Check(
         name="project id",
         steps=_LIVE,
@@ -256,7 +261,7 @@ def _project_id(root: Path, stack: str | None) -> Check:
         ok=len(lacking) < len(wanted),
         found=found or ("set" if wanted else "the project has no stack file"),
         why="gcp:project of the stack file: where the fleet is built and paid for",
-        mend=f"pulumi config set gcp:project MY-PROJECT --stack {first}",
+        mend=mend,
     )
 
 

@@ -190,6 +190,13 @@ def test_the_placeholder_project_is_a_lack_of_what_reaches_a_cloud(tmp_path: Pat
     assert check["mend"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
 
 
+def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> None:
+    check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
+    assert not check["ok"]
+    assert check["found"] == "there is no Pulumi.nope.yaml"
+    assert check["mend"] == "name another stack: cud, dev, gateway, guest, spot"
+
+
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", blue="config: [\n")
     assert "cannot be read" in examined(tmp_path, "--root", str(folder))["by_name"]["project id"]["found"]
