@@ -8,7 +8,7 @@ from benchmark.folder import AskedSlo
 from benchmark.report import article, configuration
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.plots_time import runs_drawn
-from benchmark.report.shown import Shown, name_of
+from benchmark.report.shown import Shown, name_of, window_name
 from benchmark.report.words import percent, plural, sentence
 from planner.report.wording import number
 
@@ -64,11 +64,8 @@ def limits(found: Shown) -> str:
 def run_in_words(found: Shown) -> str:
     """Which run is drawn second by second, and how its window was cut."""
     several = len(found.measurement.runs) > 1
-    which = (
-        f"Shown is {name_of(found.measurement, found.run)}, whose steady rate is nearest to the mean of its load. "
-        if several
-        else ""
-    )
+    nearest = "" if found.run.steady is None else ", whose steady rate is nearest to the mean of its load"
+    which = f"Shown is {name_of(found.measurement, found.run)}{nearest}. " if several else ""
     return f"{which}{sentence(found.run.steady_why)}"
 
 
@@ -107,7 +104,7 @@ def engines_caption(found: Shown) -> str:
         else ""
     )
     return (
-        f"A bar is a data-parallel rank over the steady window, {plural(server.servers, 'server')} side by side; the line above a bar "
+        f"A bar is a data-parallel rank over the {window_name(found.run)}, {plural(server.servers, 'server')} side by side; the line above a bar "
         f"is its peak.{spread}"
     )
 
@@ -118,7 +115,7 @@ def power_caption(found: Shown) -> str:
     if gpus is None or gpus.watt_hours_per_million_tokens is None:
         return "GPUs alone, without the rest of the machine."
     each = number(gpus.watt_hours_per_million_tokens)
-    return f"GPUs alone, without the rest of the machine: {each} Wh a million tokens in the steady window."
+    return f"GPUs alone, without the rest of the machine: {each} Wh a million tokens in the {window_name(found.run)}."
 
 
 def holds_for(found: Shown) -> str:

@@ -108,9 +108,10 @@ def method(shown: Shown) -> Table:
     if run.batches is not None:
         rows.append(
             (
-                "drift in it",
-                percent(run.batches.drift_share),
-                f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of {seconds(run.batches.seconds)}",
+                "drift of total tokens in it",
+                f"{100 * run.batches.drift_share:+.1f} %".replace("-", "\N{MINUS SIGN}"),
+                f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of {seconds(run.batches.seconds)}; prompts come "
+                "in waves, so the certificate looks at output tokens alone",
             )
         )
     variation = shown.point.total_tokens_per_s.variation

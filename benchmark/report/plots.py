@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmark.report import plots_balance, plots_latency, plots_load, plots_time
 from benchmark.report.article import Published, is_like_load
 from benchmark.report.charts import Plot
-from benchmark.report.shown import Shown, has_steady
+from benchmark.report.shown import Shown, has_steady, window_name
 
 
 def plots_of(shown: Shown, published: Published) -> tuple[Plot, ...]:
@@ -31,7 +31,7 @@ def _plots(shown: Shown, published: Published) -> Iterator[Plot]:
         yield plots_time.runs(shown)
     yield plots_balance.clients(run)
     if run.server is not None and run.server.engines:
-        yield plots_balance.engines(run.server)
+        yield plots_balance.engines(run.server, window_name(run))
         if run.server.timeline.at:
             yield plots_time.cache_and_queue(run, run.server)
     if run.gpus is not None and (power := plots_time.power(run, run.gpus)) is not None:

@@ -93,15 +93,15 @@ def _lag(one: ClientResult) -> str:
     )
 
 
-def engines(server: ServerMetrics) -> Plot:
-    """Each data-parallel rank's tokens, running and waiting sequences and KV cache, server by server."""
+def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
+    """Each data-parallel rank's tokens, running and waiting sequences and KV cache over that window, server by server."""
     members = sorted_engines(server)
     places, ticks, across = _grouped(members)
     x = Axis(low=0, high=across, title="server, a bar for each rank" if len(ticks) > 1 else "rank", ticks=tuple(ticks))
     kinds: tuple[
         tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool, float], ...
     ] = (
-        ("Output tokens in the steady window", lambda one: (one.generation_tokens, None), number, True, 0.0),
+        (f"Output tokens in the {window}", lambda one: (one.generation_tokens, None), number, True, 0.0),
         ("Sequences running", lambda one: (one.running_mean, one.running_peak), number, True, 0.0),
         ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), number, False, 0.0),
         ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: percent(value, 0), True, 1.0),
@@ -112,7 +112,7 @@ def engines(server: ServerMetrics) -> Plot:
         title="Balance of the engines",
         description=(
             f"{plural(len(members), 'engine')} of {plural(server.servers, 'server')}: {number(min(tokens))} to "
-            f"{number(max(tokens))} output tokens each in the steady window."
+            f"{number(max(tokens))} output tokens each in the {window}."
         ),
         panels=tuple(
             _panel(

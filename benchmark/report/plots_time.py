@@ -59,7 +59,15 @@ def throughput(run: Run) -> Plot:
                 height=290,
             ),
         ),
-        legend=(TOTAL, OUTPUT, STEADY, LegendEntry(words="mean of the steady window", style="level", mark="line")),
+        legend=(
+            TOTAL,
+            OUTPUT,
+            *(
+                (*shaded(run), LegendEntry(words="mean of the steady window", style="level", mark="line"))
+                if levels
+                else ()
+            ),
+        ),
         columns=1,
     )
 
@@ -89,7 +97,7 @@ def in_flight(run: Run) -> Plot:
         legend=(
             LegendEntry(words="requests in flight", style="total", mark="line"),
             LegendEntry(words="intended", style="limit", mark="line"),
-            STEADY,
+            *shaded(run),
         ),
         columns=1,
     )
@@ -141,7 +149,7 @@ def runs(shown: Shown) -> Plot:
             )
             for run in drawn
         ),
-        legend=(TOTAL, STEADY),
+        legend=(TOTAL, *(shaded(next((run for run in drawn if run.steady is not None), drawn[0])))),
         columns=3,
         columns_narrow=1,
     )
@@ -186,7 +194,7 @@ def cache_and_queue(run: Run, server: ServerMetrics) -> Plot:
             LegendEntry(words="mean of the engines; running", style="total", mark="line"),
             LegendEntry(words="fullest engine", style="output", mark="line"),
             LegendEntry(words="waiting", style="waiting", mark="line"),
-            STEADY,
+            *shaded(run),
         ),
     )
 
@@ -211,9 +219,14 @@ def power(run: Run, gpus: Gpus) -> Plot | None:
                 height=220,
             ),
         ),
-        legend=(LegendEntry(words="watts a GPU", style="total", mark="line"), STEADY),
+        legend=(LegendEntry(words="watts a GPU", style="total", mark="line"), *shaded(run)),
         columns=1,
     )
+
+
+def shaded(run: Run) -> tuple[LegendEntry, ...]:
+    """The shade's entry in a legend, where anything is shaded."""
+    return () if run.steady is None else (STEADY,)
 
 
 def _seconds(length: float) -> Axis:

@@ -58,6 +58,13 @@ def since_start(run: Run, window: Rates) -> tuple[float, float]:
     return window.began - run.whole.began, window.ended - run.whole.began
 
 
+def window_name(run: Run) -> str:
+    """What the clients' CPU, the servers and the GPUs of a run were read over: merge takes the narrowest window that there is."""
+    if run.steady is not None:
+        return "steady window"
+    return "common window" if run.common is not None else "whole run"
+
+
 def middles(line: Timeline) -> tuple[float, ...]:
     """The middle of each of a timeline's seconds: where the second's mean belongs on an axis of time."""
     return tuple(begin + 0.5 for begin in line.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmark.measurement import Gpus, Run, ServerMetrics
 from benchmark.report.plots_balance import sorted_engines
+from benchmark.report.shown import window_name
 from benchmark.report.words import NOTHING, milliseconds, percent, rate
 from planner.report.table import Cell, Table, numbers, texts
 from planner.report.wording import number
@@ -47,12 +48,13 @@ def _open_files(peak: int | None, limit: int | None) -> str:
     return f"{peak:,}" if limit is None else f"{peak:,} of {limit:,}"
 
 
-def engines(server: ServerMetrics) -> Table:
-    """Every engine of the shown run."""
+def engines(run: Run, server: ServerMetrics) -> Table:
+    """Every engine of the shown run, its server with the number that it has in the plot."""
+    order = list(dict.fromkeys(one.server for one in sorted_engines(server)))
     with_mfu = any(one.tflops_mean is not None for one in server.engines)
     return Table(
         id="engines-table",
-        caption="Every engine of this run, over the steady window",
+        caption=f"Every engine of this run, over the {window_name(run)}",
         columns=(
             *texts("server"),
             *numbers(
@@ -68,7 +70,7 @@ def engines(server: ServerMetrics) -> Table:
         ),
         rows=tuple(
             (
-                Cell(one.server),
+                Cell(one.server if len(order) == 1 else f"{order.index(one.server) + 1}: {one.server}"),
                 Cell(one.engine),
                 Cell(number(one.generation_tokens)),
                 Cell(number(one.prompt_tokens)),
@@ -83,26 +85,35 @@ def engines(server: ServerMetrics) -> Table:
     )
 
 
+_ANY_KERNEL = "share of time with any kernel at work, however small"
+# Name, unit and what it says. Source of what they say: nvidia-smi's manual, utilization; DCGM's profiling metrics.
 _GPU_NAMES = {
-    "power_watts": ("Power", " W"),
-    "sm_percent": ("SM busy, as nvidia-smi counts it", " %"),
-    "memory_percent": ("Memory busy, as nvidia-smi counts it", " %"),
-    "temperature_celsius": ("Temperature", " °C"),
-    "tensor_active_share": ("Tensor cores active", "share"),
-    "dram_active_share": ("DRAM active", "share"),
-    "sm_active_share": ("SM active", "share"),
+    "power_watts": ("Power", " W", ""),
+    "temperature_celsius": ("Temperature", " °C", ""),
+    "memory_temperature_celsius": ("Temperature of the memory", " °C", ""),
+    "sm_percent": ("GPU busy", " %", _ANY_KERNEL),
+    "gpu_percent": ("GPU busy", " %", _ANY_KERNEL),
+    "memory_percent": ("Memory busy", " %", "share of time in which memory was read or written at all"),
+    "memory_mib": ("Memory in use", " MiB", "weights and the reserved KV cache, whether full or empty"),
+    "sm_clock_mhz": ("Clock of the processors", " MHz", "falls when power or heat is the limit"),
+    "memory_clock_mhz": ("Clock of the memory", " MHz", ""),
+    "graphics_active_share": ("GPU active", "share", "share of time with any part of it at work"),
+    "sm_active_share": ("Processors (SMs) active", "share", "mean share of them with work on them"),
+    "sm_occupancy_share": ("Processors (SMs) filled", "share", "resident warps of those that fit"),
+    "tensor_active_share": ("Tensor cores active", "share", "share of cycles in which matrices were multiplied"),
+    "dram_active_share": ("Memory traffic", "share", "share of cycles in which data moved to or from memory"),
 }
 
 
-def gpus(found: Gpus) -> Table:
+def gpus(run: Run, found: Gpus) -> Table:
     """Every quantity that was read of the GPUs."""
     return Table(
         id="gpus-table",
-        caption="Readings of the GPUs over the steady window",
+        caption=f"Readings of the GPUs over the {window_name(run)}",
         columns=(*texts("quantity"), *numbers("mean", "peak", "GPUs"), *texts("from")),
         rows=tuple(
             (
-                Cell(_gpu_name(one.name)),
+                _gpu_name(one.name),
                 Cell(_gpu_value(one.name, one.mean)),
                 Cell(_gpu_value(one.name, one.peak)),
                 Cell(f"{one.gpus:,}"),
@@ -113,10 +124,12 @@ def gpus(found: Gpus) -> Table:
     )
 
 
-def _gpu_name(name: str) -> str:
-    return _GPU_NAMES[name][0] if name in _GPU_NAMES else name.replace("_", " ")
+def _gpu_name(name: str) -> Cell:
+    known = _GPU_NAMES.get(name)
+    return Cell(name.replace("_", " ")) if known is None else Cell(known[0], note=known[2])
 
 
 def _gpu_value(name: str, value: float) -> str:
-    unit = _GPU_NAMES.get(name, ("", "share" if name.endswith("_share") else ""))[1]
+    known = _GPU_NAMES.get(name)
+    unit = known[1] if known is not None else "share" if name.endswith("_share") else ""
     return percent(value) if unit == "share" else f"{number(value)}{unit}"

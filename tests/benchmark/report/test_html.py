@@ -11,11 +11,13 @@ from benchmark.measurement import (
     Comparison,
     ErrorKind,
     Excluded,
+    GpuReading,
     Histogram,
     Judged,
     Latencies,
     Measurement,
 )
+from benchmark.merge.gpus import _DCGM, _DMON
 from benchmark.record import add, entry_of
 from benchmark.report import article
 from benchmark.report.html import html_text
@@ -295,6 +297,49 @@ def test_a_run_that_never_was_steady_has_no_rate_to_stand_for() -> None:
     assert page.cells("windows-table")[1] == ["steady window clients never were all at work", *["–"] * 4]
 
 
+@pytest.mark.parametrize(
+    ("common", "said"), [(True, "common window"), (False, "whole run")], ids=["common window", "whole run"]
+)
+def test_what_was_read_over_another_window_does_not_say_steady(common: bool, said: str) -> None:
+    measurement = a_measurement(an_asked(replicas=1, repeats=2))
+    never = {"steady": None, "steady_why": "prompts ran out", **({} if common else {"common": None})}
+    runs = tuple(run.model_copy(update=never) for run in measurement.runs)
+    page = page_of(measurement.model_copy(update={"runs": runs}))
+    after = page.words[page.words.index("Over time") :]
+    after = after[: after.index("What was measured")]
+    assert f"Output tokens in the {said}" in after
+    assert f"A bar is a data-parallel rank over the {said}" in after
+    assert f"Every engine of this run, over the {said}" in after
+    assert f"Readings of the GPUs over the {said}" in after
+    assert f"Wh a million tokens in the {said}" in after
+    assert "nearest to the mean" not in after
+    assert "steady window" not in after.replace("there is no steady window", "").replace(
+        "There is no steady window", ""
+    )
+
+
+def test_every_quantity_of_a_gpu_has_a_name_and_a_unit() -> None:
+    measurement = a_measurement(an_asked(replicas=1, repeats=1))
+    run = measurement.runs[0]
+    assert run.gpus is not None
+    values = {name: 0.5 if name.endswith("_share") else 1_830.0 for name in {*_DMON.values(), *_DCGM.values()}}
+    readings = tuple(
+        GpuReading(name=name, mean=value, peak=value, gpus=8, source="DCGM") for name, value in values.items()
+    )
+    gpus = run.gpus.model_copy(update={"readings": readings})
+    page = page_of(measurement.model_copy(update={"runs": (run.model_copy(update={"gpus": gpus}),)}))
+    rows = page.cells("gpus-table")[1:]
+    assert len(rows) == len(values)
+    for row in rows:
+        assert row[0][0].isupper(), row
+        assert re.fullmatch(r"50.0 %|1,830 (W|%|°C|MHz|MiB)", row[1]), row
+
+
+def test_the_drift_on_the_page_says_of_what_it_is(whole: Page) -> None:
+    method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
+    assert "the certificate looks at output tokens alone" in method["drift of total tokens in it"]
+
+
 def test_a_sweep_has_every_load_with_its_interval() -> None:
     sweep = a_sweep()
     page = page_of(sweep)
@@ -312,8 +357,8 @@ def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
     assert len(whole.cells("clients-table")) == 24 + 1
     engines = whole.cells("engines-table")
     assert len(engines) == 96 + 1
-    assert engines[1][:2] == ["10.8.0.7", "0"]
-    assert engines[-1][:2] == ["10.8.11.7", "7"]
+    assert engines[1][:2] == ["1: 10.8.0.7", "0"]
+    assert engines[-1][:2] == ["12: 10.8.11.7", "7"]
 
 
 def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -> None:
