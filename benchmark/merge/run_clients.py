@@ -20,6 +20,8 @@ from benchmark.merge.reading import Reader
 
 _BEYOND_SECONDS: Final = 1.0
 """By how much a request may lie outside its witness' two readings, which are taken before the first and after the last."""
+_MOST_CLIENTS: Final = 100_000
+"""Of a run. Assumed: a hundred times what the largest fleet needs; a number beyond it is damage."""
 _SAME: Final = {
     "run": "other-run",
     "workload": "other-workload",
@@ -94,14 +96,19 @@ def load(run: RunFiles, layout: Layout, read: Reader, seen: Seen, choice: Choice
 def _number(data: ClientData, path: Path, place: int) -> tuple[int, list[Problem]]:
     match = CLIENT_FILE.fullmatch(path.name)
     named = int(match["client"]) if match else None
+    problems = [
+        Problem(
+            file=data.file,
+            reason="bad-number",
+            found=f"{key} is {text[:40]!r}",
+            allowed=f"a whole number from 0 to {_MOST_CLIENTS:,}",
+        )
+        for key in ("client", "clients")
+        if (text := data.metadata.get(key)) is not None and small_number(text, _MOST_CLIENTS) is None
+    ]
     text = data.metadata.get("client")
-    if text is None:
-        return named if named is not None else place, []
-    if not text.isdecimal():
-        found = f"client is {text!r}"
-        return place, [
-            Problem(file=data.file, reason="bad-number", found=found, allowed="a whole number from 0 upwards")
-        ]
+    if problems or text is None:
+        return named if named is not None else place, problems
     if named is not None and named != int(text):
         return named, [
             Problem(
@@ -113,6 +120,12 @@ def _number(data: ClientData, path: Path, place: int) -> tuple[int, list[Problem
             )
         ]
     return int(text), []
+
+
+def small_number(text: str, most: int) -> int | None:
+    """The whole number that a text is, from 0 to `most`; None for any other text, however long."""
+    number = int(text) if text.isdecimal() and len(text) <= len(str(most)) else -1
+    return number if 0 <= number <= most else None
 
 
 def _doubles(clients: Sequence[Client], seen: Seen) -> list[Problem]:
@@ -288,10 +301,8 @@ def missing_clients(
     run: RunFiles, layout: Layout, clients: Sequence[Client], pods: Sequence[PodCourse], left_out: Iterable[str]
 ) -> list[Problem]:
     """One problem for all clients that should be there, are not, and were not left out by choice."""
-    told = {
-        client.data.metadata["clients"] for client in clients if client.data.metadata.get("clients", "").isdecimal()
-    }
-    wanted = max((int(text) for text in told), default=0)
+    told = {small_number(client.data.metadata.get("clients", ""), _MOST_CLIENTS) or 0 for client in clients}
+    wanted = max(told, default=0)
     if layout.asked is not None and run.point < len(layout.asked.points):
         wanted = layout.asked.points[run.point].clients
     there = {client.number for client in clients}
@@ -325,7 +336,7 @@ def odd_ends(clients: Iterable[Client], pods: Iterable[PodCourse]) -> list[str]:
         f"client {number} has a result and yet ended with exit code {code}; its log says why"
         for pod in pods
         for number, code in pod.exit_codes.items()
-        if code != 0 and number.isdecimal() and int(number) in there
+        if code != 0 and small_number(number, _MOST_CLIENTS) in there
     ]
 
 

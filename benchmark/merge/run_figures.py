@@ -27,7 +27,7 @@ from benchmark.merge.clocks import Clocks
 from benchmark.merge.failures import together
 from benchmark.merge.gpus import GpuSeries, gpus_of_run
 from benchmark.merge.layout import RunFiles
-from benchmark.merge.run_clients import Client
+from benchmark.merge.run_clients import Client, small_number
 from benchmark.merge.servers import server_metrics
 from benchmark.merge.statistics import distribution
 from benchmark.merge.windows import Placed, Totals, in_flight_means, rates, steady_window, totals
@@ -297,13 +297,12 @@ def _client_result(client: Client, placed: Placed, origin: float, wall: tuple[fl
         inside = (at - 1.0 >= wall[0]) & (at <= wall[1])
         cpu = shares[inside] if inside.any() else shares
     tpot = data.tpot
-    seed = data.metadata.get("seed", "")
     return ClientResult(
         client=client.number,
         pod=witness.pod if witness else None,
         node=witness.node if witness else None,
         connections=data.connections,
-        seed=int(seed) if seed.isdecimal() else None,
+        seed=small_number(data.metadata.get("seed", ""), 2**64 - 1),
         completed=len(data.index),
         failed=data.failed,
         total_tokens_per_s=(outputs + inputs) / seconds,

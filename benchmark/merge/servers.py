@@ -163,7 +163,7 @@ def _is_address(server: str) -> bool:
 
 def _in_order(key: _Engine) -> tuple[str, int, str]:
     server, engine = key
-    return server, int(engine) if engine.isdecimal() else -1, engine
+    return server, int(engine) if engine.isdecimal() and len(engine) < 10 else -1, engine
 
 
 def _reason(key: str) -> str:

@@ -55,6 +55,24 @@ def test_metadata_of_bare_results_tell_missing_clients(tmp_path: Path) -> None:
         merge_folder(folder)
 
 
+@pytest.mark.parametrize(("key", "digits"), [("client", 5000), ("clients", 12), ("clients", 5000)])
+def test_numbers_that_no_run_has_are_named(tmp_path: Path, key: str, digits: int) -> None:
+    folder = _article(tmp_path, metadata=True)
+    for file in folder.glob("*.json"):
+        content = json.loads(file.read_bytes())
+        file.write_text(json.dumps({**content, key: "9" * digits}), encoding="utf-8")
+    with pytest.raises(BenchmarkError, match=rf"{key} is '9+.*\[bad-number\]"):
+        merge_folder(folder)
+
+
+def test_a_seed_may_be_any_text(tmp_path: Path) -> None:
+    folder = _article(tmp_path, metadata=True)
+    for number, file in enumerate(sorted(folder.glob("*.json"))):
+        content = json.loads(file.read_bytes())
+        file.write_text(json.dumps({**content, "seed": f"{number}" * 5000}), encoding="utf-8")
+    assert [one.seed for one in merge_folder(folder).runs[0].clients] == [None] * 4
+
+
 def test_a_file_of_several_results_is_one_client_a_line(tmp_path: Path) -> None:
     folder = _article(tmp_path)
     files = sorted(folder.glob("*.json"))
