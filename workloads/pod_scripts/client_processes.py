@@ -17,6 +17,10 @@ from .run_plan import ClientFiles
 
 SPARE_FILES = 256
 """Open files of a client besides its connections: libraries, logs, the tokenizer."""
+SPARE_PORTS = 1000
+"""Ports for what else this pod calls: the bucket, the servers' metrics. Assumed: some dozens at a time."""
+TIME_WAIT_SECONDS = 60.0
+"""For which a closed connection holds its port. Source: Linux, TCP_TIMEWAIT_LEN; tcp_tw_reuse spares loopback only."""
 POLL_SECONDS = 0.1
 TERM_SECONDS = 10.0
 """Between the request to end and the end. Assumed: a client has nothing to store that takes longer."""
@@ -32,6 +36,32 @@ def allow_open_files(connections: int) -> None:
         sys.exit(f"{connections} connections a client need {needed} open files; this pod may have {hard} at most")
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def wait_for_ports(connections: int, seconds: float = TIME_WAIT_SECONDS, proc: Path = Path("/proc")) -> float:
+    """Wait until this pod has a port for each of its connections; gives the seconds that it took, `seconds` at most.
+
+    A connection that a client closed holds its port for a minute, and the run before this one closed as many as this one
+    opens, all of them to the one address of the Service: a pod of 15,000 connections has no port for the second half.
+    """
+    begun = time.monotonic()
+    while (waited := time.monotonic() - begun) < seconds:
+        free, closing = _ports(proc)
+        if closing == 0 or free >= connections + SPARE_PORTS:
+            break
+        time.sleep(POLL_SECONDS)
+    return waited
+
+
+def _ports(proc: Path) -> tuple[int, int]:
+    """Ports that are not held by closed connections, and how many are."""
+    try:
+        low, high = (proc / "sys/net/ipv4/ip_local_port_range").read_text().split()
+        closing = re.search(r"^TCP:.* tw (\d+)", (proc / "net/sockstat").read_text(), re.MULTILINE)
+        held = int(closing[1]) if closing else 0
+        return int(high) - int(low) + 1 - held, held
+    except (OSError, ValueError):
+        return 0, 0
 
 
 class Clients:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .barrier import POLL_SECONDS, Barrier
-from .client_processes import Clients
+from .client_processes import Clients, wait_for_ports
 from .collect_metrics import partial
 from .progress import Progress
 from .results_bucket import Bucket, BucketError
@@ -187,6 +187,9 @@ class Pod:
         }
         clients.start(commands, self.plan.prompts_per_client)
         if clients.wait_until_ready(time.time() + 60 * self.limits.ready_minutes):
+            waited = wait_for_ports(sum(self.plan.connections_of(run, client) for client in clients.files))
+            if waited >= 1:
+                course.note(f"ports were free after {waited:.0f} s")
             course.note("all clients ready")
             return []
         return self._before_start(clients)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from benchmark.folder import Asked, MetricsSample, PodCourse, Witness
 from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.pod_scripts.stand_in import stand_in
 from workloads.pod_scripts import launch_clients
-from workloads.pod_scripts.client_processes import SPARE_FILES
+from workloads.pod_scripts.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
 
 NAME = "benchmark-ab-12345678"
 PREFIX = f"runs/{NAME}/"
@@ -464,6 +465,30 @@ def test_open_files_are_raised_to_what_the_connections_need() -> None:
     assert done.stdout.strip() == f"{1000 + SPARE_FILES}"
     assert done.returncode == 1
     assert done.stderr.strip() == "10000 connections a client need 10256 open files; this pod may have 4096 at most"
+
+
+def test_a_run_waits_for_the_ports_of_the_run_before(tmp_path: Path) -> None:
+    (tmp_path / "sys/net/ipv4").mkdir(parents=True)
+    (tmp_path / "net").mkdir()
+    (tmp_path / "sys/net/ipv4/ip_local_port_range").write_text("32768\t60999\n")
+
+    def closing(number: int) -> None:
+        (tmp_path / "net/sockstat").write_text(
+            f"sockets: used 5\nTCP: inuse 3 orphan 0 tw {number} alloc 4 mem 1\nUDP: inuse 0 mem 0\n"
+        )
+
+    closing(28_232 - 16_000 - SPARE_PORTS)
+    assert wait_for_ports(16_000, 5.0, tmp_path) < 0.1
+    closing(28_232 - 16_000 - SPARE_PORTS + 1)
+    assert wait_for_ports(16_000, 0.15, tmp_path) >= 0.15
+    timer = threading.Timer(0.15, closing, (10_000,))
+    timer.start()
+    assert 0.15 <= wait_for_ports(16_000, 5.0, tmp_path) < 2
+    timer.join()
+    # Where there is nothing to wait for, nobody waits: more connections than ports, or a kernel that does not say.
+    closing(0)
+    assert wait_for_ports(40_000, 5.0, tmp_path) < 0.1
+    assert wait_for_ports(16_000, 5.0, tmp_path / "nowhere") < 0.1
 
 
 def _children(process: int) -> list[int]:
