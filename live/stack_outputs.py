@@ -10,17 +10,15 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from live.errors import LiveError
+from live.stopping import stopped_by_exception
 
 PULUMI_SECONDS: Final = 120.0
 """Assumed: reading a stack's state from Pulumi Cloud or from a bucket takes seconds; a passphrase prompt would take for ever."""
@@ -59,7 +57,7 @@ class StackOutputs:
     @contextlib.contextmanager
     def kubeconfig_file(self) -> Iterator[Path]:
         """The kubeconfig in a file that only this user can read, removed on every way out, SIGTERM and SIGHUP included."""
-        with _stopped_by_exception():
+        with stopped_by_exception():
             folder = Path(tempfile.mkdtemp(prefix="fleet-kubeconfig-"))  # mode 0700
             try:
                 file = folder / "config"
@@ -205,25 +203,3 @@ def _kubeconfig_text(stack: str, source: str, value: object) -> str:
     if not isinstance(value, str) or value in ("", _SHIELDED):
         raise _missing(stack, source, "kubeconfig", value)
     return value
-
-
-@contextlib.contextmanager
-def _stopped_by_exception() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the program by an exception, so that what has to be cleaned up is. Main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, _frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    former = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    }
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)

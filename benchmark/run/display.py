@@ -38,9 +38,10 @@ class State:
 class Display:
     """Plain lines: one for every new phase or reason, and how far it is every half minute."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, began: float | None = None) -> None:
+        """`began`: since when time is told, by the monotonic clock; default: now."""
         self._stream = stream
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         self._last: tuple[str, str] = ("", "")
         self._told = 0.0
 
@@ -70,8 +71,8 @@ class Display:
 class LiveDisplay(Display):
     """A line that lives at the bottom, and notes above it."""
 
-    def __init__(self, stream: TextIO, width: int) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO, width: int, began: float | None = None) -> None:
+        super().__init__(stream, began)
         from rich.console import Console
         from rich.live import Live
         from rich.spinner import Spinner
@@ -128,10 +129,10 @@ class LiveDisplay(Display):
 
 
 @contextlib.contextmanager
-def shown(stream: TextIO, *, live: bool, width: int) -> Iterator[Display]:
-    """A display for as long as the block runs."""
+def shown(stream: TextIO, *, live: bool, width: int, began: float | None = None) -> Iterator[Display]:
+    """A display for as long as the block runs; with `began` it goes on with the time of an earlier one."""
     if live:
-        with LiveDisplay(stream, width) as display:
+        with LiveDisplay(stream, width, began) as display:
             yield display
     else:
-        yield Display(stream)
+        yield Display(stream, began)

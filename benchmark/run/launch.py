@@ -34,6 +34,8 @@ class Launched:
     uid: str
     namespace: str
     stack: str
+    fetch_options: str = ""
+    """What `fleet bench fetch` must be told besides, with a space in front."""
 
     @property
     def measurement(self) -> str:
@@ -46,7 +48,7 @@ class Launched:
 
     def how_to_fetch(self) -> str:
         """The command that brings its results, when it has ended."""
-        return f"fleet bench fetch {self.measurement} --stack {self.stack}"
+        return f"fleet bench fetch {self.measurement} --stack {self.stack}{self.fetch_options}"
 
 
 def require_prepared(kubectl: Kubectl, settings: Settings) -> None:
@@ -74,14 +76,13 @@ def require_no_other(kubectl: Kubectl, settings: Settings, *, but: str = "") -> 
             )
 
 
-def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, now: float | None = None) -> Launched:
+def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch_options: str = "") -> Launched:
     """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
     behind, or the error says how to remove it.
     """
     from workloads.benchmark_job import config_map_manifest, job_manifest
 
-    moment = time.time() if now is None else now
-    name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment))}"
+    name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     job = job_manifest(
         settings,
         name=name,
@@ -108,7 +109,7 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, now: 
         if made is not None or not (isinstance(error, LiveError) and error.reason in _NOT_MADE):
             _withdraw(kubectl, f"{_LAUNCH}={mark}", error)
         raise
-    return Launched(name, made["metadata"]["uid"], settings.namespace, settings.stack)
+    return Launched(name, made["metadata"]["uid"], settings.namespace, settings.stack, fetch_options)
 
 
 def _withdraw(kubectl: Kubectl, selector: str, why: BaseException) -> None:

@@ -15,6 +15,7 @@ from live.google_http import GoogleHttp
 from live.google_token import GoogleToken
 from live.kubectl import Kubectl
 from live.prometheus import ManagedPrometheus, Servers
+from live.stopping import stopped_by_exception
 from live.storage import Bucket
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def cluster_of(
     Raises BenchmarkError where the stack's namespace is not there: another cluster.
     """
     with contextlib.ExitStack() as closing:
+        # kubectl runs in process groups of its own: nobody else would end it.
+        closing.enter_context(stopped_by_exception())
         own = kubeconfig is None and context is None
         file = closing.enter_context(outputs.kubeconfig_file()) if own else kubeconfig
         kubectl = Kubectl(namespace=settings.namespace, kubeconfig=file, context=context)

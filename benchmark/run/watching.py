@@ -25,6 +25,7 @@ PATIENCE_SECONDS: Final = 15 * 60.0
 _FINAL: Final = frozenset({"not found", "missing program", "forbidden"})
 """Reasons that asking again does not change; a login or a network may come back. Not `refused`: what has worked a moment ago is not
 wrong now, and a control plane has more words for its own troubles than are known here."""
+_AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
 _WORDS: Final[Mapping[Stage, str]] = {
     "no pods": "waiting for the Job's pods",
     "unscheduled": "waiting for benchmark machines",
@@ -82,10 +83,30 @@ def watch(
         time.sleep(poll_seconds)
     if view.ended is None:
         raise LiveError(
-            f"Job {launched.job} is gone: somebody deleted it. What it had stored stays: {launched.how_to_fetch()}",
+            f"Job {launched.job} is gone: somebody deleted it, or it ended more than a day ago. What it had stored stays: "
+            f"{launched.how_to_fetch()}",
             reason="not found",
         )
     return Ended("" if view.ended == "Complete" else view.ended.removeprefix("Failed: "), failures, last)
+
+
+def patiently(
+    action: Callable[[], None],
+    show: Callable[[State], None],
+    *,
+    poll_seconds: float = POLL_SECONDS,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> None:
+    """Do it, and again while the network or the login is away. Raises LiveError after that long, and at once for other reasons."""
+    began = time.monotonic()
+    while True:
+        try:
+            return action()
+        except LiveError as error:
+            if error.reason not in _AWAY or time.monotonic() - began > patience_seconds:
+                raise
+            show(State("no answer, trying again", str(error)))
+        time.sleep(poll_seconds)
 
 
 def _state(view: ClusterView, bucket: Bucket, launched: Launched) -> State:

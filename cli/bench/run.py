@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 import sys
 import textwrap
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +31,21 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("out") / "runs"
 """Below it, a folder for every measurement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a run goes about it."""
+
+    kubeconfig: Path | None
+    context: str | None
+    out: Path | None
+    gpu_samples: bool
+    detach: bool
+    yes: bool
+    fetch_options: str
+    """What a later `fleet bench fetch` must be told as well."""
+
 
 Out = Annotated[
     Path | None,
@@ -100,8 +119,21 @@ def run(
         from benchmark.run.fetching import require_own
 
         require_own(out, "a new measurement")
+    _require_writable(out or DEFAULT_FOLDER)
     settings, given = _prepared(folder, name, changes, outputs)
-    return _launch(settings, given, kubeconfig, context, out, gpu_samples=not no_gpu_samples, detach=detach, yes=yes)
+    repeated = {"--outputs": outputs, "--out": out, "--root": root}
+    wishes = Wishes(
+        kubeconfig=kubeconfig,
+        context=context,
+        out=out,
+        gpu_samples=not no_gpu_samples,
+        detach=detach,
+        yes=yes,
+        fetch_options="".join(
+            f" {key} {shlex.quote(str(value))}" for key, value in repeated.items() if value is not None
+        ),
+    )
+    return _launch(settings, given, wishes)
 
 
 def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) -> tuple[Settings, StackOutputs]:
@@ -114,17 +146,7 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
     return settings, given
 
 
-def _launch(
-    settings: Settings,
-    outputs: StackOutputs,
-    kubeconfig: Path | None,
-    context: str | None,
-    out: Path | None,
-    *,
-    gpu_samples: bool,
-    detach: bool,
-    yes: bool,
-) -> int:
+def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
     from benchmark.run.display import shown
     from benchmark.run.launch import launch, require_no_other, require_prepared
     from benchmark.run.price import price_of
@@ -133,7 +155,7 @@ def _launch(
     from workloads.names import HTTP_PORT
 
     google = google_of(outputs)
-    with cluster_of(outputs, settings, kubeconfig, context) as kubectl:
+    with cluster_of(outputs, settings, wishes.kubeconfig, wishes.context) as kubectl:
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:
             _say(display, "looking at the servers")
@@ -143,43 +165,37 @@ def _launch(
             require_ready(pods, settings)
             if trouble := require_idle(kubectl, pods, HTTP_PORT):
                 display.note(f"whether the servers are idle could not be looked at: {trouble}")
-            if not detach:
+            if not wishes.detach:
                 require_bucket(google.bucket)
-        _agree(price_of(settings), settings.stack, yes=yes)
-        launched = launch(kubectl, settings, outputs)
-        sys.stdout.write(f"Started {launched.measurement}.\n")
-        if detach:
-            sys.stdout.write(_what_goes_on(launched))
-            return CLEAN
+        _agree(price_of(settings), settings.stack, yes=wishes.yes)
+        launched = launch(kubectl, settings, outputs, fetch_options=wishes.fetch_options)
+        folder = wishes.out or DEFAULT_FOLDER / launched.measurement
+        began = time.monotonic()
         try:
-            return _follow(kubectl, google, settings, outputs, launched, pods if gpu_samples else (), pods, out)
-        except KeyboardInterrupt:
-            sys.stdout.write(f"\nNo longer watching.\n{_what_goes_on(launched)}")
-            return INTERRUPTED
+            sys.stdout.write(f"Started {launched.measurement}.\n")
+            if wishes.detach:
+                sys.stdout.write(_what_goes_on(launched, outputs.cluster))
+                return CLEAN
+            over = _watch(kubectl, google, launched, pods if wishes.gpu_samples else (), folder, began)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            sys.stdout.write(f"\nNo longer watching.\n{_what_goes_on(launched, outputs.cluster)}")
+            return _exit_code(stop)
+        return _finish(kubectl, google, settings, outputs, launched, over, pods, folder, began)
 
 
-def _follow(
-    kubectl: Kubectl,
-    google: Google,
-    settings: Settings,
-    outputs: StackOutputs,
-    launched: Launched,
-    sampled: tuple[ServerPod, ...],
-    pods: tuple[ServerPod, ...],
-    out: Path | None,
-) -> int:
+def _watch(
+    kubectl: Kubectl, google: Google, launched: Launched, sampled: tuple[ServerPod, ...], folder: Path, began: float
+) -> Ended:
+    """Until the Job has ended, with GPU samples meanwhile."""
     from benchmark.run.display import shown
     from benchmark.run.gpu_samples import GpuSamples
     from benchmark.run.servers import CONTAINER
-    from benchmark.run.session import gpu_servers
     from benchmark.run.watching import watch
-    from cli.bench.fetch import bring, judge
 
-    folder = out or DEFAULT_FOLDER / launched.measurement
     live, width = terminal()
-    with shown(sys.stdout, live=live, width=width) as display:
+    with shown(sys.stdout, live=live, width=width, began=began) as display:
+        samples = None
         with contextlib.ExitStack() as collecting:
-            samples = None
             if sampled:
                 samples = collecting.enter_context(
                     GpuSamples(kubectl, [pod.name for pod in sampled], CONTAINER, folder)
@@ -187,16 +203,49 @@ def _follow(
             over = watch(kubectl, google.bucket, launched, display.state)
         for problem in samples.problems if samples is not None else ():
             display.note(problem)
-        try:
+    return over
+
+
+def _finish(
+    kubectl: Kubectl,
+    google: Google,
+    settings: Settings,
+    outputs: StackOutputs,
+    launched: Launched,
+    over: Ended,
+    pods: tuple[ServerPod, ...],
+    folder: Path,
+    began: float,
+) -> int:
+    """The results of a Job that has ended: here, merged and judged; or how to do that later."""
+    from benchmark.run.display import shown
+    from benchmark.run.session import gpu_servers
+    from benchmark.run.watching import patiently
+    from cli.bench.fetch import bring, judge
+    from live.errors import LiveError
+
+    stored = f"The benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()}"
+    live, width = terminal()
+    try:
+        with shown(sys.stdout, live=live, width=width, began=began) as display:
             if over.failed:
                 raise CommandError(_failed(kubectl, google, launched, over, folder, display))
-            bring(google, launched.measurement, folder, outputs, gpu_servers(settings, pods), display)
-        except KeyboardInterrupt:
-            display.note(
-                f"the benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()} --out {folder}"
-            )
-            return INTERRUPTED
-    return judge(folder)
+            servers = gpu_servers(settings, pods)
+            patiently(lambda: bring(google, launched.measurement, folder, outputs, servers, display), display.state)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        sys.stdout.write(f"\n{stored}\n")
+        return _exit_code(stop)
+    except LiveError as error:
+        raise CommandError(f"{error}\n{stored}") from None
+    try:
+        return judge(folder)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {folder}\n")
+        return _exit_code(stop)
+
+
+def _exit_code(stop: BaseException) -> int:
+    return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else INTERRUPTED
 
 
 def _failed(
@@ -249,12 +298,21 @@ def _agree(price: Price, stack: str, *, yes: bool) -> None:
         raise CommandError("nothing was started")
 
 
-def _what_goes_on(launched: Launched) -> str:
+def _what_goes_on(launched: Launched, cluster: str) -> str:
     return (
         f"The benchmark goes on in the cluster and stores its results itself.\n"
         f"  results, once it has ended:  {launched.how_to_fetch()}\n"
-        f"  to end it now:               {launched.how_to_stop()}\n"
+        f"  to end it now:               {launched.how_to_stop()}   (kubectl at cluster {cluster})\n"
     )
+
+
+def _require_writable(folder: Path) -> None:
+    """Results will have a place: whoever has none learns it before paying. Raises CommandError."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise CommandError(f"{folder}: this user cannot write into {there}; name another folder with --out")
 
 
 def _say(display: Display, phase: str) -> None:

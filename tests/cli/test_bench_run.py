@@ -56,6 +56,9 @@ def test_what_is_wrong_before_anything_is_asked(offline: Laptop) -> None:
     given = ("run", "--stack", "try", "--outputs", str(offline.outputs))
     assert "--concurrency 1,x: write whole numbers" in refused(offline, *given, "--concurrency", "1,x")
     assert "benchmark.repeats: 99 is refused" in refused(offline, *given, "--repeats", "99")
+    assert f"cannot write into {offline.outputs}; name another folder" in refused(
+        offline, *given, "--out", str(offline.outputs / "runs")
+    )
     assert not offline.asked.exists()  # the cluster was left alone
 
 

@@ -168,7 +168,10 @@ def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi,
         done = run(here, "--yes", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert "the benchmark failed: DeadlineExceeded: Job was active longer than specified deadline" in done.stderr
-    assert "when it was last seen: waiting for benchmark machines: FailedScheduling: 0/1 nodes are available" in done.stderr
+    assert (
+        "when it was last seen: waiting for benchmark machines: FailedScheduling: 0/1 nodes are available"
+        in done.stderr
+    )
     assert "Nothing of it can be measured" in done.stderr
 
 
@@ -185,9 +188,9 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
     assert len(api.list_all(JOB)) == 1
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)])
 def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
-    here: Laptop, api: ClusterApi, tmp_path: Path, times: int
+    here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals, times: int
 ) -> None:
     command = [
         *(sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())"),
@@ -203,16 +206,17 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
         time.sleep(1.5)
         began = time.monotonic()
         for _ in range(times):
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             time.sleep(1)
         try:
             out, said = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert process.returncode == 130, said
+    assert process.returncode == 128 + number, said
     assert time.monotonic() - began < 6
     assert "The benchmark goes on in the cluster" in out
     assert "fleet bench fetch benchmark-" in out
+    assert f"--stack try --outputs {here.outputs} --out {tmp_path / 'out'} --root {here.root}\n" in out
     assert len(api.list_all(JOB)) == 1
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []
     for path in here.pids.iterdir():

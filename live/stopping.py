@@ -1,0 +1,32 @@
+"""SIGTERM and SIGHUP as exceptions, so that whatever has to be ended or removed is."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+
+@contextlib.contextmanager
+def stopped_by_exception() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit while the block lasts. Main thread only; a handler of somebody's own stays."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    former = {
+        number: signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
