@@ -104,8 +104,8 @@ def engines_caption(found: Shown) -> str:
         else ""
     )
     return (
-        f"A bar is a data-parallel rank over the {window_name(found.run)}, {plural(server.servers, 'server')} side by side; the line above a bar "
-        f"is its peak.{spread}"
+        f"A bar is a data-parallel rank over the {window_name(found.run)}, {plural(server.servers, 'server')} side by side; the line "
+        f"above a bar is its peak.{spread}"
     )
 
 
