@@ -382,7 +382,7 @@ class Comparison(_Part):
     after: Estimate
     change_share: float
     noise_share: float
-    """Half width of the difference's 95 % interval, as a share of the baseline."""
+    """Half width of the difference's 95 % interval, for all loads together, as a share of the baseline."""
     verdict: Literal["regressed", "improved", "same within noise", "not comparable"]
     why: str
 

@@ -21,11 +21,15 @@ from benchmark.measurement import Certificate, Comparison, Distribution, Estimat
 from benchmark.student_t import two_sided
 from benchmark.whole_file import write_whole
 
+CONFIDENCE: Final = 0.95
+"""Of the intervals of one quantity at all loads together. Two-sided: where nothing has changed, it is called worse once in forty times."""
 RELEVANT_RATE: Final = 0.01
 """Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
 differ by up to 3.4 %."""
 RELEVANT_LATENCY: Final = 0.03
 """The same of a latency. Assumed: above the article's own resolution, 1 ms of 46."""
+SAME_LENGTH_SHARE: Final = 0.01
+"""How far the numbers of requests a connection may lie apart for latencies to be compared. Assumed: clients of uneven shares."""
 
 Direction = Literal["higher", "lower"]
 
@@ -60,6 +64,8 @@ class BaselinePoint(_File):
     """One load."""
 
     connections: int
+    requests_per_connection: float
+    """In a run. All latencies hold the first wave's, in which every prompt comes at once: of few requests it is a larger part."""
     estimates: dict[str, Estimate]
     """Rates: total_tokens_per_s, output_tokens_per_s, requests_per_s."""
     latencies_ms: dict[str, dict[str, float]]
@@ -147,13 +153,31 @@ def compare(
     reasons = _incomparable(new, baseline)
     old_points = {point.connections: point for point in baseline.points}
     new_points = {point.connections: point for point in new.points}
-    found = [
-        one
+    pairs = [
+        (before, point)
         for connections, point in new_points.items()
         if (before := old_points.get(connections)) is not None
-        for one in _compare_point(title, before, point, reasons, len(new_points) > 1)
     ]
+    how = _How(title=title, reasons=tuple(reasons), loads=len(pairs), name_load=len(new_points) > 1)
+    found = [one for before, point in pairs for one in _compare_point(before, point, how)]
     return (*found, *_unpaired(title, old_points, new_points))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    """What holds for every comparison of two measurements."""
+
+    title: str
+    reasons: tuple[str, ...]
+    """Why none can be made."""
+    loads: int
+    """That both have: each is a chance of its own to be called worse."""
+    name_load: bool
+
+    @property
+    def confidence(self) -> float:
+        """Of one load's interval, so that a quantity's intervals at all loads hold together (Bonferroni)."""
+        return 1 - (1 - CONFIDENCE) / max(1, self.loads)
 
 
 def regressed(comparisons: Sequence[Comparison]) -> bool:
@@ -179,6 +203,8 @@ def _points(measurement: Measurement) -> Iterator[BaselinePoint]:
         alone = runs[0].batches if len(runs) == 1 else None
         yield BaselinePoint(
             connections=point.connections,
+            requests_per_connection=sum(run.completed + run.failed for run in runs)
+            / max(1, sum(run.connections for run in runs)),
             estimates={
                 "total_tokens_per_s": point.total_tokens_per_s,
                 "output_tokens_per_s": point.output_tokens_per_s,
@@ -249,45 +275,51 @@ def _differing(old: AskedWorkload, new: AskedWorkload) -> str:
     )
 
 
-def _compare_point(
-    title: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[str], name_load: bool
-) -> Iterator[Comparison]:
-    for key, quantity in _QUANTITIES.items():
-        before, after = old.runs.get(key, ()), new.runs.get(key, ())
-        if not before or not after:
-            if not before and not after:
-                continue
-            which = "the baseline has" if not before else "this measurement has"
-            yield _judged(title, quantity, key, (old, new), [f"{which} no such value"], name_load)
+def _compare_point(old: BaselinePoint, new: BaselinePoint, how: _How) -> Iterator[Comparison]:
+    for key in _QUANTITIES:
+        missing = [
+            f"{which} no such value"
+            for which, point in (("the baseline has", old), ("this measurement has", new))
+            if not point.runs.get(key)
+        ]
+        if len(missing) == 2:
             continue
-        yield _judged(title, quantity, key, (old, new), reasons, name_load)
+        length = () if key in _RATES else tuple(_other_length(old, new))
+        yield _judged(key, old, new, missing or [*how.reasons, *length], how)
 
 
-def _judged(
-    title: str,
-    quantity: _Quantity,
-    key: str,
-    points: tuple[BaselinePoint, BaselinePoint],
-    reasons: Sequence[str],
-    name_load: bool,
-) -> Comparison:
-    before, after = (estimate(point.runs.get(key, ())) for point in points)
-    name = f"{quantity.name} at {points[1].connections:,} in flight" if name_load else quantity.name
+def _other_length(old: BaselinePoint, new: BaselinePoint) -> Iterator[str]:
+    """Why latencies of all requests say nothing about each other, although the rates of the steady window do."""
+    before, after = old.requests_per_connection, new.requests_per_connection
+    if not abs(after - before) <= SAME_LENGTH_SHARE * before:
+        yield (
+            f"a connection had {before:.2f} requests, has {after:.2f}, so that the first wave, in which all prompts come at once, is "
+            "another part of all: give both one benchmark.promptsPerClient"
+        )
+
+
+def _judged(key: str, old: BaselinePoint, new: BaselinePoint, reasons: Sequence[str], how: _How) -> Comparison:
+    quantity = _QUANTITIES[key]
+    before, after = (estimate(point.runs.get(key, ())) for point in (old, new))
+    name = f"{quantity.name} at {new.connections:,} in flight" if how.name_load else quantity.name
     change = after.mean / before.mean - 1 if before.mean else 0.0
     verdict: Literal["regressed", "improved", "same within noise", "not comparable"] = "not comparable"
     noise, why = 0.0, "; ".join(reasons)
     if not reasons:
-        noises = [_sample(point, key) for point in points]
-        if noises[0] is None or noises[1] is None or not before.mean:
-            why = "one run each has no spread to tell a change from noise: repeat the runs (benchmark.repeats)"
+        noises = [_sample(point, key) for point in (old, new)]
+        if noises[0] is None or noises[1] is None:
+            which = "the baseline" if noises[0] is None else "this measurement"
+            why = f"{which} is of one run, which has no spread to tell a change from noise: repeat the runs (benchmark.repeats)"
+        elif not before.mean:
+            why = "the baseline's value is 0, of which nothing is a share"
         else:
-            noise = welch_half_width(noises[0].values, noises[1].values) / abs(before.mean)
+            noise = welch_half_width(noises[0].values, noises[1].values, how.confidence) / abs(before.mean)
             worse = change < 0 if quantity.better == "higher" else change > 0
             certain = abs(change) > noise and abs(change) > quantity.relevant
             verdict = "same within noise" if not certain else "regressed" if worse else "improved"
-            why = _why(change, noise, quantity, noises[0].pieces or noises[1].pieces)
+            why = _why(change, noise, quantity, how, pieces=noises[0].pieces or noises[1].pieces)
     return Comparison(
-        baseline=title,
+        baseline=how.title,
         quantity=name,
         before=before,
         after=after,
@@ -316,9 +348,11 @@ def _sample(point: BaselinePoint, key: str) -> _Sample | None:
     return _Sample(tuple(runs[0] * value / mean for value in point.batches), pieces=True)
 
 
-def _why(change: float, noise: float, quantity: _Quantity, pieces: bool) -> str:
+def _why(change: float, noise: float, quantity: _Quantity, how: _How, *, pieces: bool) -> str:
     moved = f"{abs(change):.1%} {'higher' if change > 0 else 'lower'}" if change else "unchanged"
-    words = f"{moved}; the 95 % interval of the difference is ±{noise:.1%}"
+    words = f"{moved}; the {100 * how.confidence:.3g}% interval of the difference is ±{noise:.1%}"
+    if how.loads > 1:
+        words += f" ({CONFIDENCE:.0%} for all {how.loads} loads together)"
     if abs(change) > noise and abs(change) <= quantity.relevant:
         words += f", and less than {quantity.relevant:.0%} is not worth a word"
     if pieces:
@@ -326,7 +360,7 @@ def _why(change: float, noise: float, quantity: _Quantity, pieces: bool) -> str:
     return words.replace("%", " %").replace("  %", " %")
 
 
-def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = 0.95) -> float:
+def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE) -> float:
     """Half the width of the interval for the difference of two means whose spreads need not be equal.
 
     Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies, infinite where nobody can say. Each

@@ -16,7 +16,7 @@ from benchmark.errors import BenchmarkError
 from benchmark.measurement import Batches, Comparison, Measurement, Run
 from benchmark.student_t import two_sided
 from tests.benchmark.certificate.sound import every_run, sound
-from tests.benchmark.measurements import a_bare_measurement, a_point
+from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_point, an_asked
 
 
 def _with_totals(*totals: float, measurement: Measurement | None = None) -> Measurement:
@@ -146,6 +146,49 @@ def test_another_shape_or_no_certificate_is_not_comparable_and_says_why(measurem
     assert not regressed(found)
 
 
+def _twice_as_long(run: Run) -> Run:
+    """The same rates of twice as many requests on as many connections."""
+    return run.model_copy(update={"completed": 2 * run.completed})
+
+
+def test_latencies_of_longer_runs_are_not_comparable_and_rates_are() -> None:
+    before = of(sound())
+    assert before.points[0].requests_per_connection == 4.0
+    found = compare(every_run(sound(), _twice_as_long), before, certificate=_passed())
+    kinds = {one.quantity: one.verdict for one in found}
+    assert kinds.pop("total tok/s") == kinds.pop("output tok/s") == "same within noise"
+    assert set(kinds.values()) == {"not comparable"}
+    why = _one(found, "TTFT p50, ms").why
+    assert why.startswith("a connection had 4.00 requests, has 8.00, so that the first wave")
+    assert "benchmark.promptsPerClient" in why
+
+
+def test_more_loads_widen_the_interval_of_each() -> None:
+    """Four chances to be unlucky are no reason to call one of them worse."""
+    runs = (100.0, 101.0, 99.0)
+    old = of(sound()).points[0].model_copy(update={"runs": {"total_tokens_per_s": runs}})
+    new = old.model_copy(update={"runs": {"total_tokens_per_s": tuple(0.97 * one for one in runs)}})
+
+    def verdict(loads: int) -> Comparison:
+        how = baseline._How(title="x", reasons=(), loads=loads, name_load=True)
+        return next(baseline._compare_point(old, new, how))
+
+    alone, among = verdict(1), verdict(4)
+    assert alone.verdict == "regressed"
+    assert alone.why == "3.0 % lower; the 95 % interval of the difference is ±2.2 %"
+    assert among.verdict == "same within noise"
+    assert among.noise_share / alone.noise_share == pytest.approx(two_sided(4, 0.9875) / two_sided(4), rel=0.01)
+    assert among.why == "3.0 % lower; the 98.8 % interval of the difference is ±3.5 % (95 % for all 4 loads together)"
+
+
+def test_the_loads_that_both_have_are_counted() -> None:
+    sweep = a_measurement(an_asked(replicas=2, in_flight_per_node=(500, 1_000, 2_000)))
+    found = compare(sweep, of(sweep, _passed()), certificate=_passed())
+    assert all("(95 % for all 3 loads together)" in one.why for one in found)
+    alone = compare(sound(), of(sweep, _passed()), certificate=_passed())
+    assert "for all" not in _one(alone, "total tok/s").why
+
+
 def test_flags_spelled_otherwise_are_the_same_shape() -> None:
     asked = sound().asked
     assert asked is not None
@@ -193,7 +236,10 @@ def test_single_runs_fall_back_on_the_pieces_of_their_window_and_say_so() -> Non
     assert total.before.low is None
     latency = _one(found, "TTFT p99, ms")
     assert latency.verdict == "not comparable"
+    assert latency.why.startswith("the baseline is of one run, which has no spread")
     assert "repeat the runs" in latency.why
+    repeated = _one(compare(_single(170_000.0, steady), BEFORE), "TTFT p99, ms")
+    assert repeated.why.startswith("this measurement is of one run")
 
 
 def test_repeats_need_no_pieces() -> None:
@@ -251,6 +297,7 @@ def test_the_interval_is_symmetric_and_grows_with_the_numbers(before: list[float
 def test_nothing_regresses_against_itself(values: list[float]) -> None:
     point = baseline.BaselinePoint(
         connections=1,
+        requests_per_connection=5.0,
         estimates={},
         latencies_ms={},
         runs={"total_tokens_per_s": tuple(values)},
@@ -266,5 +313,6 @@ def test_nothing_regresses_against_itself(values: list[float]) -> None:
         headline="",
         lacks={},
     )
-    found = baseline._compare_point("x", certified.points[0], certified.points[0], (), False)
+    how = baseline._How(title="x", reasons=(), loads=1, name_load=False)
+    found = list(baseline._compare_point(certified.points[0], certified.points[0], how))
     assert [one.verdict for one in found] == ["same within noise"]
