@@ -11,7 +11,8 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from math import ceil, isfinite
+from typing import Any, Final
 
 from live.errors import LiveError
 from live.google_http import GoogleHttp
@@ -32,6 +33,8 @@ GAUGES: Final = (
 Source: GKE docs, "Collect and view DCGM metrics"; dcgm-exporter, etc/dcp-metrics-included.csv; DCGM field identifiers."""
 STEP_SECONDS: Final = 15
 """Source: GKE's managed DCGM package samples every 15 s or slower; a finer step would only repeat."""
+MOST_STEPS: Final = 10_000
+"""In one answer. Source: Prometheus refuses more than 11,000 points a series (web/api/v1); that is 45 hours at 15 s."""
 LAG_SECONDS: Final = 120.0
 """How long to wait for the last samples. Source: GKE docs give one to three minutes from sample to query. Assumed: two are worth it."""
 SWITCH_ON: Final = (
@@ -89,19 +92,17 @@ class ManagedPrometheus:
 
     def range(self, query: str, began: float, ended: float, step_seconds: int = STEP_SECONDS) -> tuple[GpuSeries, ...]:
         """A query over a time. Raises LiveError."""
-        form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step_seconds}s"}
+        step = max(step_seconds, ceil((ended - began) / MOST_STEPS))
+        form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step}s"}
         what = f"asking managed Prometheus of {self._project} for {query.partition('{')[0]}"
         answer = self._http.json(what, f"{self._url}/query_range", may=_MAY, form=form)
-        if answer.get("status") != "success":
-            raise LiveError(f"{what}: {answer.get('error') or 'it answered without a status'}", reason="refused")
-        return tuple(
-            GpuSeries(
-                metric=str(one["metric"].get("__name__", "")),
-                labels={key: str(value) for key, value in one["metric"].items() if key != "__name__"},
-                samples=tuple((float(at), float(value)) for at, value in one["values"]),
-            )
-            for one in answer["data"]["result"]
-        )
+        if not isinstance(answer, dict) or answer.get("status") != "success":
+            said = answer.get("error") if isinstance(answer, dict) else None
+            raise LiveError(f"{what}: {said or 'it answered without a status'}", reason="refused")
+        try:
+            return tuple(_series(one) for one in answer["data"]["result"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LiveError(f"{what}: it answered with something that is no matrix", reason="refused") from None
 
     def gpus(
         self,
@@ -157,6 +158,16 @@ class ManagedPrometheus:
             f"managed Prometheus has no DCGM series of cluster {cluster} in that time. This program's own clusters collect them "
             f"(infra/cluster.py); to switch it on elsewhere: {command}"
         )
+
+
+def _series(one: Mapping[str, Any]) -> GpuSeries:
+    samples = [(float(at), float(value)) for at, value in one["values"]]
+    return GpuSeries(
+        metric=str(one["metric"].get("__name__", "")),
+        labels={key: str(value) for key, value in one["metric"].items() if key != "__name__"},
+        # A GPU that gives no value at a moment may be stored as NaN: no sample.
+        samples=tuple((at, value) for at, value in samples if isfinite(value)),
+    )
 
 
 def _newest(series: Iterable[GpuSeries]) -> float:

@@ -20,9 +20,12 @@ AROUND_SECONDS: Final = 60.0
 
 
 def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs, servers: Servers) -> str | None:
-    """Write dcgm.json, unless a complete one is there. Returns why there are no series or not all; never raises LiveError."""
+    """Write dcgm.json, unless a complete one is there, or one with more than is to be had now: old samples are thinned out and
+    dropped. Returns why there are no series or not all; never raises LiveError.
+    """
     file = folder / DCGM_FILE
-    if file.is_file() and _is_complete(file):
+    there = _read(file)
+    if there is not None and there.series and there.problem is None:
         return None
     found = span(folder)
     if found is None:
@@ -35,7 +38,8 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
         series=tuple(DcgmOne(metric=one.metric, labels=dict(one.labels), samples=one.samples) for one in series),
         problem=problem,
     )
-    write_whole(file, json.dumps(as_json(document)).encode())
+    if there is None or _samples(document) >= _samples(there):
+        write_whole(file, json.dumps(as_json(document)).encode())
     return problem
 
 
@@ -56,9 +60,13 @@ def _steps(path: Path) -> Iterator[float]:
             continue  # the merge names what is damaged
 
 
-def _is_complete(file: Path) -> bool:
+def _read(file: Path) -> DcgmSeries | None:
+    """The file that is there; None where there is none, or one that cannot be read."""
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        return DcgmSeries.model_validate_json(file.read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(document, dict) and bool(document.get("series")) and document.get("problem") is None
+        return None
+
+
+def _samples(document: DcgmSeries) -> int:
+    return sum(len(one.samples) for one in document.series)

@@ -103,6 +103,19 @@ def test_a_refusal_is_a_problem_and_no_error(google: FakeGoogle, http: GoogleHtt
     assert "roles/monitoring.viewer" in problem
 
 
+def test_a_long_time_is_asked_for_in_longer_steps(google: FakeGoogle, http: GoogleHttp) -> None:
+    ManagedPrometheus("my-project", http, url=google.url).range(POWER, 0, 300_000)
+    assert google.forms[0]["step"] == "30s"
+
+
+def test_an_answer_that_is_no_matrix_is_a_problem(google: FakeGoogle, http: GoogleHttp) -> None:
+    google.series[POWER] = [{"metric": {}, "value": [0, "1"]}]
+    series, problem = ask(google, http, time.time())
+    assert series == []
+    assert problem is not None
+    assert "no matrix" in problem
+
+
 def test_what_is_no_prometheus_is_refused(google: FakeGoogle, http: GoogleHttp) -> None:
     google.series[POWER] = []
     prometheus = ManagedPrometheus("my-project", http, url=f"{google.url}/elsewhere?x=")

@@ -61,6 +61,30 @@ def test_what_was_missing_is_asked_for_again(folder: Path, google: FakeGoogle, p
     assert google.forms != []
 
 
+def test_what_is_there_already_is_not_lost_to_a_worse_answer(
+    folder: Path, google: FakeGoogle, prometheus: ManagedPrometheus
+) -> None:
+    found = span(folder)
+    assert found is not None
+    _, ended = found
+    google.series = {GAUGES[0]: [{"metric": {"pod": "server-a"}, "values": [[ended, "700"], [ended + 60, "710.5"]]}]}
+    assert "no samples of" in (add_dcgm(folder, prometheus, STACK, SERVERS) or "")
+    first = (folder / "dcgm.json").read_text()
+    google.statuses = [403]
+    assert "roles/monitoring.viewer" in (add_dcgm(folder, prometheus, STACK, SERVERS) or "")
+    assert (folder / "dcgm.json").read_text() == first
+    google.series = {}  # thrown away by now
+    add_dcgm(folder, prometheus, STACK, SERVERS)
+    assert (folder / "dcgm.json").read_text() == first
+    google.series = {
+        metric: [{"metric": {"pod": "server-a"}, "values": [[ended, "700"], [ended + 15, "NaN"], [ended + 60, "7"]]}]
+        for metric in GAUGES
+    }
+    assert add_dcgm(folder, prometheus, STACK, SERVERS) is None
+    written = DcgmSeries.model_validate_json((folder / "dcgm.json").read_text())
+    assert [len(one.samples) for one in written.series] == [2] * len(GAUGES)
+
+
 def test_without_a_pods_course_nothing_is_asked(
     tmp_path: Path, google: FakeGoogle, prometheus: ManagedPrometheus
 ) -> None:
