@@ -60,6 +60,8 @@ class AskedWorkload(_File):
     """Options of `vllm bench serve`, without dashes in front."""
     ignore_eos: bool
     """Whether every answer must be as long as asked; `vllm bench serve` forces it for random prompts."""
+    dataset: str | None = None
+    """SHA-256 of the file that requests come from. None: they come from none, or it was not written down."""
 
 
 class AskedSlo(_File):

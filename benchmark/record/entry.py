@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchmark.certificate import certify
 from benchmark.errors import BenchmarkError
-from benchmark.folder import LOOPBACK_MACHINE, Asked
+from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
 from benchmark.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -110,7 +110,7 @@ def entry_of(
         "requests_per_s": _rate(chosen.requests_per_s, 2),
         "latencies_ms": _latencies(chosen.latencies),
         "servers": _servers(runs),
-        "prompts": {"kind": asked.workload.kind, "ignore_eos": asked.workload.ignore_eos, **asked.workload.arguments},
+        "prompts": _prompts(asked.workload),
         "shape": {
             "model": asked.shape.model,
             "engine_version": asked.shape.engine_version,
@@ -122,6 +122,11 @@ def entry_of(
         },
     }
     return Entry(id=id_, fields=fields, certificate=certificate)
+
+
+def _prompts(workload: AskedWorkload) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": workload.kind, "ignore_eos": workload.ignore_eos, **workload.arguments}
+    return made if workload.dataset is None else {**made, "dataset_sha256": workload.dataset}
 
 
 def _check_names(id_: str, title: str) -> None:

@@ -146,6 +146,21 @@ def test_another_shape_or_no_certificate_is_not_comparable_and_says_why(measurem
     assert not regressed(found)
 
 
+def test_two_files_are_two_workloads_and_an_unknown_one_is_none() -> None:
+    def of_file(dataset: str | None) -> Measurement:
+        return _workload(kind="trace", dataset=dataset)
+
+    def why(new: str | None, old: str | None) -> str:
+        found = compare(of_file(new), of(of_file(old), _passed()), certificate=_passed())
+        return "" if found[0].verdict != "not comparable" else found[0].why
+
+    assert why("5b41", "5b41") == ""
+    assert why("77e0", "5b41") == "the workload differs (dataset was 5b41, is 77e0)"
+    assert why(None, None).startswith(
+        "this measurement does not say which file its requests came from; the baseline does not"
+    )
+
+
 def _twice_as_long(run: Run) -> Run:
     """The same rates of twice as many requests on as many connections."""
     return run.model_copy(update={"completed": 2 * run.completed})

@@ -42,6 +42,15 @@ def test_an_entry_says_what_was_measured_on_what() -> None:
     assert fields["servers"]["watts_per_gpu_mean"] == 672
 
 
+def test_an_entry_names_the_file_that_its_requests_came_from() -> None:
+    asked = sound().asked
+    assert asked is not None
+    assert "dataset_sha256" not in _entry()["prompts"]
+    workload = asked.workload.model_copy(update={"kind": "trace", "dataset": "5b41" * 16})
+    of_a_file = sound().model_copy(update={"asked": asked.model_copy(update={"workload": workload})})
+    assert _entry(of_a_file)["prompts"]["dataset_sha256"] == "5b41" * 16
+
+
 def test_where_the_raw_results_are_can_be_said() -> None:
     assert _entry(raw="https://example.org/results.tar")["raw"] == "https://example.org/results.tar"
 
