@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from hypothesis import given, settings
@@ -39,38 +38,35 @@ def engine(of: Node | None = None, rank: int = 0) -> Engine:
     return Engine(rank, of or node(), WallClock(), Outbox())
 
 
-def test_steps_that_a_busy_machine_missed_are_made_up_for_at_once() -> None:
-    async def play() -> tuple[int, int, int]:
-        one, steps = engine(), []
-        one.submit(Generation(asked(), 50, False, lambda number, *_: steps.append(number)))
-        await asyncio.sleep(0.015)
-        before = len(steps)
-        time.sleep(0.12)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        after = len(steps)
-        one.stop()
-        return before, after, one.late_steps
+def steps_at(*moments: float) -> tuple[list[int], int]:
+    """Steps of 10 ms that are done when this machine looks again at each of these moments, and how many were called late."""
 
-    before, after, late = asyncio.run(play())
-    assert before >= 1
-    assert after - before >= 10
-    assert late == 0
+    async def play() -> tuple[list[int], int]:
+        now = 0.0
+        # The loop's own clock: how late a busy machine is shall be what a test says.
+        asyncio.get_running_loop().time = lambda: now  # type: ignore[method-assign]
+        one, steps, done = engine(), [], []
+        one.submit(Generation(asked(), 500, False, lambda number, *_: steps.append(number)))
+        for now in moments:  # noqa: B007 - the loop reads it
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            done.append(len(steps))
+        one.stop()
+        return done, one.late_steps
+
+    return asyncio.run(play())
+
+
+def test_steps_follow_their_beat() -> None:
+    assert steps_at(0.005, 0.0101, 0.015, 0.0201) == ([0, 1, 1, 2], 0)
+
+
+def test_steps_that_a_busy_machine_missed_are_made_up_for_at_once() -> None:
+    assert steps_at(0.015, 0.135) == ([1, 13], 0)
 
 
 def test_a_machine_that_is_far_too_late_is_counted_and_nothing_rushes() -> None:
-    async def play() -> tuple[int, int]:
-        one, steps = engine(), []
-        one.submit(Generation(asked(), 500, False, lambda number, *_: steps.append(number)))
-        time.sleep(0.4)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        one.stop()
-        return len(steps), one.late_steps
-
-    steps, late = asyncio.run(play())
-    assert steps <= 2
-    assert late == 1
+    assert steps_at(0.4, 0.405, 0.4101) == ([1, 1, 2], 1)
 
 
 def test_long_prompts_are_read_over_several_steps() -> None:

@@ -101,6 +101,25 @@ def together(*work: Any) -> None:
         one.join()
 
 
+def in_flight_together(server: EngineServer, clock: WallClock, *work: Any) -> dict[str, float]:
+    """All of it at once, however long a busy machine takes to begin it: the clock crawls until everything is in. Returns the
+    metrics of that moment.
+    """
+    found: dict[str, float] = {}
+    fast, clock.speed = clock.speed, 0.02
+
+    def begin() -> None:
+        until = time.monotonic() + 15
+        while (server.in_flight < len(work) or not found) and time.monotonic() < until:
+            time.sleep(0.002)
+            if server.in_flight == len(work):
+                found.update(readings(server))
+        clock.speed = fast
+
+    together(*work, begin)
+    return found
+
+
 def test_a_completion_has_as_many_tokens_as_asked_and_says_so() -> None:
     with serving(lambda: EngineServer(node())) as server:
         answer = completion(server, prompt=[5] * 40)
@@ -202,8 +221,9 @@ def test_versions_and_models_are_told() -> None:
 
 
 def test_requests_spread_over_ranks_and_a_header_pins_one() -> None:
-    with serving(lambda: EngineServer(node(ranks=4))) as server:
-        together(*[lambda: completion(server, max_tokens=60)] * 8)
+    clock = WallClock()
+    with serving(lambda: EngineServer(node(ranks=4), clock=clock)) as server:
+        in_flight_together(server, clock, *[lambda: completion(server, max_tokens=60)] * 8)
         assert [reading(server, "generation_tokens_total", rank) for rank in range(4)] == [120] * 4
         completion(server, {"X-data-parallel-rank": "3"}, max_tokens=5)
         assert reading(server, "generation_tokens_total", 3) == 125
@@ -213,18 +233,13 @@ def test_requests_spread_over_ranks_and_a_header_pins_one() -> None:
 
 
 def test_a_full_engine_queues_and_its_metrics_show_it() -> None:
-    with serving(lambda: EngineServer(node(ranks=1, max_num_seqs=1, pace=Pace(fixed_s=0.01)))) as server:
-        waiting = []
-
-        def look() -> None:
-            while reading(server, "num_requests_running", 0) < 1:
-                time.sleep(0.002)
-            while not waiting or waiting[-1] < 2:
-                waiting.append(reading(server, "num_requests_waiting", 0))
-
-        together(*[lambda: completion(server, max_tokens=30)] * 3, look)
-        assert max(waiting) == 2
+    clock = WallClock()
+    with serving(lambda: EngineServer(node(ranks=1, max_num_seqs=1), clock=clock)) as server:
+        found = in_flight_together(server, clock, *[lambda: completion(server, max_tokens=30)] * 3)
+        assert found[f'vllm:num_requests_running{{engine="0",model_name="{MODEL}"}}'] == 1
+        assert found[f'vllm:num_requests_waiting{{engine="0",model_name="{MODEL}"}}'] == 2
         assert reading(server, "generation_tokens_total", 0) == 90
+        assert reading(server, "num_requests_waiting", 0) == 0
 
 
 def test_more_sequences_and_more_tokens_make_a_step_longer() -> None:
@@ -243,9 +258,11 @@ def test_the_planned_pace_is_the_articles_node() -> None:
 
 def test_a_cache_that_is_too_small_preempts_and_every_answer_is_whole_all_the_same() -> None:
     small = node(ranks=1, cache=Cache(blocks=10, block_tokens=16, prefix_caching=False))
-    with serving(lambda: EngineServer(small)) as server:
+    clock = WallClock()
+    with serving(lambda: EngineServer(small, clock=clock)) as server:
         usages: list[int] = []
-        together(*[lambda: usages.append(completion(server, max_tokens=100)["usage"]["completion_tokens"])] * 3)
+        answer = [lambda: usages.append(completion(server, max_tokens=100)["usage"]["completion_tokens"])]
+        in_flight_together(server, clock, *answer * 3)
         assert usages == [100] * 3
         assert reading(server, "num_preemptions_total", 0) >= 1
         assert reading(server, "kv_cache_usage_perc", 0) == 0
@@ -298,7 +315,8 @@ def test_a_fast_clock_makes_fast_steps() -> None:
     with serving(lambda: EngineServer(slow, clock=WallClock(200))) as server:
         began = time.monotonic()
         completion(server, max_tokens=20)
-        assert 0.09 <= time.monotonic() - began < 2
+        # Without it: 20 s.
+        assert 0.09 <= time.monotonic() - began < 10
 
 
 # What can be wrong
@@ -315,13 +333,16 @@ def test_a_starving_rank_gets_nothing_unless_it_is_named() -> None:
 
 def test_a_slow_rank_takes_longer() -> None:
     with serving(lambda: EngineServer(node(), faults=Faults(slow_ranks={1: 20.0}))) as server:
-        took = []
-        for rank in "01":
+        slow = 9 * 0.04
+
+        def seconds(rank: str) -> float:
             began = time.monotonic()
             completion(server, {"X-data-parallel-rank": rank})
-            took.append(time.monotonic() - began)
-        assert took[1] >= 9 * 0.04
-        assert took[1] > took[0]
+            return time.monotonic() - began
+
+        assert seconds("1") >= slow
+        # The best of some: one alone may meet a machine that is busy.
+        assert any(seconds("0") < slow for _ in range(10))
 
 
 def test_answers_are_cut_or_short_and_requests_unavailable_in_the_share_that_was_asked() -> None:

@@ -50,7 +50,7 @@ def test_connections_to_the_common_port_go_to_the_servers_in_turn_and_counts_are
         assert [sum(engine["generation_tokens"] for engine in one["engines"]) for one in told] == [15, 22]
         assert all(one["cpu_seconds"] > 0 for one in told)
         pids = list(servers.pids)
-    assert gone_within(1, pids)
+    assert gone_within(10, pids)
 
 
 def test_each_server_may_have_its_own_faults_and_clock() -> None:
@@ -59,7 +59,8 @@ def test_each_server_may_have_its_own_faults_and_clock() -> None:
     with ServerProcesses([one]) as servers:
         began = time.monotonic()
         assert complete(servers.url, tokens=20) == 10
-        assert 0.035 <= time.monotonic() - began < 5
+        # Ten steps of two seconds.
+        assert 0.035 <= time.monotonic() - began < 15
         assert os.sched_getaffinity(servers.pids[0]) == {0}
 
 
@@ -88,7 +89,7 @@ def test_servers_end_when_the_process_that_started_them_is_killed() -> None:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     assert len(pids) == 2
-    assert gone_within(3, pids)
+    assert gone_within(15, pids)
 
 
 def test_no_servers_are_refused() -> None:

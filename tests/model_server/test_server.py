@@ -68,7 +68,7 @@ def test_a_completion_names_its_tokens_and_takes_its_time() -> None:
             "total_tokens": 809,
             "prompt_tokens_details": None,
         }
-        assert 4.99 <= took < 50  # 1.0 + 40 x 0.1, and what sockets cost at 50 times on a busy machine
+        assert 4.99 <= took < 500  # 1.0 + 40 x 0.1, and what sockets cost at 50 times on a busy machine
 
     run(play)
 
@@ -152,7 +152,8 @@ def test_the_first_token_comes_when_the_timing_says() -> None:
             first = server.clock.now_seconds() - began
             await response.read()
         assert first >= 9.99
-        assert server.clock.now_seconds() - began >= first + 5
+        # Counted from the beginning: a first token that was read late does not make the last one later.
+        assert server.clock.now_seconds() - began >= 10.0 + 99 * 0.1 - 0.01
 
     run(play, ServerTiming(ttft_seconds=10.0, tpot_seconds=0.1))
 
@@ -213,10 +214,15 @@ def test_the_model_is_listed() -> None:
 
 def test_requests_over_capacity_wait_their_turn_and_metrics_tell() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        def one(tokens: int) -> asyncio.Task[tuple[int, Any]]:
+            return asyncio.create_task(post(session, server, "/v1/completions", prompt="x", max_tokens=tokens))
+
         began = server.clock.now_seconds()
-        asked = [
-            asyncio.create_task(post(session, server, "/v1/completions", prompt="x", max_tokens=91)) for _ in range(3)
-        ]
+        # Half a second, so that a busy machine has asked for the others and for the metrics before it ends.
+        asked = [one(491)]
+        while server.running < 1:
+            await asyncio.sleep(0.001)
+        asked += [one(41), one(41)]
         while server.in_flight < 3:
             await asyncio.sleep(0.001)
         async with session.get(server.url + "/metrics") as response:
@@ -224,10 +230,10 @@ def test_requests_over_capacity_wait_their_turn_and_metrics_tell() -> None:
         assert f'vllm:num_requests_running{{model_name="{MODEL}"}} 1' in metrics
         assert f'vllm:num_requests_waiting{{model_name="{MODEL}"}} 2' in metrics
         await asyncio.gather(*asked)
-        assert server.clock.now_seconds() - began >= 29.9
+        assert server.clock.now_seconds() - began >= 50 + 5 + 5 - 0.1
         async with session.get(server.url + "/metrics") as response:
             metrics = (await response.text()).splitlines()
-        assert f'vllm:generation_tokens_total{{model_name="{MODEL}"}} 273' in metrics
+        assert f'vllm:generation_tokens_total{{model_name="{MODEL}"}} 573' in metrics
         assert f'vllm:request_success_total{{model_name="{MODEL}",finished_reason="length"}} 3' in metrics
 
     run(play, ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1, running_limit=1), speed=100.0)
@@ -239,7 +245,7 @@ def test_a_request_whose_client_goes_frees_its_turn() -> None:
         while server.running < 1:
             await asyncio.sleep(0.001)
         gone.cancel()
-        status, _ = await asyncio.wait_for(post(session, server, "/v1/completions", prompt="x", max_tokens=1), 2.0)
+        status, _ = await asyncio.wait_for(post(session, server, "/v1/completions", prompt="x", max_tokens=1), 20.0)
         assert status == 200
         assert server.finished == {"abort": 1, "length": 1}
 
@@ -261,10 +267,14 @@ def test_a_draining_server_finishes_what_it_can_refuses_what_is_new_and_cuts_the
         long = asyncio.create_task(stream_to_the_end(session, server.url, 400))  # 40.9 s
         while server.in_flight < 2:
             await asyncio.sleep(0.001)
-        drain = asyncio.create_task(server.drain(accept_seconds=5.0, finish_seconds=10.0))
-        await asyncio.sleep(server.clock.wall_seconds(2.0))
+        listening = server._listening
+        assert listening is not None
+        drain = asyncio.create_task(server.drain(accept_seconds=10.0, finish_seconds=10.0))
+        await asyncio.sleep(server.clock.wall_seconds(1.0))
         late = asyncio.create_task(stream_to_the_end(session, server.url, 400))
-        await asyncio.sleep(server.clock.wall_seconds(5.0))
+        # Not by the clock: on a busy machine both ends of a short time come late.
+        while listening.is_serving():
+            await asyncio.sleep(0.001)
         with pytest.raises(aiohttp.ClientConnectorError):
             await post(session, server, "/v1/completions", prompt="x")
         ending = await drain
@@ -280,7 +290,7 @@ def test_a_drain_ends_as_soon_as_nothing_is_left() -> None:
         short = asyncio.create_task(stream_to_the_end(session, server.url, 11))
         while server.in_flight < 1:
             await asyncio.sleep(0.001)
-        ending = await asyncio.wait_for(server.drain(finish_seconds=600.0), 2.0)
+        ending = await asyncio.wait_for(server.drain(finish_seconds=6000.0), 20.0)
         assert await short
         assert ending.cut == 0
 
