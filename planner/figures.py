@@ -243,7 +243,13 @@ def _rows(file: str) -> tuple[Figure, ...]:
 
 @cache
 def _measured() -> tuple[Figure, ...]:
-    rows = ledger.load(_MEASURED_FILE).get("figures") or {}
+    rows = ledger.load(_MEASURED_FILE).get("figures")
+    if rows is None:
+        return ()
+    if not isinstance(rows, Mapping):
+        raise ledger.LedgerError(
+            f"measured.yaml: `figures` must hold entries by id, not a {type(rows).__name__}; without any, write `figures: {{}}`"
+        )
     figures = []
     for row, fields in rows.items():
         try:

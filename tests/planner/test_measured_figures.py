@@ -227,6 +227,17 @@ def test_an_entry_written_wrongly_is_named(record: Record, broken: dict[str, Any
         match(STACK)
 
 
+@pytest.mark.parametrize(("text", "kind"), [("figures: [1]\n", "list"), ("figures: none yet\n", "str")])
+def test_figures_that_are_no_entries_are_refused(record: Record, text: str, kind: str) -> None:
+    record()
+    (ledger.DATA_FOLDER / "measured.yaml").write_text(text)
+    _forget()
+    with pytest.raises(
+        LedgerError, match=f"measured.yaml: `figures` must hold entries by id, not a {kind}; without any"
+    ):
+        match(STACK)
+
+
 def test_the_page_of_provenance_lists_them(record: Record) -> None:
     assert "None yet. `fleet bench record DIR --id ID --title TEXT`" in provenance.page()
     record(spot=entry())
