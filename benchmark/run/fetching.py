@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmark.errors import BenchmarkError
-from benchmark.folder import RUN_FILE
+from benchmark.folder import GPU_FOLDER, RUN_FILE
 from benchmark.run.progress_words import ENDED, state_of
+from benchmark.whole_file import write_whole
 from live.side_by_side import side_by_side
 
 if TYPE_CHECKING:
@@ -59,24 +60,43 @@ def fetch(
 ) -> None:
     """Mirror a measurement into a folder. Raises BenchmarkError where another one lies there, and LiveError."""
     require_own(folder, name)
+    # First: from now on the folder says whose it is, also where the rest is broken off.
+    asked = None if (folder / RUN_FILE).is_file() else bucket.read(f"{RUNS}{name}/{RUN_FILE}")
+    if asked is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / RUN_FILE, asked)
     bucket.mirror(f"{RUNS}{name}/", folder, progress=progress)
 
 
 def require_own(folder: Path, name: str) -> None:
-    """The folder is new, or this measurement's. Raises BenchmarkError: two in one folder would be merged as one."""
-    if folder.exists() and not folder.is_dir():
-        raise BenchmarkError(f"--out {folder} is a file; name a folder, new or of measurement {name}")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    """The folder is new, this measurement's, or holds nothing but the GPU samples of a run that was left. Raises BenchmarkError: two
+    in one folder would be merged as one.
+    """
+    there = _content(folder, f"of measurement {name}")
+    if not there - {GPU_FOLDER}:
         return
     try:
-        there = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("name")
+        found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("name")
     except (OSError, ValueError, AttributeError):
-        there = None
-    # A fetch that was stopped early has run.json last or not at all, and nothing but its own folders.
-    if there == name or (there is None and all(_ours(path.name) for path in folder.iterdir())):
+        found = None
+    if found == name:
         return
-    holds = f"measurement {there}" if there else "files that are no part of a measurement"
+    holds = f"measurement {found}" if found else "files that are no part of a measurement"
     raise BenchmarkError(f"--out {folder} holds {holds}; {name} needs a folder of its own: name another with --out")
+
+
+def require_new(folder: Path) -> None:
+    """The folder is new or empty. Raises BenchmarkError."""
+    if there := _content(folder, "an empty one"):
+        raise BenchmarkError(
+            f"--out {folder} is not empty ({', '.join(sorted(there)[:3])}): a new measurement needs a folder of its own: name another"
+        )
+
+
+def _content(folder: Path, allowed: str) -> frozenset[str]:
+    if folder.exists() and not folder.is_dir():
+        raise BenchmarkError(f"--out {folder} is a file; name a folder, new or {allowed}")
+    return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
 
 
 def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
@@ -124,7 +144,3 @@ def _there_are(found: list[Stored], bucket: Bucket) -> str:
     if not found:
         return f"there is none at all (gcloud storage ls gs://{bucket.name}/{RUNS})"
     return "there are " + ", ".join(one.name for one in found[:8]) + (" and older ones" if len(found) > 8 else "")
-
-
-def _ours(name: str) -> bool:
-    return name == "gpu" or name.startswith(("point-", f".{RUN_FILE}."))

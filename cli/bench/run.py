@@ -116,9 +116,9 @@ def run(
     if kubeconfig is not None and not kubeconfig.is_file():
         raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
     if out is not None:
-        from benchmark.run.fetching import require_own
+        from benchmark.run.fetching import require_new
 
-        require_own(out, "a new measurement")
+        require_new(out)
     _require_writable(out or DEFAULT_FOLDER)
     settings, given = _prepared(folder, name, changes, outputs)
     repeated = {"--outputs": outputs, "--out": out, "--root": root}

@@ -96,7 +96,7 @@ def test_a_stack_without_a_benchmark_or_with_other_settings_is_refused(offline: 
     folder = offline.root / "mine"
     folder.mkdir()
     (folder / "run.json").write_text('{"name": "another"}')
-    assert "holds measurement another" in refused(offline, *given, "--out", "mine")
+    assert "--out mine is not empty (run.json)" in refused(offline, *given, "--out", "mine")
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ class FakeGoogle:
     """Statuses that the next requests are answered with, whatever they ask."""
     break_after: list[int] = field(default_factory=list)
     """The next downloads break off after so many bytes."""
+    broken_names: dict[str, list[int]] = field(default_factory=dict)
+    """The same for downloads of objects whose name ends so."""
     cut: list[bool] = field(default_factory=list)
     """Whether the next answers in JSON break off in the middle."""
     spoil: list[bool] = field(default_factory=list)
@@ -125,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = stored[0]
         with google.lock:
-            broken, spoilt = _take(google.break_after, None), _take(google.spoil, False)
+            of_this = next((cuts for end, cuts in google.broken_names.items() if name.endswith(end)), [])
+            broken, spoilt = _take(of_this, None) or _take(google.break_after, None), _take(google.spoil, False)
         if spoilt:
             content = bytes([content[0] ^ 1]) + content[1:]
         begin = 0

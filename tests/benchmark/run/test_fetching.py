@@ -1,0 +1,59 @@
+"""A measurement in a folder of its own: new, or its own from an earlier fetch, and never two in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import BenchmarkError
+from benchmark.run.fetching import fetch, require_new
+from live.errors import LiveError
+from live.google_http import GoogleHttp
+from live.google_token import VARIABLE, GoogleToken
+from live.storage import ATTEMPTS, Bucket
+from tests.live.fake_google import TOKEN, FakeGoogle
+
+
+@pytest.fixture
+def bucket(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    for name in ("a", "b"):
+        google.put(f"runs/{name}/run.json", f'{{"name": "{name}"}}'.encode())
+        google.put(f"runs/{name}/point-00-repeat-0/client-00{name == 'b':d}.json", b"x" * 100)
+    return Bucket("results", GoogleHttp(GoogleToken(), pause_seconds=0.001), url=google.url)
+
+
+def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(
+    bucket: Bucket, google: FakeGoogle, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    google.broken_names = {"client-000.json": [10] * ATTEMPTS}
+    with pytest.raises(LiveError, match="fetch again"):
+        fetch(bucket, "a", folder)
+    with pytest.raises(BenchmarkError, match="holds measurement a; b needs a folder of its own"):
+        fetch(bucket, "b", folder)
+    fetch(bucket, "a", folder)
+    assert [path.name for path in (folder / "point-00-repeat-0").iterdir()] == ["client-000.json"]
+
+
+def test_only_the_gpu_samples_of_a_run_that_was_left_are_joined(bucket: Bucket, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    (folder / "gpu").mkdir(parents=True)
+    (folder / "gpu" / "dmon-server-a.txt").write_text("#Date")
+    with pytest.raises(BenchmarkError, match=r"is not empty \(gpu\): a new measurement needs a folder of its own"):
+        require_new(folder)
+    fetch(bucket, "b", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["gpu", "point-00-repeat-0", "run.json"]
+    other = tmp_path / "other"
+    (other / "point-00-repeat-0").mkdir(parents=True)
+    with pytest.raises(BenchmarkError, match="no part of a measurement"):
+        fetch(bucket, "b", other)
+
+
+def test_a_folder_that_is_new_or_empty_will_do(tmp_path: Path) -> None:
+    require_new(tmp_path / "new")
+    require_new(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(BenchmarkError, match="is a file"):
+        require_new(tmp_path / "file")
