@@ -1,4 +1,4 @@
-"""What was measured and with which load, as tables, and the commands that measure it again."""
+"""What was measured and with which load, as tables, and the settings and commands that measure it again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmark.folder import Asked, AskedSlo
+from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedSlo
 from benchmark.measurement import Measurement
 from benchmark.report.shown import Shown
 from benchmark.report.tables import clock_in_words
@@ -160,11 +160,21 @@ def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
     )
 
 
-def commands(asked: Asked | None, folder: Path) -> tuple[str, ...]:
-    """From a stack to this page again; without run.json, from the results on."""
-    place = shlex.quote(str(folder))
-    again = (f"fleet bench merge {place}", f"fleet bench report {place}")
-    return again if asked is None else (f"fleet bench run --stack {shlex.quote(asked.stack)}", *again)
+def is_self_test(asked: Asked) -> bool:
+    """Whether the servers only kept time: there is no stack to measure again."""
+    return asked.shape.machine_type == LOOPBACK_MACHINE
+
+
+def measure_again(asked: Asked) -> str:
+    """The command that makes a measurement like this one."""
+    if is_self_test(asked):
+        return "fleet bench selftest --out DIR"
+    return f"fleet bench run --stack {shlex.quote(asked.stack)}"
+
+
+def report_again(folder: Path) -> str:
+    """The command that makes this page from the same results."""
+    return f"fleet bench report {shlex.quote(str(folder))}"
 
 
 def settings_block(asked: Asked) -> str:
@@ -176,10 +186,14 @@ def _settings(asked: Asked) -> Iterator[str]:
     replicas = asked.shape.replicas
     yield "vllm-fleet:benchmark:"
     yield "  enabled: true"
+    yield "  runOnUpdate: false # `fleet bench run` starts it, `pulumi up` does not"
     yield f"  workload: {asked.workload.name}"
+    if asked.workload.kind in ("sharegpt", "trace"):
+        yield "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement, which run.json does not name"
     if all(point.connections % replicas == 0 for point in asked.points):
         yield f"  concurrency: [{', '.join(str(point.connections // replicas) for point in asked.points)}]"
     yield f"  repeats: {asked.repeats}"
+    yield f"  connectionsPerClient: {max(-(-point.connections // point.clients) for point in asked.points)}"
     yield f"  promptsPerClient: {asked.prompts_per_client}"
     if asked.slo is not None:
         names = (("ttftMs", asked.slo.ttft_ms), ("tpotMs", asked.slo.tpot_ms), ("e2eMs", asked.slo.e2e_ms))

@@ -47,7 +47,7 @@ def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str
             source=str(source),
             entry=entry,
             ledger_in_words=ledger_in_words,
-            commands=configuration.commands(judged.measurement.asked, source),
+            report_again=configuration.report_again(source),
         )
     )
 

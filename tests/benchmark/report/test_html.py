@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+import yaml
 
-from benchmark.folder import AskedSlo
+from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedPoint, AskedSlo
 from benchmark.measurement import (
     Comparison,
     ErrorKind,
@@ -27,6 +29,7 @@ from benchmark.report.shown import shown
 from benchmark.report.texts import TEXTS
 from benchmark.report.words import interval, milliseconds, percent
 from planner.report.wording import number, usd
+from settings.kubernetes import Benchmark
 from tests.benchmark.certificate.sound import sound
 from tests.benchmark.measurements import (
     CHECKS,
@@ -474,14 +477,58 @@ def test_a_regression_against_the_baseline_stands_on_the_page() -> None:
     assert row[3:] == ["\N{MINUS SIGN}10.0 %", "± 2.0 %", "regressed beyond noise"]
 
 
+def again(asked: Asked) -> list[str]:
+    return [one.words for one in page_of(a_measurement(asked, collected=False)).all("pre")][-3:]
+
+
 def test_commands_and_settings_measure_it_again() -> None:
-    asked = an_asked(stack="my stack", in_flight_per_node=(500, 2_000), slo=AskedSlo(ttft_ms=500))
-    page = page_of(a_measurement(asked.model_copy(update={"repeats": 1}), collected=False))
-    blocks = [one.words for one in page.all("pre")]
-    assert "fleet bench run --stack 'my stack'\nfleet bench merge bench/one\nfleet bench report bench/one" in blocks
-    settings = next(one for one in blocks if one.startswith("vllm-fleet:benchmark:"))
-    assert "  concurrency: [500, 2000]\n" in settings
-    assert "  slo: {ttftMs: 500}" in settings
+    settings, command, same = again(
+        an_asked(stack="my stack", in_flight_per_node=(500, 2_000), repeats=1, slo=AskedSlo(ttft_ms=500))
+    )
+    assert command == "fleet bench run --stack 'my stack'"
+    assert same == "fleet bench report bench/one"
+    found = Benchmark.model_validate_json(json.dumps(yaml.safe_load(settings)["vllm-fleet:benchmark"]))
+    assert found.enabled
+    assert not found.run_on_update, "fleet bench run starts it; pulumi up would measure, and cost, a second time"
+    assert found.workload == "article"
+    assert found.concurrency == (500, 2_000)
+    assert found.repeats == 1
+    assert found.connections_per_client == 1_000
+    assert found.prompts_per_client == 4_000
+    assert found.slo is not None
+    assert found.slo.ttft_ms == 500
+
+
+@pytest.mark.parametrize("kind", ["sharegpt", "trace"])
+def test_settings_of_a_workload_from_a_file_ask_for_the_file(kind: Literal["sharegpt", "trace"]) -> None:
+    workload = an_asked().workload.model_copy(update={"name": kind, "kind": kind})
+    settings = again(an_asked(repeats=1, workload=workload.name).model_copy(update={"workload": workload}))[0]
+    assert "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement" in settings
+    assert yaml.safe_load(settings)["vllm-fleet:benchmark"]["dataset"]["sha256"] == "DIGEST"
+    assert "dataset" not in again(an_asked(repeats=1))[0]
+
+
+def test_clients_follow_the_load_that_had_most_of_them() -> None:
+    points = (AskedPoint(connections=1_000, clients=4), AskedPoint(connections=6_000, clients=24))
+    settings = again(an_asked(replicas=2, repeats=1, points=points, in_flight_per_node=(500, 3_000)))[0]
+    assert "  connectionsPerClient: 250\n" in settings
+
+
+def test_a_self_test_is_repeated_by_a_self_test() -> None:
+    asked = an_asked(replicas=2, repeats=1)
+    shape = asked.shape.model_copy(update={"machine_type": LOOPBACK_MACHINE})
+    page = page_of(a_measurement(asked.model_copy(update={"shape": shape}), collected=False))
+    assert [one.words for one in page.all("pre")][-2:] == [
+        "fleet bench selftest --out DIR",
+        "fleet bench report bench/one",
+    ]
+    assert "Pulumi." not in page.words
+
+
+def test_bare_results_have_no_stack_to_measure_again() -> None:
+    page = page_of(a_bare_measurement())
+    assert [one.words for one in page.all("pre")][-1] == "fleet bench report bench/one"
+    assert "fleet bench run --stack" not in "".join(one.words for one in page.all("pre"))
 
 
 def test_words_from_outside_cannot_break_out() -> None:
