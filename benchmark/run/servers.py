@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,18 +87,20 @@ def _traffic(kubectl: Kubectl, pod: str, port: int) -> tuple[str, str]:
     try:
         with kubectl.port_forward(f"pod/{pod}", port) as local:
             first = _scrape(local)
-            in_flight = sum(first.total(name) or 0.0 for name in _IN_FLIGHT)
-            if in_flight:
+            if in_flight := _sum(first, _IN_FLIGHT):
                 return f"has {in_flight:.0f} requests in flight", ""
             time.sleep(WATCH_SECONDS)
             second = _scrape(local)
-    except (LiveError, OSError, MetricsTextError, urllib.error.URLError) as error:
-        return "", f"{pod}: {error}"
-    tokens = sum((second.total(name) or 0.0) - (first.total(name) or 0.0) for name in _TOKENS)
-    in_flight = sum(second.total(name) or 0.0 for name in _IN_FLIGHT)
-    if tokens or in_flight:
-        return f"had {tokens:.0f} tokens in {WATCH_SECONDS:.0f} s", ""
-    return "", ""
+    except (LiveError, OSError, MetricsTextError, http.client.HTTPException) as error:
+        return "", f"{pod}: {error or type(error).__name__}"
+    if in_flight := _sum(second, _IN_FLIGHT):
+        return f"has {in_flight:.0f} requests in flight", ""
+    tokens = _sum(second, _TOKENS) - _sum(first, _TOKENS)
+    return f"had {tokens:.0f} tokens in {WATCH_SECONDS:.0f} s" if tokens > 0 else "", ""
+
+
+def _sum(metrics: MetricsText, names: Sequence[str]) -> float:
+    return sum(metrics.total(name) or 0.0 for name in names)
 
 
 def _scrape(port: int) -> MetricsText:
