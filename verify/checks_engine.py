@@ -323,7 +323,7 @@ def _with_info(facts: Facts) -> tuple[list[Server], str]:
     if servers:
         return servers, ""
     scraped = any(one.metrics is not None for one in facts.servers)
-    return [], f"no {INFO} at /metrics: --disable-log-stats switches it off" if scraped else _why_no_metrics(facts)
+    return [], f"no {INFO} at /metrics" if scraped else _why_no_metrics(facts)
 
 
 def _why_no_metrics(facts: Facts) -> str:

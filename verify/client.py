@@ -68,9 +68,13 @@ class Client:
         if not reply.ok:
             return None, f"/metrics: {reply.in_words}"
         try:
-            return parse(reply.body if isinstance(reply.body, str) else str(reply.body)), ""
+            found = parse(reply.body if isinstance(reply.body, str) else str(reply.body))
         except MetricsTextError as error:
             return None, f"/metrics: {error}"
+        if not any(one.name.startswith("vllm:") for one in found.series):
+            # Else engines that keep silent would be taken for engines that are not there.
+            return None, "/metrics has nothing of vLLM's engines: --disable-log-stats switches that off"
+        return found, ""
 
     async def chat(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
         """A whole chat completion."""

@@ -7,12 +7,15 @@ from dataclasses import replace
 import pytest
 
 from live.metrics_text import MetricsText, parse
+from model_server.engine_server import EngineServer
+from model_server.in_thread import serving
 from model_server.node import Faults
 from settings.settings import Settings
-from tests.verify.stacks import check_of, good, look, settings_of
+from tests.verify.stacks import check_of, good, look, node_of, settings_of
 from verify import checks_engine, checks_traffic, declared
 from verify.facts import Facts, Reply, Server, Twice
 from verify.findings import Check
+from verify.verification import Asking, verify
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,22 @@ def test_without_metrics_nothing_of_the_engines_is_checked_and_none_is_passed(de
         check = check_of(report, id_)
         assert check.state == "not checked", check
         assert "/metrics" in check.summary
+
+
+def test_engines_whose_metrics_are_switched_off_are_not_taken_for_idle_or_missing(dev: Settings) -> None:
+    """What is left of /metrics with --disable-log-stats: the web server's own."""
+    from aiohttp import web
+
+    class Silent(EngineServer):
+        async def _metrics(self, _: web.Request) -> web.Response:
+            return web.Response(text='http_requests_total{handler="/v1/completions",status="2xx"} 7.0\n')
+
+    with serving(lambda: Silent(node_of(dev))) as server:
+        report = verify(dev, "vllm-fleet", Asking(endpoint=server.url, seconds=20))
+    assert report.of("failed") == ()
+    for id_ in ("configuration", "engines", "kv-tokens", "ranks", "speculation"):
+        assert check_of(report, id_).state == "not checked"
+    assert "--disable-log-stats" in check_of(report, "engines").summary
 
 
 def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
@@ -224,8 +243,6 @@ def test_a_repeated_prompt_comes_from_the_cache() -> None:
 
 def test_a_cache_that_never_hits_teaches_the_mamba_flags(cud: Settings) -> None:
     settings = cud
-    from tests.verify.stacks import node_of
-
     node = node_of(settings)
     check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
     assert check.state == "failed"
