@@ -86,10 +86,10 @@ def _epoch(day: str, at: str) -> float:
 
 
 def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
-    """Every quantity of every GPU in one pod's file."""
+    """Every quantity of every GPU in one pod's file; none of one that ended at its header, which is no fault of the file."""
     columns = _Columns([])
     rows: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    dated, unread = True, 0
+    dated, headed, unread = True, False, 0
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("#"):
@@ -97,6 +97,7 @@ def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
             if "gpu" in words:  # the line of units has none
                 columns = _Columns(words)
                 dated = columns.date is not None
+                headed = headed or columns.time is not None
             continue
         words = line.split()
         if not words:
@@ -115,7 +116,7 @@ def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
             moments, readings = rows[(words[columns.gpu], name)]
             moments.append(at)
             readings.append(value)
-    if not rows or unread:
+    if unread or not headed:
         found = f"{unread} rows do not fit their header" if unread else "it has no reading"
         problem = Problem(
             file=shown, reason="not-dmon", found=found, allowed="what `nvidia-smi dmon -d 1 -o DT` prints: a header with "

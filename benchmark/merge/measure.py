@@ -121,16 +121,20 @@ class _Merge:
 
     def read_gpus(self) -> None:
         """All GPU readings, which are of the whole measurement."""
+        said: list[str] = []
         for path in self.layout.dmon:
             series, problems = read_dmon(path, self.layout.shown(path))
             self.problems += self.choice.sift(problems)
             self.gpus += series
+            if not series and not problems:
+                said.append(f"{self.layout.shown(path)} has no reading")
         if self.layout.dcgm is not None:
             file, problems = read_file(self.layout.dcgm, self.layout.shown(self.layout.dcgm), DcgmSeries)
             self.problems += self.choice.sift(problems)
             if file is not None:
                 self.gpus += of_dcgm(file)
-                self.gpu_problem = file.problem
+                said += [file.problem] if file.problem else []
+        self.gpu_problem = "; ".join(said) or None
 
     def add_run(self, files: RunFiles, read: Reader) -> None:
         """Read, check and, while nothing is wrong anywhere, compute one run."""

@@ -84,6 +84,21 @@ def test_a_last_row_that_was_cut_is_passed_over_and_any_other_is_named(tmp_path:
     assert "no reading" in problems[0].found
 
 
+def test_a_header_without_rows_keeps_no_measurement_from_its_merge(tmp_path: Path) -> None:
+    """What a collector leaves that was started just before the end, or whose dmon ended by itself."""
+    header = "".join(line for line in NEW.splitlines(keepends=True) if line.startswith("#"))
+    dashes = "".join(line if line.startswith("#") else line[:22] + "  0" + "  -" * (len(line.split()) - 3) + "\n"
+                     for line in NEW.splitlines(keepends=True))  # fmt: skip
+    for text in (header, dashes):
+        assert _read(tmp_path, text) == ([], [])
+    folder = copied(tmp_path)
+    (folder / "gpu" / "dmon-vllm-1.txt").write_text(header, encoding="utf-8")
+    gpus = merge_folder(folder).runs[0].gpus
+    assert gpus is not None
+    assert gpus.problem == "gpu/dmon-vllm-1.txt has no reading"
+    assert gpus.watt_hours_per_million_tokens is not None, "DCGM has all of them"
+
+
 def test_energy_needs_every_gpu(tmp_path: Path) -> None:
     series, _ = _read(tmp_path, NEW)
     assert _gpus(series, expected=2).watt_hours_per_million_tokens == pytest.approx(1400.0 / 3600 / 1000 * 1e6)
