@@ -25,7 +25,9 @@ SETTINGS_LEFT_OPEN = "settings the article leaves open"
 _MATCHED_FILES: Mapping[Routing, str] = {"cluster-ip": "cluster_ip", "inference-gateway": "gateway"}
 _SINGLE_NODE_FILE = "phases"
 _MEASURED_FILE = "measured"
-_FIELDS = ("model", "engine_version", "machine_type", "gpus_per_replica", "workload", "routing")
+_FIELDS = ("model", "engine_version", "machine_type", "gpus_per_replica", "workload", "dataset", "routing")
+_OF_A_FILE = ("sharegpt", "trace")
+"""Kinds of workload whose requests are a file's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class ServingShape:
     routing: Routing
     workload: str
     """A name from workloads.yaml."""
+    dataset: str | None = None
+    """SHA-256 of the file that requests come from; None where they come from none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +285,7 @@ def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
             env=normalise_environment(raw["env"]),
             routing=fields["routing"],
             workload=raw["workload"],
+            dataset=_dataset(fields.get("prompts") or {}),
         ),
         shape_is_complete=True,
         left_open=(),
@@ -294,6 +299,12 @@ def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
         note=f"{fields['in_flight']:,} requests in flight, {fields['repeats']} repeats",
         details={key: fields[key] for key in ("total_tokens_per_s", "output_tokens_per_s", "latencies_ms")},
     )
+
+
+def _dataset(prompts: Mapping[str, Any]) -> str | None:
+    """Which file a measurement's requests came from; two files of unknown content are never the same."""
+    known: str | None = prompts.get("dataset_sha256")
+    return NOT_STATED if known is None and prompts.get("kind") in _OF_A_FILE else known
 
 
 def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str, Any]) -> Figure:

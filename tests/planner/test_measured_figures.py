@@ -227,6 +227,17 @@ def test_an_entry_written_wrongly_is_named(record: Record, broken: dict[str, Any
         match(STACK)
 
 
+def test_a_figure_of_a_file_is_shown_for_that_file_alone(record: Record) -> None:
+    stack = replace(STACK, workload="trace", dataset="5b41", replicas=7)  # no row is published for seven
+    shape = {"workload": "trace"}
+    record(spot=entry(shape, replicas=7, prompts={"kind": "trace", "dataset_sha256": "5b41"}))
+    assert match(stack).kind == "exact"
+    assert match(replace(stack, dataset="77e0")).reason == "unproven: differs in dataset (5b41 measured, 77e0 here)"
+    assert match(replace(stack, dataset=None)).reason == "unproven: differs in dataset (5b41 measured, not set here)"
+    record(spot=entry(shape, replicas=7, prompts={"kind": "trace"}))
+    assert match(stack).reason == "unproven: differs in dataset (not stated measured, 5b41 here)"
+
+
 @pytest.mark.parametrize(("text", "kind"), [("figures: [1]\n", "list"), ("figures: none yet\n", "str")])
 def test_figures_that_are_no_entries_are_refused(record: Record, text: str, kind: str) -> None:
     record()
