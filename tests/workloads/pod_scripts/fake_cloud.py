@@ -58,7 +58,7 @@ class FakeCloud:
 def fake_cloud(**how: Any) -> Iterator[FakeCloud]:
     """The server, running; its `url` serves as endpoint, storage and metadata URL."""
     cloud = FakeCloud(**how)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud))
+    server = _Server(("127.0.0.1", 0), _handler(cloud))
     cloud.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -68,6 +68,11 @@ def fake_cloud(**how: Any) -> Iterator[FakeCloud]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    # A pod stores several files at once, and there are several pods.
+    request_queue_size = 128
 
 
 def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
