@@ -106,6 +106,12 @@ class Load:
         """On average, after the first chunk."""
         return 1 + ACCEPTANCE * self.node.speculative_tokens
 
+    @property
+    def planned_seconds(self) -> float:
+        """How long the requests take where nobody is late: those of a connection one after another, each a step a chunk."""
+        turns = self.repeats * self.clients * self.requests_per_client / self.connections
+        return turns * (1 + self.output_tokens / self.tokens_per_chunk) * self.node.pace.fixed_s
+
     def asked(self, servers: int) -> dict[str, Any]:
         """run.json."""
         return {

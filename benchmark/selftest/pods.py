@@ -26,6 +26,10 @@ JOB: Final = "selftest"
 UID: Final = "00000000"
 """The same each time, so that the same prompts are drawn: a self-test differs from the one before by the machine alone."""
 POLL_SECONDS: Final = 0.05
+START_SECONDS: Final = 600.0
+"""For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
+LONGER: Final = 20.0
+"""How many times as long as planned the requests may take. A saturated client needs about eight times as long."""
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SMALL_CLIENT: Final = _ROOT / "benchmark" / "selftest" / "small_client"
 _START: Final = (
@@ -53,7 +57,7 @@ class Played:
 
 
 def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Path | None) -> Played:
-    """Run the pods to their end. Raises BenchmarkError with the last words of one that failed."""
+    """Run the pods to their end. Raises BenchmarkError with the last words of one that failed, or where there is no end."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
         room = Path(scratch)
@@ -67,7 +71,7 @@ def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Pat
                 stack.enter_context(_pod(number, room, load, servers, bucket, tokenizer, vllm))
                 for number in range(load.pods)
             ]
-            _wait(pods)
+            _wait(pods, START_SECONDS + LONGER * load.planned_seconds)
         _refuse_failed(pods, room)
     return Played(name=f"{JOB}-{UID}", seconds=time.monotonic() - began)
 
@@ -139,9 +143,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _wait(pods: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Until all have ended. They know themselves when one of them has failed."""
+def _wait(pods: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Until all have ended. They know themselves when one of them has failed, and not when a server never answers."""
+    until = time.monotonic() + seconds
     while any(pod.poll() is None for pod in pods):
+        if time.monotonic() > until:
+            raise BenchmarkError(
+                f"the benchmark pods have not ended after {seconds:,.0f} s; a client waits for an answer that does not come"
+            )
         time.sleep(POLL_SECONDS)
 
 

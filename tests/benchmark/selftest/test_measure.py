@@ -167,6 +167,19 @@ def test_a_pod_that_fails_is_quoted(tmp_path: Path) -> None:
         measure(Wrong(**fields), servers=1, folder=tmp_path / "m", vllm=None)
 
 
+def test_answers_that_never_come_end_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmark.selftest.pods.START_SECONDS", 0.4)
+    monkeypatch.setattr("benchmark.selftest.pods.LONGER", 0.0)
+    stuck = replace(SMALL, node=replace(NODE, pace=Pace(fixed_s=3_600)), clients=1, pods=1)
+    with pytest.raises(BenchmarkError, match="have not ended after 0 s"):
+        measure(stuck, servers=1, folder=tmp_path / "m", vllm=None)
+
+
+def test_a_load_says_how_long_it_takes() -> None:
+    # 40 requests on 8 connections are five turns of 24 tokens: a step to the first one, and one for each 1.9.
+    assert SMALL.planned_seconds == pytest.approx(5 * (1 + 24 / 1.9) * 0.02)
+
+
 def asked(tmp_path: Path, **fields: Any) -> SelfTest:
     return SelfTest(**{"folder": tmp_path / "out", **fields})
 
