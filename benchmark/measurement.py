@@ -268,7 +268,8 @@ class Run(_Part):
     failed: int
     errors: tuple[ErrorKind, ...]
     clock: Literal["witness", "one node", "end date"]
-    """How clients' times were laid over each other: exactly; by one node's clock; by the date in the file, to a second."""
+    """How clients' times were laid over each other: by both clocks, read in every client (the nodes' wall clocks are taken as one); by
+    one node's clock; by the date in the file, to a second."""
     clock_uncertainty_s: float
     whole: Rates
     """From the first request to the last answer."""
