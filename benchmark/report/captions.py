@@ -16,12 +16,10 @@ from planner.report.wording import number
 def nodes_caption(found: Shown, published: Published) -> str:
     """Under which load the points stand."""
     asked = found.measurement.asked
-    if asked is None:
+    if asked is None or not published.rows:
         return ""
     each = found.point.connections / asked.shape.replicas
     ours = f"This measurement held {number(each)} requests in flight on a node."
-    if not published.rows:
-        return ours
     unlike = (
         "" if is_like_load(asked, found.point.connections) else " Another load is another point, not a gain or a loss."
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmark.measurement import Judged, Measurement, ServerMetrics
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
+from benchmark.report.charts import Plot
 from benchmark.report.shown import Shown, summed_total
 from benchmark.report.words import interval, milliseconds, percent, plural
 from planner.report.wording import CAPACITIES, number, usd
@@ -42,16 +43,20 @@ def subtitle(measurement: Measurement) -> str:
     )
 
 
-def caption(judged: Judged) -> str:
-    """What an image of a plot says of itself."""
+def caption(judged: Judged, found: Shown, plot: Plot) -> str:
+    """What an image of a plot says of itself: stack, workload, load, and the verdict."""
     asked = judged.measurement.asked
-    what = (
-        title(judged)
-        if asked is None
-        else f"{title(judged)}, workload {asked.workload.name}, {asked.name or asked.created}"
-    )
+    parts = [title(judged)]
+    if asked is not None:
+        parts += [f"workload {asked.workload.name}", asked.name or asked.created]
+    loads = len(found.measurement.points)
+    parts.append(plural(loads, "load") if plot.scope == "sweep" else f"{found.point.connections:,} in flight")
+    if len(found.runs) > 1:
+        parts.append(f"repeat {found.run.repeat + 1}" if plot.scope == "run" else plural(len(found.runs), "repeat"))
+    if any(entry.words.startswith("published") for entry in plot.legend):
+        parts[-1] += f"; published rows: {number(IN_FLIGHT_PER_NODE)} in flight on a node"
     verdict = "certified" if judged.certificate.verdict == "certified" else "NOT CERTIFIED"
-    return f"{what.rstrip(', ')} · {verdict}"
+    return f"{', '.join(part for part in parts if part)} · {verdict}"
 
 
 def figures_of(judged: Judged, found: Shown) -> str:

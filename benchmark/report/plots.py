@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from benchmark.report import plots_balance, plots_latency, plots_load, plots_time
 from benchmark.report.article import Published, is_like_load
 from benchmark.report.charts import Plot
 from benchmark.report.shown import Shown, has_steady, window_name
+
+IDS: Final = (
+    "throughput-nodes", "throughput-load", "latency", "throughput-time", "in-flight", "runs", "clients", "engines", "cache-queue", "power",
+)  # fmt: skip
+"""Of every plot that there can be; an image has its plot's name."""
 
 
 def plots_of(shown: Shown, published: Published) -> tuple[Plot, ...]:
@@ -17,7 +23,7 @@ def plots_of(shown: Shown, published: Published) -> tuple[Plot, ...]:
 
 def _plots(shown: Shown, published: Published) -> Iterator[Plot]:
     measurement, run = shown.measurement, shown.run
-    if shown.nodes is not None:
+    if shown.nodes is not None and published.rows:
         yield plots_load.against_nodes(shown, published, shown.nodes)
     if sum(has_steady(measurement, point) for point in measurement.points) > 1:
         yield plots_load.against_load(shown)

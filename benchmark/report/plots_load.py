@@ -25,7 +25,7 @@ OURS_SUMMED = LegendEntry(words="this measurement, the article's way", style="pl
 
 
 def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
-    """Two panels: the fleet, and one node of it."""
+    """Two panels: the fleet, and one node of it, beside at least one published row."""
     point = shown.point
     drawn = {series_of(figure) for figure in published.rows}
     legend = (
@@ -37,7 +37,7 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
             if key in drawn
         ),
     )
-    most = max(nodes, *(figure.shape.replicas for figure in published.rows), 1)
+    most = max(nodes, *(figure.shape.replicas for figure in published.rows))
     fleet = tuple(_dots(shown, published, nodes, per_node=False))
     single = tuple(_dots(shown, published, nodes, per_node=True))
     x = Axis(low=0, high=most * 1.06, title="nodes", ticks=_whole(most))
@@ -48,8 +48,9 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
     )
     return Plot(
         id="throughput-nodes",
+        scope="load",
         title="Throughput against nodes",
-        description=f"{ours} {f'Article: {theirs}.' if theirs else published.why_not}",
+        description=f"{ours} Article: {theirs}.",
         panels=(
             Panel(
                 title="Whole fleet: total tokens a second", x=x, y=axis_from_zero(_ends(fleet)), dots=fleet, height=280
@@ -150,6 +151,7 @@ def against_load(shown: Shown) -> Plot:
     values_s = [dot.y for dot in dots]
     return Plot(
         id="throughput-load",
+        scope="sweep",
         title="Throughput and latency against requests in flight",
         description="; ".join(
             f"{point.connections:,} in flight: {number(point.total_tokens_per_s.mean)} total tokens a second"

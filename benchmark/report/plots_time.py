@@ -118,6 +118,7 @@ def runs(shown: Shown) -> Plot:
     }
     return Plot(
         id="runs",
+        scope="sweep" if len({run.point for run in drawn}) > 1 else "load",
         title="Every run",
         description="; ".join(
             f"{name_of(shown.measurement, run)}: "
@@ -234,8 +235,8 @@ def _seconds(length: float) -> Axis:
 
 
 def _with_unit(seconds: float) -> str:
-    """A tick of a small plot, which has no room for the axis' title."""
-    return f"{short(seconds)}{NBSP}s"
+    """A tick of a small plot, which has no room for the axis' title. The 0 stands beside that of the other axis."""
+    return f"{short(seconds)}{NBSP}s" if seconds else "0"
 
 
 def _length(run: Run) -> float:

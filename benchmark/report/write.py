@@ -11,7 +11,7 @@ from benchmark.report import article, ledger_entry
 from benchmark.report.charts import drawing
 from benchmark.report.headline import caption
 from benchmark.report.html import html_text
-from benchmark.report.plots import plots_of
+from benchmark.report.plots import IDS, plots_of
 from benchmark.report.png import png
 from benchmark.report.shown import shown
 from benchmark.whole_file import write_whole
@@ -22,7 +22,8 @@ PAGE: Final = "report.html"
 def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]:
     """Write report.html and a PNG of every plot into `out`; returns what was written, the page first.
 
-    `source` is the measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
+    Images that an earlier report left there and this one lacks go: they would be read as its own. `source` is the
+    measurement's folder as the page is to name it. Raises BenchmarkError where the folder cannot be made
     or written to.
     """
     try:
@@ -32,14 +33,16 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     found = shown(judged.measurement)
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
-    below = caption(judged)
     content = {
         PAGE: html_text(judged, plots, source=source, entry=entry, ledger_in_words=words).encode("utf-8", "replace")
     }
-    content |= {f"{plot.id}.png": png(drawing(plot, "wide"), below) for plot in plots}
+    content |= {f"{plot.id}.png": png(drawing(plot, "wide"), caption(judged, found, plot)) for plot in plots}
+    left_over = {f"{id_}.png" for id_ in IDS} - content.keys() if (out / PAGE).exists() else ()
     try:
         for name, data in content.items():
             write_whole(out / name, data)
+        for name in left_over:
+            (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(out, error) from None
     return tuple(out / name for name in content)

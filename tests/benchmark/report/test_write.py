@@ -9,10 +9,12 @@ import pytest
 
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Judged
-from benchmark.report import write
+from benchmark.report import article, write
 from benchmark.report.headline import caption
+from benchmark.report.plots import plots_of
+from benchmark.report.shown import shown
 from benchmark.report.write import write_report
-from tests.benchmark.measurements import a_bare_measurement, a_certificate, a_judged, a_measurement, an_asked
+from tests.benchmark.measurements import a_bare_measurement, a_certificate, a_judged, a_measurement, a_sweep, an_asked
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +68,47 @@ def test_a_place_that_cannot_be_written_to_is_named(small: Judged, tmp_path: Pat
         write_report(small, tmp_path / "file" / "report", source=tmp_path)
 
 
-def test_an_image_says_what_it_is_of_and_whether_it_is_certified() -> None:
-    measurement = a_measurement(an_asked(repeats=1), collected=False)
-    assert caption(a_judged(measurement)) == (
-        "Benchmark of spot: 12 nodes, workload article, bench-20261121-a1b2c3d4 · certified"
-    )
-    assert caption(a_judged(measurement, a_certificate(failed=("errors",)))).endswith(" · NOT CERTIFIED")
-    assert caption(a_judged(a_bare_measurement())) == "Benchmark of an unknown stack · certified"
+def said(judged: Judged) -> dict[str, str]:
+    found = shown(judged.measurement)
+    plots = plots_of(found, article.published(judged.measurement.asked))
+    return {plot.id: caption(judged, found, plot) for plot in plots}
+
+
+def test_an_image_says_which_load_and_run_it_is_of_and_whether_it_is_certified() -> None:
+    captions = said(a_judged(a_sweep()))
+    run = shown(a_sweep()).run.repeat + 1
+    begin = "Benchmark of spot: 4 nodes, workload article, bench-20261121-a1b2c3d4"
+    published = "; published rows: 2,000 in flight on a node"
+    assert captions == {
+        "throughput-nodes": f"{begin}, 8,000 in flight, 3 repeats{published} · certified",
+        "throughput-load": f"{begin}, 4 loads, 3 repeats · certified",
+        "latency": f"{begin}, 8,000 in flight, 3 repeats{published} · certified",
+        "runs": f"{begin}, 4 loads, 3 repeats · certified",
+        **dict.fromkeys(
+            ("throughput-time", "in-flight", "clients", "engines", "cache-queue", "power"),
+            f"{begin}, 8,000 in flight, repeat {run} · certified",
+        ),
+    }
+    one = a_measurement(an_asked(repeats=1), collected=False)
+    captions = said(a_judged(one, a_certificate(failed=("errors",))))
+    assert captions["throughput-time"].endswith(", 24,000 in flight · NOT CERTIFIED")
+    bare = said(a_judged(a_bare_measurement()))
+    assert bare["latency"] == "Benchmark of an unknown stack, 4,000 in flight · certified"
+
+
+def test_images_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
+    full = a_judged(a_measurement(an_asked(replicas=1, repeats=2)))
+    before = write_report(full, tmp_path, source=Path("bench/one"))
+    (tmp_path / "mine.png").write_bytes(b"a slide")
+    after = write_report(a_judged(a_bare_measurement()), tmp_path, source=Path("bench/two"))
+    assert {path.name for path in before} > {path.name for path in after}
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in after} | {"mine.png"}
+
+
+def test_a_folder_without_a_report_loses_nothing(small: Judged, tmp_path: Path) -> None:
+    (tmp_path / "power.png").write_bytes(b"of something else")
+    write_report(small, tmp_path, source=Path("bench/one"))
+    assert (tmp_path / "power.png").read_bytes() == b"of something else"
 
 
 def test_names_that_are_no_unicode_are_written_all_the_same(tmp_path: Path) -> None:
