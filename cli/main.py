@@ -8,6 +8,7 @@ import sys
 
 from cli import VERSION
 from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
+from cli.packages import FOR_BENCHMARKS, FOR_REHEARSALS
 
 _OWN = frozenset(
     {
@@ -25,10 +26,6 @@ _OWN = frozenset(
     }
 )
 """This project's packages: one of them missing is a defect, not a missing installation."""
-_FOR_BENCHMARKS = frozenset({"aiohttp", "numpy", "orjson", "resvg_py", "ttf_opensans"})
-"""Modules of requirements-benchmark.txt."""
-_FOR_REHEARSALS = frozenset({"cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
-"""Modules of requirements-rehearsal.txt."""
 
 
 def main() -> int:
@@ -91,7 +88,7 @@ def _in_words(error: Exception) -> str:
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
         missing = error.name.partition(".")[0]
-        needs = "benchmark" if missing in _FOR_BENCHMARKS else "rehearsal" if missing in _FOR_REHEARSALS else "dev"
+        needs = "benchmark" if missing in FOR_BENCHMARKS else "rehearsal" if missing in FOR_REHEARSALS else "dev"
         return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-{needs}.txt"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"

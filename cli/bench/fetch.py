@@ -11,6 +11,7 @@ import typer
 
 from cli.bench.run import DEFAULT_FOLDER, Out, terminal
 from cli.options import Outputs, Root, Stack
+from cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from benchmark.run.display import Display
@@ -42,6 +43,7 @@ def fetch(
     from settings.load import parse
     from settings.stack_file import read
 
+    require_benchmark_packages()
     folder = find_root(root)
     name = require_stack(folder, stack)
     settings = parse(name, dict(read(folder, name).config))

@@ -16,6 +16,7 @@ import typer
 
 from cli.exits import CLEAN, INTERRUPTED, CommandError
 from cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from benchmark.run.display import Display
@@ -120,6 +121,9 @@ def run(
 
         require_new(out)
     _require_writable(out or DEFAULT_FOLDER)
+    if not detach:
+        # Merging comes last, when everything has been paid for.
+        require_benchmark_packages()
     settings, given = _prepared(folder, name, changes, outputs)
     repeated = {"--outputs": outputs, "--out": out, "--root": root}
     wishes = Wishes(
@@ -167,7 +171,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
                 display.note(f"whether the servers are idle could not be looked at: {trouble}")
             if not wishes.detach:
                 require_bucket(google.bucket)
-        _agree(price_of(settings), settings.stack, yes=wishes.yes)
+        _agree(price_of(settings), settings, yes=wishes.yes)
         launched = launch(kubectl, settings, outputs, fetch_options=wishes.fetch_options)
         folder = wishes.out or DEFAULT_FOLDER / launched.measurement
         began = time.monotonic()
@@ -285,17 +289,26 @@ def _failed(
     return "\n".join(lines)
 
 
-def _agree(price: Price, stack: str, *, yes: bool) -> None:
-    """Say what it costs, and ask where somebody can answer. Raises CommandError."""
-    sys.stdout.write(textwrap.fill(price.in_words(), min(100, terminal()[1])) + "\n")
+def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
+    """Say what it costs and whether it can be certified, and ask where somebody can answer. Raises CommandError."""
+    words = f"{price.in_words()}{_cannot_be_certified(settings.benchmark.repeats)}"
+    sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
     if yes:
         return
     if not sys.stdin.isatty():
         raise CommandError("a run costs money, and nobody is here to ask: pass --yes to agree")
-    sys.stdout.write(f"Run the benchmark on stack {stack} now? [y/N] ")
+    sys.stdout.write(f"Run the benchmark on stack {settings.stack} now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("nothing was started")
+
+
+def _cannot_be_certified(repeats: int) -> str:
+    from benchmark.certificate.limits import LEAST_REPEATS
+
+    if repeats >= LEAST_REPEATS:
+        return ""
+    return f" It cannot be certified: that takes {LEAST_REPEATS} runs of each load (--repeats {LEAST_REPEATS})."
 
 
 def _what_goes_on(launched: Launched, cluster: str) -> str:

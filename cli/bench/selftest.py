@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cli.exits import CLEAN, FINDINGS, CommandError
+from cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from benchmark.selftest.cost import Cost
@@ -79,6 +80,7 @@ def selftest(
     Real pods' programs, clients, bucket, fetch, merge and certificate; servers that count every token they give. Says what a
     chunk costs a client here. Exits with 1 when anything disagrees: totals, rates, or whom the certificate blames.
     """
+    require_benchmark_packages()
     from benchmark.selftest.course import run
     from benchmark.selftest.load import SelfTest
 

@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from cli.bench import bench
+from cli.bench.run import _cannot_be_certified
 from scripts.bench_results import make_measurement
 from tests.benchmark.run.kubelet import upload
 from tests.benchmark.run.laptop import BENCHMARK, Laptop, laptop
@@ -60,6 +61,11 @@ def test_what_is_wrong_before_anything_is_asked(offline: Laptop) -> None:
         offline, *given, "--out", str(offline.outputs / "runs")
     )
     assert not offline.asked.exists()  # the cluster was left alone
+
+
+def test_a_run_without_a_certificate_in_reach_is_told_with_its_price() -> None:
+    assert "cannot be certified: that takes 3 runs of each load (--repeats 3)" in _cannot_be_certified(2)
+    assert _cannot_be_certified(3) == ""
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import cli
-from cli.main import _in_words
+from cli import packages
+from cli.main import _in_words, _run
 from tests.cli.command import ROOT, SMALL_STACK, fleet, project
 
 
@@ -96,6 +97,26 @@ def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
     message = _in_words(KeyError("spec"))
     assert "unexpected KeyError" in message
     assert "FLEET_DEBUG=1" in message
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "--stack", "spot", "--outputs", "nowhere.json"),
+        ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
+        ("selftest",),
+    ],
+)
+def test_what_merges_in_the_end_is_missed_before_anything_is_paid_for(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "numpy" else name)
+    monkeypatch.setattr(
+        "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] != "selftest" else ())]
+    )
+    with pytest.raises(ModuleNotFoundError, match="numpy") as error:
+        _run()
+    assert _in_words(error.value).endswith("run: python -m pip install -r requirements-benchmark.txt")
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
