@@ -34,7 +34,10 @@ def nodes_caption(found: Shown, published: Published) -> str:
 def latency_caption(found: Shown, published: Published) -> str:
     """Over which requests, and what ITL is."""
     count = found.point.latencies.ttft.count
-    pooled = f"All {count:,} answered requests of {plural(len(found.runs), 'run')} together; percentiles are exact and never averaged."
+    pooled = (
+        f"All {count:,} answered requests of {plural(len(found.runs), 'run')} together; percentiles are exact and never averaged: p99 is "
+        "the time that 99 of 100 stayed within."
+    )
     asked = found.measurement.asked
     chunks = (
         " A chunk carries several tokens where the server speculates, so ITL is not the time per token."

@@ -186,7 +186,7 @@ def _settings(asked: Asked) -> Iterator[str]:
     replicas = asked.shape.replicas
     yield "vllm-fleet:benchmark:"
     yield "  enabled: true"
-    yield "  runOnUpdate: false # `fleet bench run` starts it, `pulumi up` does not"
+    yield "  runOnUpdate: false # fleet bench run starts it, pulumi up does not"
     yield f"  workload: {asked.workload.name}"
     if asked.workload.kind in ("sharegpt", "trace"):
         yield "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement, which run.json does not name"

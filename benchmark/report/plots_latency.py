@@ -31,7 +31,7 @@ _PUBLISHED: Final = (("median", 0.5), ("p99", 0.99))
 def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
     """One panel a quantity, with the percentiles of a published row in it."""
     found = {name: one for name in QUANTITIES if (one := getattr(latencies, name)) is not None}
-    legend = [LegendEntry(words="share of requests that were faster", style="total", mark="line")]
+    legend = [LegendEntry(words="share that was as fast or faster", style="total", mark="line")]
     legend.append(LegendEntry(words="p50, p90 and p99", style="plan", mark="dot"))
     if theirs is not None:
         words = f"published, second run, {_nodes(theirs.shape.replicas)}: median and p99"

@@ -126,6 +126,18 @@ def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
     assert "not to be quoted" in page.words
 
 
+def test_commands_in_a_check_are_code_wherever_they_stand() -> None:
+    certificate = a_certificate(failed=("client-cpu",), unknown=("engines",))
+    checks = tuple(one.model_copy(update={"found": "`fleet bench run` reads them"}) for one in certificate.checks)
+    text = text_of(a_judged(certificate=certificate.model_copy(update={"checks": checks})))
+    assert "`" not in Page(text).words
+    assert text.count("<code>fleet bench run</code> reads them") == len(checks)
+
+
+def test_percentiles_are_explained_where_they_are_drawn(whole: Page) -> None:
+    assert "p99 is the time that 99 of 100 stayed within" in whole.words
+
+
 def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
     verdict = next(one for one in whole.all("section") if "verdict" in one.attributes["class"].split())
     assert "certified" in verdict.attributes["class"].split()

@@ -150,6 +150,10 @@ def test_percentiles_are_marked_where_the_curve_passes_them() -> None:
         assert panel.x.low <= one.p50 / factor <= one.p99 / factor <= panel.x.high
 
 
+def test_the_curve_of_chunks_is_not_called_one_of_requests() -> None:
+    assert distributions(latencies(), None).legend[0].words == "share that was as fast or faster"
+
+
 def test_a_long_tail_gets_a_logarithmic_axis() -> None:
     by_title = {panel.title: panel.x.is_log for panel in distributions(latencies(), None).panels}
     assert by_title == {

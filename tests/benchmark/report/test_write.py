@@ -96,7 +96,8 @@ def test_an_image_says_which_load_and_run_it_is_of_and_whether_it_is_certified()
     assert bare["latency"] == "Benchmark of an unknown stack, 4,000 in flight · certified"
 
 
-def test_images_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
+def test_images_of_an_earlier_report_do_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "png", lambda *_: b"an image")
     full = a_judged(a_measurement(an_asked(replicas=1, repeats=2)))
     before = write_report(full, tmp_path, source=Path("bench/one"))
     (tmp_path / "mine.png").write_bytes(b"a slide")
@@ -105,7 +106,10 @@ def test_images_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in after} | {"mine.png"}
 
 
-def test_a_folder_without_a_report_loses_nothing(small: Judged, tmp_path: Path) -> None:
+def test_a_folder_without_a_report_loses_nothing(
+    small: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "png", lambda *_: b"an image")
     (tmp_path / "power.png").write_bytes(b"of something else")
     write_report(small, tmp_path, source=Path("bench/one"))
     assert (tmp_path / "power.png").read_bytes() == b"of something else"
