@@ -136,33 +136,47 @@ def price(facts: Facts, settings: Settings) -> Check:
 
 
 def gateway(facts: Facts, settings: Settings) -> Check | None:
-    """Gateway programmed, route accepted, pool there; nothing where the stack has none."""
+    """Gateway programmed, route accepted, pool there, both policies attached; nothing where the stack has none."""
     if not settings.gateway.enabled:
         return None
     title = "Gateway programmed"
     cluster = facts.cluster
     if cluster is None:
         return not_checked("gateway", title, facts.cluster_trouble)
-    troubles = [cluster.troubles[kind] for kind in ("gateway", "route", "pool") if kind in cluster.troubles]
+    kinds = ("gateway", "route", "pool", "health_policy", "backend_policy")
+    troubles = [cluster.troubles[kind] for kind in kinds if kind in cluster.troubles]
     name, pool = settings.gateway.name, settings.gateway.pool
     unprogrammed = list(_gateway_oddities(cluster.gateway, name))
-    differences = [
+    closed = [
         *unprogrammed,
         *_parents_oddities(cluster.route, f"HTTPRoute {pool}", needs_parents=True),
         *_parents_oddities(cluster.pool, f"InferencePool {pool}", needs_parents=False),
     ]
+    unhealthy = list(_policy_oddities(cluster.health_policy, f"HealthCheckPolicy {pool}"))
+    short = list(_policy_oddities(cluster.backend_policy, f"GCPBackendPolicy {pool}"))
+    differences = [*closed, *unhealthy, *short]
     if troubles and not differences:
         return not_checked("gateway", title, "; ".join(troubles))
     addresses = _addresses(cluster.gateway)
-    failed = "no request comes through the load balancer"
+    failed = []
+    if closed:
+        failed.append("no request comes through the load balancer")
     if unprogrammed:
-        failed += f"; it says nothing when {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
+        failed.append(
+            f"it says nothing when {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
+        )
+    if unhealthy:
+        failed.append(
+            "without its health check the load balancer asks for /, gets 404 and answers `no healthy upstream`"
+        )
+    if short:
+        failed.append("without its timeout the load balancer cuts a stream after 30 s")
     return judged(
         "gateway",
         title,
         differences,
-        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted",
-        failed=failed,
+        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted, both policies there",
+        failed="; ".join(failed),
         lessons=lessons.proxy_only_subnet(settings) if unprogrammed else (),
     )
 
@@ -200,6 +214,19 @@ def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_pa
     for parent in parents:
         must = _PARENT_CONDITIONS if needs_parents else ()
         yield from _conditions(where, parent.get("conditions"), must=must, may=(*_PARENT_CONDITIONS, _RECONCILED))
+
+
+def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[Difference]:
+    if object_ is None:
+        return
+    if not object_:
+        yield Difference(where=where, name="object", declared="there", found="not found")
+        return
+    status = object_.get("status") or {}
+    # Written once, or once for every Gateway: the API has both.
+    told = [status, *(one for one in status.get("ancestors") or () if isinstance(one, Mapping))]
+    for one in told:
+        yield from _conditions(where, one.get("conditions"), must=(), may=("Attached",))
 
 
 def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str, ...]) -> Iterator[Difference]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 GATEWAYS: Final = "gateways.gateway.networking.k8s.io"
 ROUTES: Final = "httproutes.gateway.networking.k8s.io"
 POOLS: Final = "inferencepools.inference.networking.k8s.io"
+HEALTH_POLICIES: Final = "healthcheckpolicies.networking.gke.io"
+BACKEND_POLICIES: Final = "gcpbackendpolicies.networking.gke.io"
 CONTAINER: Final = "vllm"
 AT_ONCE: Final = 12
 """kubectl processes side by side. Assumed: the article's fleet at once, without a laptop's memory being felt."""
@@ -47,6 +49,8 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
             "gateway": lambda: _one(kubectl, GATEWAYS, gateway.name),
             "route": lambda: _one(kubectl, ROUTES, gateway.pool),
             "pool": lambda: _one(kubectl, POOLS, gateway.pool),
+            "health_policy": lambda: _one(kubectl, HEALTH_POLICIES, gateway.pool),
+            "backend_policy": lambda: _one(kubectl, BACKEND_POLICIES, gateway.pool),
         }
     found: dict[str, Any] = {}
     troubles: dict[str, str] = {}
@@ -65,6 +69,8 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
         gateway=found.get("gateway"),
         route=found.get("route"),
         pool=found.get("pool"),
+        health_policy=found.get("health_policy"),
+        backend_policy=found.get("backend_policy"),
         troubles=troubles,
     )
 

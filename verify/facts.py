@@ -159,6 +159,8 @@ class Cluster:
     gateway: Manifest | None = None
     route: Manifest | None = None
     pool: Manifest | None = None
+    health_policy: Manifest | None = None
+    backend_policy: Manifest | None = None
     troubles: Mapping[str, str] = field(default_factory=dict)
 
 

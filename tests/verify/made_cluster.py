@@ -29,6 +29,8 @@ class MadeCluster:
                 f"gateways-{name}": programmed_gateway(),
                 f"httproutes-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
                 f"inferencepools-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
+                f"healthcheckpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
+                f"gcpbackendpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
             }
         names = [pod["metadata"]["name"] for pod in self.pods]
         self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}

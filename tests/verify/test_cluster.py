@@ -43,6 +43,8 @@ def _facts(settings: Settings, **changes: Any) -> Facts:
             }
         },
         pool={"status": {}},
+        health_policy={"status": {"conditions": [{"type": "Attached", "status": "True"}]}},
+        backend_policy={"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "True"}]}]}},
     )
     return Facts(endpoint="", door=None, cluster=replace(seen, **changes))
 
@@ -235,6 +237,42 @@ def test_every_part_of_the_gateway_is_looked_at(
     assert check is not None
     assert check.state == "failed"
     assert (where, name) in {(one.where, one.name) for one in check.differences}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "said"),
+    [
+        ({"health_policy": {}}, "HealthCheckPolicy qwen35-pool", "`no healthy upstream`"),
+        (
+            {
+                "health_policy": {
+                    "status": {"conditions": [{"type": "Attached", "status": "False", "reason": "Conflicted"}]}
+                }
+            },
+            "HealthCheckPolicy qwen35-pool",
+            "`no healthy upstream`",
+        ),
+        (
+            {"backend_policy": {"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "False"}]}]}}},
+            "GCPBackendPolicy qwen35-pool",
+            "after 30 s",
+        ),
+    ],
+)
+def test_a_policy_that_does_not_hold_is_told_with_what_it_costs(
+    gateway: Settings, changes: dict[str, Any], where: str, said: str
+) -> None:
+    check = checks_cluster.gateway(_facts(gateway, **changes), gateway)
+    assert check is not None
+    assert (check.state, [one.where for one in check.differences]) == ("failed", [where])
+    assert said in check.summary
+    assert "no request comes" not in check.summary
+
+
+def test_a_policy_that_nobody_has_judged_yet_is_no_finding(gateway: Settings) -> None:
+    check = checks_cluster.gateway(_facts(gateway, health_policy={"spec": {}}, backend_policy={"status": {}}), gateway)
+    assert check is not None
+    assert check.state == "passed"
 
 
 def test_a_listener_that_is_not_programmed_fails(gateway: Settings) -> None:
