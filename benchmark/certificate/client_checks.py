@@ -48,7 +48,8 @@ LAG: Final = Rule(
     title="Event loops kept up",
     allowed=f"lag (p99) at most {percent(limits.LAG_SHARE_OF_ITL, 0)} of the median time between chunks, or "
     f"{limits.LAG_FLOOR_MS:g} ms where that is more",
-    why="What an event loop is late by is added to the latencies that it measures. Use more clients with fewer connections each.",
+    why="What an event loop is late by is added to the latencies that it measures. Use more clients with fewer connections each; where "
+    "the client had little to do, let nothing else run on its machine.",
     blames="client",
 )
 FILES: Final = Rule(
@@ -73,7 +74,7 @@ BALANCE: Final = Rule(
     allowed=f"each within {percent(limits.CLIENT_BALANCE, 0)} of the median client's rate per connection, and three standard "
     "errors of its number of requests",
     why="All clients draw from one workload against one address. One that gives less was held up where it runs, or got other servers "
-    "than the rest.",
+    "than the rest: look at its log, its pod's node, and the balance of the engines.",
     blames="client",
 )
 
@@ -138,8 +139,8 @@ def _lag(subject: Subject) -> Check:
             continue
         found.append((lag, allowed))
         if not lag <= allowed:
-            why = though_idle(client)
-            bad.append(f"{named(run, client)} was {lag:,.1f} ms late (p99){why}, where {allowed:,.1f} ms are allowed")
+            late = f"{named(run, client)} was {lag:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed"
+            bad.append(late + (f",{why}" if (why := though_idle(client)) else ""))
     worst, allowed = max(found, key=lambda one: share(one[0], one[1]))
     good = f"at most {worst:,.1f} ms late (p99), where {allowed:,.1f} ms are allowed"
     return LAG.says(good=good, bad=bad, missing=_unseen(subject, "loop_lag_p99_ms"))

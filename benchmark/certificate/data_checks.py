@@ -18,7 +18,7 @@ PROMPTS: Final = Rule(
     allowed=f"random prompts: as many twice in the measurement, by any client in any run, as vLLM's drawing repeats by chance, and "
     f"{percent(limits.REPEATED_SHARE)} of all or a quarter of one client's; conversations and traces may repeat theirs",
     why="A prompt that the server has seen is read from its prefix cache: throughput that no customer gets. The usual reason is two "
-    f"clients with one seed. {RUN_COMMAND} gives every client of every run its own, and keeps each prompt's hash.",
+    f"clients with one seed. Measure with {RUN_COMMAND}, which gives every client of every run its own and keeps each prompt's hash.",
     blames="data",
 )
 HITS: Final = Rule(
@@ -37,15 +37,16 @@ LENGTHS: Final = Rule(
     id="lengths",
     title="Answers are as long as asked",
     allowed="every answer of exactly the asked length; where the model may stop by itself, none longer",
-    why="Shorter answers leave room for more prompts, which are cheaper: total tok/s rises for nothing. The server must honour ignore_eos, "
-    "and --max-model-len must hold prompt and answer.",
+    why="Shorter answers leave room for more prompts, which are cheaper: total tok/s rises for nothing. Look whether the server "
+    "honours ignore_eos, and give --max-model-len room for prompt and answer.",
     blames="server",
 )
 FAILURES: Final = Rule(
     id="failures",
     title="Requests succeeded",
     allowed=f"at most {percent(limits.FAILED_SHARE)} failed in each run",
-    why="A failed request is load that was not served, and often one that was refused in no time. The kinds say who failed.",
+    why="A failed request is load that was not served, and often one that was refused in no time. The kinds say who failed: look at the "
+    "servers' logs for http 5xx and cut answers, at the request for http 4xx, at the client for open files.",
     blames="server",
 )
 CONNECTIONS: Final = Rule(
@@ -53,7 +54,7 @@ CONNECTIONS: Final = Rule(
     title="Connections held",
     allowed=f"at most {percent(limits.FAILED_SHARE)} of requests without a connection, in each run",
     why="A server whose backlog is full or that went away refuses connections; so does a client without files or ports, which has "
-    "checks of its own.",
+    "checks of its own. Look at the servers' restarts and readiness during the run, and at the gateway's limits.",
     blames="server",
 )
 
@@ -76,7 +77,7 @@ def _prompts(subject: Subject) -> Check:
     requests = sum(run.completed + run.failed for run in subject.measurement.runs)
     bad, missing = [], []
     workload = subject.asked.workload if subject.asked else None
-    repeated = f"{prompts.repeated:,} of {prompts.known:,} had been sent before"
+    repeated = f"{prompts.repeated:,} of {prompts.known:,} prompts had been sent before"
     if workload is None or workload.kind in ("random", "shared-prefix"):
         allowed = _repeats_allowed(subject)
         if not prompts.repeated <= allowed:

@@ -18,7 +18,8 @@ ASKED: Final = Rule(
     id="asked",
     title="It is known what was measured",
     allowed="run.json, written when the measurement started",
-    why="A figure holds for a shape: model, version, flags, machines, workload and load. Without them it belongs to nothing.",
+    why="A figure holds for a shape: model, version, flags, machines, workload and load. Without them it belongs to nothing. Measure with "
+    f"{RUN_COMMAND}.",
     blames="data",
 )
 COMPLETE: Final = Rule(
@@ -34,7 +35,8 @@ CLOCKS: Final = Rule(
     title="Clients' times can be laid over each other",
     allowed=f"clocks read in every client, or one node's; uncertain by at most {percent(limits.CLOCK_SHARE)} of the steady window",
     why="The common window is cut by time. A result carries its machine's monotonic clock, which means nothing on another machine, and "
-    f"a date to a second. {RUN_COMMAND} has every client write both its clocks down.",
+    f"a date to a second. {RUN_COMMAND} has every client write both its clocks down. Where they moved against each other, look at the time "
+    "synchronisation of the benchmark's nodes.",
     blames="data",
 )
 START: Final = Rule(
@@ -42,7 +44,8 @@ START: Final = Rule(
     title="Clients started together",
     allowed=f"released within {limits.RELEASE_MEDIAN_S * 1e3:g} ms of the common start (median), {limits.RELEASE_MAX_S * 1e3:g} ms "
     f"each; first requests within {limits.START_SKEW_S:g} s",
-    why="Where clients start one after another the servers are never under the whole load, and sums of clients' rates lie.",
+    why="Where clients start one after another the servers are never under the whole load, and sums of clients' rates lie. Look for "
+    "what kept those clients or their node busy, and give the pods a larger benchmark.machineType.",
     blames="run",
 )
 IN_FLIGHT: Final = Rule(
@@ -85,7 +88,7 @@ OVERLAP: Final = Rule(
     title="All clients worked at the same time",
     allowed=f"the sum of the clients' own rates at most {percent(limits.OVERSTATEMENT_SHARE, 0)} above the rate of the window they shared",
     why="Adding up clients that ran one after another gives a rate that no moment had. Where they overlap, the sum is the lower "
-    "of the two.",
+    "of the two. Look at the logs of the clients that ended early, and raise benchmark.promptsPerClient.",
     blames="run",
 )
 REPEATS: Final = Rule(
@@ -229,7 +232,8 @@ def _steady(subject: Subject) -> Check:
     bad, shortest = [], []
     for run in subject.runs:
         if run.steady is None:
-            bad.append(f"{run.name}: none; {run.steady_why}")
+            # The headline ends at a semicolon, and the reason must not.
+            bad.append(f"{run.name}: {run.steady_why.replace('; ', ', ')}")
             continue
         request = run.latencies.e2e.p50 / 1000
         requests = share(run.steady.seconds, request)

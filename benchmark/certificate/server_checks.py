@@ -42,14 +42,16 @@ FOREIGN: Final = Rule(
     allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'; of prompt tokens per "
     f"generated one, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)} and two requests",
     why="Somebody else's requests take time that this measurement does not see. A count below the clients' means servers that were not "
-    "read, or that restarted; of prompts alone, a tokenizer that is not the model's, so that total tok/s is no fact.",
+    "read, or that restarted; of prompts alone, a tokenizer that is not the model's, so that total tok/s is no fact. Keep users away "
+    "while it runs; look at the collector's errors and at the servers' restarts; give the clients the model's own tokenizer.",
     blames="run",
 )
 CACHES: Final = Rule(
     id="cache-config",
     title="All servers have one cache configuration",
     allowed=f"the same labels of vllm:cache_config_info on every server, number of blocks within {percent(cache_configs.BLOCKS_SHARE, 0)}",
-    why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back.",
+    why="A server with a smaller cache, after a restart beside somebody else's memory for example, holds the fleet back. Restart the "
+    "one that differs, and measure again.",
     blames="server",
 )
 

@@ -54,6 +54,9 @@ def test_a_saturated_client_is_caught_and_the_headline_says_so(measurement: Meas
 def test_a_late_client_with_little_to_do_points_at_its_machine() -> None:
     assert "although it used 0.3" in certify(with_client(loop_lag_p99_ms=80.0)).headline
     assert "although" not in certify(with_client(loop_lag_p99_ms=80.0, cpu_share_mean=0.7)).headline
+    found = check(with_client(loop_lag_p99_ms=80.0), "event-loop")
+    assert "80.0 ms late (p99), where 7.3 ms are allowed, although it used 0.3" in found.found
+    assert "let nothing else run on its machine" in found.why
 
 
 def test_a_client_that_is_a_little_late_fails_and_is_not_called_the_limit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,11 @@ BROKEN: list[tuple[Measurement, str, str]] = [
     (with_client(go_at=GO - 5.0, released_at=GO - 5.0, first_request=GO - 4.9), "start", "told different starts"),
     (with_run(in_flight_mean_steady=3_700.0), "in-flight", "3,700.0 of 4,000 in flight, 92.5 %"),
     (with_run(in_flight_mean_steady=4_200.0), "in-flight", "105.0 %"),
-    (with_run(steady=None, steady_why="the tail begins before the warm-up ends"), "steady", "none; the tail begins"),
+    (
+        with_run(steady=None, steady_why="the tail begins before the warm-up ends"),
+        "steady",
+        "repeat-1: the tail begins",
+    ),
     (with_run(steady=STEADY.model_copy(update={"seconds": 15.0})), "steady", "15.0 s"),
     (with_run(steady=STEADY.model_copy(update={"seconds": 40.0})), "steady", "1.7 median requests"),
     (with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "rises by 41.6 % over the window"),
@@ -66,6 +71,21 @@ BROKEN: list[tuple[Measurement, str, str]] = [
     ),
     (with_rates(100.0, 110.0, 120.0), "repeats", "3 repeats vary by 9.1 %"),
 ]
+
+
+NEXT = re.compile(
+    r"(?:^|[.:;,(] ?)(?:use|raise|fetch|look|measure|keep|give|set|lower|let|restart|spread)\b", re.IGNORECASE
+)
+
+
+def test_every_check_says_what_to_do_when_it_fails() -> None:
+    assert [one.id for one in certify(sound()).checks if not NEXT.search(one.why)] == []
+
+
+def test_why_a_run_was_never_steady_stands_whole_in_the_headline() -> None:
+    why = "never steady: 95 % of 24,000 were reached +0.1 s after the start; that leaves 3.0 s: give each client more prompts"
+    headline = certify(with_run(steady=None, steady_why=why)).headline
+    assert why.replace("; ", ", ") in headline
 
 
 @pytest.mark.parametrize(("measurement", "id_", "words"), BROKEN)

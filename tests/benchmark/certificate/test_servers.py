@@ -49,7 +49,7 @@ def _kind(kind: Kind, measurement: Measurement | None = None, ignore_eos: bool =
 
 
 BROKEN: list[tuple[Measurement, str, str, str]] = [
-    (_prompts(REQUESTS, 300), "prompts", "data", "300 of 48,000 had been sent before, 264 allowed"),
+    (_prompts(REQUESTS, 300), "prompts", "data", "300 of 48,000 prompts had been sent before, 264 allowed"),
     (with_server(prefix_hit_share=0.02), "prefix-hits", "data", "2.0 % of prompt tokens"),
     (with_run(lengths=_lengths(output_shorter=1)), "lengths", "server", "1 of 16,000 answers are shorter"),
     (with_run(lengths=_lengths(output_longer=2)), "lengths", "server", "2 of 16,000 answers are longer"),
@@ -182,7 +182,7 @@ def test_unknown_prompts_are_not_measured() -> None:
 
 def test_random_prompts_repeat_by_chance_and_may() -> None:
     assert failed(_prompts(REQUESTS, REQUESTS // 200)) == []
-    assert "240 of 48,000 had been sent before" in check(_prompts(REQUESTS, 240), "prompts").found
+    assert "240 of 48,000 prompts had been sent before" in check(_prompts(REQUESTS, 240), "prompts").found
 
 
 def test_the_more_prompts_the_more_repeat_by_chance() -> None:
