@@ -30,6 +30,9 @@ _OWN = frozenset(
 
 def main() -> int:
     """Run `fleet` with the process's arguments and return its exit code."""
+    # Closed by whoever started us (`fleet ... >&-`): what is printed goes nowhere, and the exit code tells.
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
     # Answered before typer is loaded: scripts ask for the version, and it is worth three quarters of the time.
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"fleet {VERSION}\n")

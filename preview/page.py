@@ -9,7 +9,20 @@ from typing import TextIO
 MIN_WIDTH = 60
 """Columns below which lines are left to the terminal to break."""
 _LOOK_ALIKES = str.maketrans(
-    {"├": "|", "│": "|", "└": "`", "─": "-", "·": "-", "×": "x", "→": ">", "✗": "x", "✓": "+", "…": ".", "–": "-"}
+    {
+        "├": "|",
+        "│": "|",
+        "└": "`",
+        "─": "-",
+        "·": "-",
+        "×": "x",
+        "→": ">",
+        "✗": "x",
+        "✓": "+",
+        "…": ".",
+        "–": "-",
+        "±": "~",
+    }
 )
 """One character each, so that the layout holds."""
 

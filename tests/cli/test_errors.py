@@ -93,6 +93,24 @@ def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None
     assert "taken" in message
 
 
+def test_a_stream_that_is_closed_is_no_defect() -> None:
+    command = f'"{sys.executable}" -c "import sys; from cli.main import main; sys.exit(main())"'
+    for arguments, streams, code in (
+        ("config schema", ">&-", 0),
+        ("--version", ">&-", 0),
+        ("bench report nowhere", "2>&-", 2),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {arguments} {streams}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
 def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
     message = _in_words(KeyError("spec"))
     assert "unexpected KeyError" in message
