@@ -64,6 +64,7 @@ def inspect_machine(root: Path, stack: str | None = None) -> tuple[Check, ...]:
             "gcloud components install gke-gcloud-auth-plugin",
         ),
         lambda: _tool("kubectl", "looks at the fleet once it is up", "gcloud components install kubectl"),
+        _gcloud_login,
         _google_credentials,
         lambda: _project_id(root, stack),
     ]
@@ -221,6 +222,20 @@ def _pulumi_login() -> Check:
     )
 
 
+def _gcloud_login() -> Check:
+    """The login of gcloud itself, which is another one than the application default credentials."""
+    said = _output("gcloud", "auth", "list", "--filter=status:ACTIVE", "--format=value(account)")
+    account = said.strip() if said is not None else ""
+    return Check(
+        name="gcloud login",
+        steps=_LIVE,
+        ok=bool(account),
+        found=f"{account} is active" if account else "no account is active",
+        why="what gke-gcloud-auth-plugin and with it kubectl act as, and whom the results bucket is asked by",
+        mend="gcloud auth login",
+    )
+
+
 def _google_credentials() -> Check:
     named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     config = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
@@ -236,11 +251,11 @@ def _google_credentials() -> Check:
         found = "application default credentials are there (not read)" if ok else "no credentials found"
     return Check(
         name="google credentials",
-        steps=_LIVE,
+        steps=("up",),
         ok=ok,
         found=found,
-        why="what the Google Cloud provider and gke-gcloud-auth-plugin act as",
-        mend="gcloud auth login && gcloud auth application-default login",
+        why="what the Google Cloud provider acts as",
+        mend="gcloud auth application-default login",
     )
 
 
@@ -296,6 +311,12 @@ def _tool(name: str, why: str, mend: str) -> Check:
 
 def _version(tool: str, *arguments: str) -> str | None:
     """The version `tool` tells, None where it is not on PATH or does not answer with one."""
+    match = re.search(r"\d+\.\d+(?:\.\d+)?", _output(tool, *arguments) or "")
+    return match[0] if match else None
+
+
+def _output(tool: str, *arguments: str) -> str | None:
+    """What `tool` prints, None where it is not on PATH or does not answer."""
     path = shutil.which(tool)
     if path is None:
         return None
@@ -303,8 +324,7 @@ def _version(tool: str, *arguments: str) -> str | None:
         done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r"\d+\.\d+(?:\.\d+)?", done.stdout)
-    return match[0] if match else None
+    return done.stdout
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 TOOLS = {
     "pulumi": "echo v3.272.0",
     "go": "echo go version go1.26.8 linux/amd64",
-    "gcloud": "exit 0",
+    "gcloud": 'test "$1 $2" = "auth list" && echo me@example.com',
     "gke-gcloud-auth-plugin": "exit 0",
     "kubectl": "exit 0",
 }
@@ -166,6 +166,16 @@ def test_a_tool_that_does_not_answer_is_a_lack_not_a_crash(tmp_path: Path) -> No
     found = examined(tmp_path, path=tools(tmp_path / "bin", pulumi="exit 3", go="echo none"))
     assert found["by_name"]["pulumi"]["ok"] is False
     assert found["by_name"]["go"]["found"].startswith("none on PATH")
+
+
+def test_a_gcloud_without_a_login_is_a_lack_of_what_reaches_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / ".config" / "gcloud").mkdir(parents=True)
+    (tmp_path / ".config" / "gcloud" / "application_default_credentials.json").write_text("another login")
+    check = examined(tmp_path, path=tools(tmp_path / "bin", gcloud="exit 0"))["by_name"]["gcloud login"]
+    assert (check["ok"], check["found"], check["mend"]) == (False, "no account is active", "gcloud auth login")
+    assert check["steps"] == ["up", "bench"]
+    check = examined(tmp_path)["by_name"]["gcloud login"]
+    assert (check["ok"], check["found"]) == (True, "me@example.com is active")
 
 
 def test_credentials_are_looked_for_and_never_shown(tmp_path: Path) -> None:
