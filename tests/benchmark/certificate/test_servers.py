@@ -9,7 +9,7 @@ import pytest
 from benchmark.certificate import certify
 from benchmark.certificate.server_checks import engine_spread
 from benchmark.folder import Asked, AskedWorkload, Kind
-from benchmark.measurement import EngineResult, Lengths, Measurement, Prompts, Run
+from benchmark.measurement import EngineResult, ErrorKind, Lengths, Measurement, Prompts, Run
 from tests.benchmark.certificate.sound import (
     check,
     every_run,
@@ -114,6 +114,31 @@ def test_an_engine_that_starves_while_another_chokes_is_named() -> None:
     assert "engine 0 of 10.8.0.7 had 801 requests waiting on average while engine 5 of 10.8.0.7 ran 0" in found.found
     assert certify(with_engines(_starving)).headline.startswith(
         "Not certified: the servers were at fault, the clients were not"
+    )
+
+
+def test_an_engine_that_was_not_read_to_the_end_is_not_called_starving() -> None:
+    """Half of one server's readings are missing, and with them half of its tokens."""
+
+    def half(number: int, engine: EngineResult) -> EngineResult:
+        tokens = {"generation_tokens": engine.generation_tokens / 2, "prompt_tokens": engine.prompt_tokens / 2}
+        return engine.model_copy(update=tokens) if number < 8 else engine
+
+    engines = with_engines(half).runs[1].server
+    assert engines is not None
+    unread = with_server(engines=engines.engines, failed_scrapes=64, generation_tokens=SERVER.generation_tokens * 0.75)
+    assert failed(unread) == ["scrapes", "engine-balance", "foreign-traffic"]
+    assert certify(unread).headline.startswith("Not certified: the results cannot be relied on (scrapes)")
+    # Readings that fail are few where one of many servers is lost, and the count of tokens tells.
+    few = with_server(engines=engines.engines, generation_tokens=SERVER.generation_tokens * 0.95)
+    assert certify(few).headline.startswith("Not certified: the results cannot be relied on (foreign-traffic)")
+    # A server that fails requests is at fault whether it was read or not.
+    down = unread.runs[1].model_copy(
+        update={"failed": 900, "errors": (ErrorKind(kind="http 503", count=900, example="x"),)}
+    )
+    crashed = unread.model_copy(update={"runs": (unread.runs[0], down, unread.runs[2])})
+    assert certify(crashed).headline.startswith(
+        "Not certified: the servers were at fault, the clients were not (failures)"
     )
 
 
