@@ -1,4 +1,4 @@
-"""Where a report's figures come from: merged.json while it is newer than all inputs, else the inputs merged anew."""
+"""Where a report's figures come from: merged.json while it is newer than all inputs and they are there, else the inputs merged anew."""
 
 from __future__ import annotations
 
@@ -25,8 +25,16 @@ def judged_of(folder: Path) -> Judged:
         )
     merged = folder / MERGED_FILE
     if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
-        return _read(merged)
+        judged = _read(merged)
+        if not _lost_runs(folder, judged):
+            return judged
     return _merged(folder)
+
+
+def _lost_runs(folder: Path, judged: Judged) -> bool:
+    """Whether a run of the merged ones was taken out. Without any run's folder merged.json was kept alone, which is fine."""
+    there = {path.name for path in folder.iterdir() if RUN_FOLDER.fullmatch(path.name)}
+    return bool(there) and any(run.name not in there for run in judged.measurement.runs)
 
 
 def newest_input_ns(folder: Path) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from benchmark.errors import BenchmarkError
 from benchmark.folder import MERGED_FILE
 from benchmark.measurement import Judged
+from benchmark.merge import merge_folder
 from benchmark.report.source import judged_of, newest_input_ns
 from scripts.bench_results import make_measurement
 from tests.benchmark.measurements import a_judged, a_measurement, an_asked
@@ -64,6 +66,19 @@ def test_a_file_taken_out_of_a_run_is_noticed(folder: Path) -> None:
     (folder / "point-00-repeat-0" / "client-001.log").unlink()
     assert newest_input_ns(folder) > NOW_NS
     assert judged_of(folder) != small()
+
+
+def test_a_run_taken_out_whole_is_noticed(tmp_path: Path) -> None:
+    folder = make_measurement(tmp_path / "measured", clients=1, requests_per_client=24, repeats=2, with_texts=False)
+    both = merge_folder(folder)
+    judged = small().model_copy(update={"measurement": both})
+    put(folder, judged, -(10**9))
+    assert judged_of(folder) == judged
+    shutil.rmtree(folder / "point-00-repeat-1")
+    with pytest.raises(BenchmarkError, match="point-00-repeat-1"):
+        judged_of(folder)
+    shutil.rmtree(folder / "point-00-repeat-0")
+    assert judged_of(folder) == judged, "merged.json that was kept without what it was made of"
 
 
 def test_a_report_beside_the_inputs_is_none_of_them(folder: Path) -> None:
