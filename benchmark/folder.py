@@ -73,7 +73,7 @@ class AskedSlo(_File):
 
 
 class AskedShape(_File):
-    """What the figures hold for: the fields of planner.figures.ServingShape."""
+    """What the figures hold for: the fields of planner.figures.ServingShape, but for the dataset, which is the workload's."""
 
     model: str
     engine_version: str

@@ -157,6 +157,7 @@ def _project(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
+    from benchmark.folder import AskedShape
     from settings.figures import serving_shape
     from settings.load import parse
     from settings.stack_file import read
@@ -174,7 +175,7 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
         ttft_seconds=2.0,
     )
     asked = json.loads((results / "run.json").read_text())
-    asked["shape"] = {name: getattr(shape, name) for name in shape.__slots__}
+    asked["shape"] = {name: getattr(shape, name) for name in AskedShape.model_fields}
     (results / "run.json").write_text(json.dumps(asked))
 
     before = fleet("preview", "--stack", "dev", cwd=copy, PYTHONPATH=str(copy))
