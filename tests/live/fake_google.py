@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 TOKEN = "the-users-token"
 
@@ -44,6 +44,11 @@ class FakeGoogle:
     series: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Prometheus results by metric."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reads(self, name: str) -> int:
+        """How often the content of an object whose name ends so was asked for."""
+        with self.lock:
+            return sum(f"{quote(name, safe='')}?alt=media" in line for line in self.asked)
 
     def put(self, name: str, content: bytes) -> None:
         """Store an object."""

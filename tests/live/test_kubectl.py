@@ -73,7 +73,9 @@ def alive(folder: Path) -> list[int]:
         except (ProcessLookupError, FileNotFoundError):
             return False
 
-    return [pid for pid in map(int, (folder / "pids").read_text().split()) if is_alive(pid)]
+    # On a busy machine a program may be ended before it has written anything.
+    pids = (folder / "pids").read_text() if (folder / "pids").exists() else ""
+    return [pid for pid in map(int, pids.split()) if is_alive(pid)]
 
 
 def outlived(folder: Path, seconds: float = 5.0) -> list[int]:
@@ -97,9 +99,9 @@ def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
 def test_a_call_that_hangs_is_ended_with_its_children(
     kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SPARE_SECONDS", 0.3)
+    monkeypatch.setattr(module, "SPARE_SECONDS", 0.5)
     with pytest.raises(LiveError, match="no answer") as caught:
-        kubectl.run("hang", what="trying", seconds=0.2)
+        kubectl.run("hang", what="trying", seconds=0.3)
     assert caught.value.reason == "timeout"
     assert outlived(folder) == []
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rehearsal.api import JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
+from rehearsal.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
 from tests.benchmark.run.laptop import NAMESPACE as VLLM
-from tests.benchmark.run.laptop import SERVER
+from tests.benchmark.run.laptop import SERVER, Laptop
 from tests.live.fake_google import FakeGoogle
 
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
@@ -46,11 +46,19 @@ def prepare(api: ClusterApi, *, replicas: int = 1, ready: bool = True) -> None:
 
 
 def clear(api: ClusterApi) -> None:
-    """Take away what a test has made."""
-    for kind in (JOB, POD, NODE):
-        for item in api.list_all(kind):
-            meta = item["metadata"]
-            api.delete(kind, meta["name"], meta.get("namespace"), grace_seconds=0)
+    """Take away what a test has made. The next one must not meet a pod of this one's Job, which the controllers let go of in their
+    own time.
+    """
+
+    def emptied() -> bool:
+        for kind in (JOB, POD):
+            for item in api.list_all(kind):
+                api.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"), grace_seconds=0)
+        return not api.list_all(JOB) and not api.list_all(POD)
+
+    until(emptied)
+    for node in api.list_all(NODE):
+        api.delete(NODE, node["metadata"]["name"])
 
 
 def add_c4_node(api: ClusterApi) -> None:
@@ -75,6 +83,22 @@ def scheduled(api: ClusterApi) -> dict[str, Any]:
     """The benchmark's pod, once it has a node."""
     until(lambda: any(pod["spec"].get("nodeName") for pod in benchmark_pods(api)))
     return benchmark_pods(api)[0]
+
+
+def waits_for_a_machine(api: ClusterApi, here: Laptop) -> None:
+    """Wait until `fleet` has seen that the benchmark's pods find no machine."""
+
+    def is_told() -> bool:
+        pods = {pod["metadata"]["name"] for pod in benchmark_pods(api)}
+        return any(
+            one.get("reason") == "FailedScheduling" and one["involvedObject"]["name"] in pods
+            for one in api.list_all(EVENT)
+        )
+
+    until(is_told)
+    # A look that began since then has seen it; it has been told when the next one begins.
+    asked = here.looks()
+    until(lambda: here.looks() >= asked + 2)
 
 
 def measurement_of(pod: dict[str, Any]) -> str:
@@ -103,26 +127,33 @@ def upload(google: FakeGoogle, folder: Path, name: str) -> None:
 
 @contextmanager
 def playing(api: ClusterApi, play: Callable[[], None]) -> Iterator[None]:
-    """Play in the background. What goes wrong there ends the Jobs, so that nobody waits for them, and is told at the end."""
+    """Play in the background. What goes wrong there ends the Jobs, also those that come later, so that nobody waits for them, and is
+    told at the end.
+    """
     wrong: list[BaseException] = []
+    over = threading.Event()
 
     def run() -> None:
         try:
             play()
         except BaseException as error:
             wrong.append(error)
-            for job in api.list_all(JOB):
-                api.delete(JOB, job["metadata"]["name"], VLLM)
+            while not over.wait(0.5):
+                for job in api.list_all(JOB):
+                    api.delete(JOB, job["metadata"]["name"], VLLM)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    yield
-    thread.join(60)
-    if wrong:
-        raise wrong[0]
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(60)
+        if wrong:
+            raise wrong[0]
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait until it holds; what is refused meanwhile is tried again."""
     end = time.monotonic() + seconds
     while True:

@@ -111,6 +111,10 @@ class Laptop:
     pids: Path
     """A file for every `kubectl exec`, named after its process."""
 
+    def looks(self) -> int:
+        """How often kubectl was asked why something waits."""
+        return self.asked.read_text(encoding="utf-8").count("get events") if self.asked.exists() else 0
+
 
 @contextmanager
 def laptop(

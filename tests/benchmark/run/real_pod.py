@@ -70,7 +70,7 @@ def run_pod(api: ClusterApi, pod: dict[str, Any], google: FakeGoogle, server: st
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=240,
         check=False,
     )
     (folder / "log").write_text(done.stdout + done.stderr, encoding="utf-8")

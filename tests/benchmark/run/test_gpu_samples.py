@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import live.kubectl
 from benchmark.run import gpu_samples
 from benchmark.run.gpu_samples import DMON, GpuSamples
 from live.kubectl import Kubectl
@@ -62,7 +63,10 @@ def running(tmp_path: Path) -> list[str]:
     return [pid for pid in (tmp_path / "bin" / "pids").read_text().split() if is_there(pid)]
 
 
-def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(
+    kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live.kubectl, "STOP_SECONDS", 60.0)
     pods = ["server-a", "server-b"]
     files = [tmp_path / "gpu" / f"dmon-{pod}.txt" for pod in pods]
     with GpuSamples(kubectl, pods, "vllm", tmp_path) as samples:
@@ -70,8 +74,8 @@ def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(kubectl
         assert samples.problems == ()
         assert len(running(tmp_path)) == 2
         began = time.monotonic()
-    # Asked to end by the end of its stdin, and not by force.
-    assert time.monotonic() - began < 4
+    # Asked to end by the end of its stdin, and not by force, which comes after a minute.
+    assert time.monotonic() - began < 50
     assert running(tmp_path) == []
     assert all(file.read_text().startswith("#Date") and "UTC 2" in file.read_text() for file in files)
 
@@ -88,6 +92,7 @@ def test_a_connection_that_breaks_is_taken_up_again_and_told(
     assert problem == "gaps in the GPU samples by nvidia-smi: nvidia-smi dmon ended by itself (1 of 1 servers)"
 
 
+@pytest.mark.slow
 def test_a_network_that_is_away_for_minutes_is_waited_for_and_leaves_no_cut_row(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +113,8 @@ def test_a_network_that_stays_away_is_given_up(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFUSES", "Unable to connect to the server: dial tcp: i/o timeout")
-    monkeypatch.setattr(gpu_samples, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(gpu_samples, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(gpu_samples, "_LOOK_SECONDS", 0.01)
     with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
         until(lambda: not samples._threads[0].is_alive(), 20)
     assert "does not answer" in samples.problems[0]

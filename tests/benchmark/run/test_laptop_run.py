@@ -48,7 +48,7 @@ def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Iterato
 def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
     given = ("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root))
     try:
-        return fleet(*given, *arguments, cwd=here.root, timeout=180, **here.environment)
+        return fleet(*given, *arguments, cwd=here.root, timeout=300, **here.environment)
     except subprocess.TimeoutExpired as error:
         asked = here.asked.read_text() if here.asked.exists() else "nothing"
         pytest.fail(f"fleet did not end; it said {error.stdout!r} {error.stderr!r}; kubectl was asked {asked}")
@@ -64,8 +64,7 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     seen: dict[str, Any] = {}
 
     def play() -> None:
-        kubelet.until(lambda: bool(kubelet.benchmark_pods(api)))
-        time.sleep(3)  # it waits for a machine meanwhile
+        kubelet.waits_for_a_machine(api, here)
         kubelet.add_c4_node(api)
         pod = kubelet.scheduled(api)
         seen["job"] = api.list_all(JOB)[0]
@@ -75,7 +74,8 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
         progress(
             google, name, state="running", run=1, point=0, repeat=0, connections=32, requests=400, requests_done=100
         )
-        time.sleep(6)
+        # Read a second time: what the first time brought has been shown.
+        kubelet.until(lambda: google.reads(".progress/0.json") >= 2)
         kubelet.upload(google, make_measurement(tmp_path / "made", name=name, repeats=3), name)
         kubelet.set_phase(api, pod, "Succeeded")
 
@@ -158,8 +158,7 @@ def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
 
 def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi, tmp_path: Path) -> None:
     def play() -> None:
-        kubelet.until(lambda: bool(kubelet.benchmark_pods(api)))
-        time.sleep(8)
+        kubelet.waits_for_a_machine(api, here)
         (job,) = api.list_all(JOB)
         # What the deadline would do, an hour later.
         api.patch(JOB, job["metadata"]["name"], NAMESPACE, {"spec": {"activeDeadlineSeconds": 1}})
@@ -213,14 +212,14 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
         finally:
             process.kill()
     assert process.returncode == 128 + number, said
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 9  # a stubborn kubectl takes ten, unless a second Ctrl-C came
     assert "The benchmark goes on in the cluster" in out
     assert "fleet bench fetch benchmark-" in out
     assert f"--stack try --outputs {here.outputs} --out {tmp_path / 'out'} --root {here.root}\n" in out
     assert len(api.list_all(JOB)) == 1
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []
     for path in here.pids.iterdir():
-        kubelet.until(lambda path=path: not Path(f"/proc/{path.name}").exists(), 5)
+        kubelet.until(lambda path=path: not Path(f"/proc/{path.name}").exists(), 30)
 
 
 def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: ClusterApi) -> None:

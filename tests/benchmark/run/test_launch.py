@@ -86,6 +86,7 @@ def somebody_elses(**status: Any) -> str:
     return json.dumps({"metadata": meta, "status": status})
 
 
+@pytest.mark.slow
 def test_a_launch_leaves_job_and_config_map(cluster: Cluster) -> None:
     assert cluster.launch().uid == "mine"
     assert cluster.jobs == ["Job-mine"]
@@ -107,6 +108,7 @@ def test_ctrl_c_while_the_job_is_made_removes_it(cluster: Cluster) -> None:
     assert cluster.jobs == []
 
 
+@pytest.mark.slow
 def test_a_job_without_its_config_map_is_removed_or_told(cluster: Cluster) -> None:
     refusal = 'Error from server (Forbidden): configmaps is forbidden: User "me" cannot create resource "configmaps" in API group ""'
     cluster.trouble("config", refusal)
