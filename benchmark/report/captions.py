@@ -8,7 +8,7 @@ from benchmark.folder import AskedSlo
 from benchmark.report import article, configuration
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.plots_time import runs_drawn
-from benchmark.report.shown import Shown, name_of, window_name
+from benchmark.report.shown import Shown, has_steady, name_of, window_name
 from benchmark.report.words import percent, plural, sentence
 from planner.report.wording import number
 
@@ -28,6 +28,20 @@ def nodes_caption(found: Shown, published: Published) -> str:
     return (
         f"{ours} Published rows are the article's own: {number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, clients' rates "
         f"added up. Hold the round mark against them.{unlike}"
+    )
+
+
+def load_caption(found: Shown) -> str:
+    """What a mark of the sweep's plot is, and which loads have none."""
+    without = sum(not has_steady(found.measurement, point) for point in found.measurement.points)
+    none = (
+        f" {plural(without, 'load')} without a steady window in every repeat {'has' if without == 1 else 'have'} no mark."
+        if without
+        else ""
+    )
+    return (
+        "Every mark is a load of the sweep: the mean of its repeats. Latencies are medians over all requests of all repeats of that "
+        f"load.{none}"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmark.measurement import Judged, Measurement, ServerMetrics
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.charts import Plot
-from benchmark.report.shown import Shown, summed_total
+from benchmark.report.shown import Shown, has_steady, summed_total
 from benchmark.report.words import interval, milliseconds, percent, plural
 from planner.report.wording import CAPACITIES, number, usd
 
@@ -62,7 +62,11 @@ def caption(judged: Judged, found: Shown, plot: Plot) -> str:
 def figures_of(judged: Judged, found: Shown) -> str:
     """Which load the figures are of, and that they are not to be quoted without a certificate."""
     point = found.point
-    of_several = f", the fastest of {len(found.measurement.points)} loads" if len(found.measurement.points) > 1 else ""
+    points = found.measurement.points
+    steady = sum(has_steady(found.measurement, one) for one in points)
+    of_several = f", the fastest of {len(points)} loads" if len(points) > 1 else ""
+    if of_several and 0 < steady < len(points):
+        of_several = f", the fastest of {plural(steady, 'load')} that {'was' if steady == 1 else 'were'} steady (of {len(points)})"
     window = (
         "over the steady window, without warm-up and tail"
         if found.is_steady

@@ -87,6 +87,7 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
         "articles_way": headline.articles_way(found),
         "errors": tables.errors(measurement.runs) if any(one.errors for one in measurement.runs) else None,
         "nodes_caption": captions.nodes_caption(found, published),
+        "load_caption": captions.load_caption(found),
         "latency_caption": captions.latency_caption(found, published),
         "has_goodput": any(one.goodput is not None for one in found.runs),
         "limits": captions.limits(found),

@@ -371,6 +371,18 @@ def test_a_sweep_has_every_load_with_its_interval() -> None:
     assert len(page.cells("runs-table")) == 12 + 1
 
 
+def test_a_load_that_never_was_steady_is_told_apart_from_the_others() -> None:
+    sweep = a_measurement(an_asked(replicas=1, in_flight_per_node=(500, 1_000, 2_000), repeats=1), collected=False)
+    words = page_of(sweep).words
+    assert "the fastest of 3 loads" in words
+    assert "has no mark" not in words
+    last = sweep.points[-1].point
+    runs = tuple(run.model_copy(update={"steady": None}) if run.point == last else run for run in sweep.runs)
+    words = page_of(sweep.model_copy(update={"runs": runs})).words
+    assert "At 1,000 requests in flight, the fastest of 2 loads that were steady (of 3)" in words
+    assert "1 load without a steady window in every repeat has no mark." in words
+
+
 def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
     assert len(whole.cells("clients-table")) == 24 + 1
     engines = whole.cells("engines-table")
