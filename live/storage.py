@@ -24,7 +24,7 @@ ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 PARALLEL: Final = 8
 """Downloads at once. Assumed: results are tens of megabytes each, and a laptop's line is full with a few."""
 ATTEMPTS: Final = 5
-"""Per object, from where it broke off."""
+"""Per object, in a row without a byte more than before: a line that drops every few megabytes gets there, too."""
 _CHUNK: Final = 1 << 20
 _MAY: Final = "roles/storage.objectViewer on the bucket"
 
@@ -125,9 +125,9 @@ class Bucket:
             counted.add(one.size)
             return
         part = place.with_name(f".{place.name}.{one.generation}.part")
-        counted.add(part.stat().st_size if part.is_file() else 0)
-        pause = self._http.pause_seconds
-        for attempt in range(1, ATTEMPTS + 1):
+        counted.add(_size(part))
+        pause, fruitless, most = self._http.pause_seconds, 0, _size(part)
+        while True:
             problem = self._continue(one, part, counted, stop)
             if problem is None:
                 # Under its name only now: a reader never sees half a file.
@@ -135,9 +135,14 @@ class Bucket:
                 return
             if stop.is_set():
                 return
-            if attempt < ATTEMPTS:
-                stop.wait(pause)
-                pause *= 2
+            if (have := _size(part)) > most:
+                pause, fruitless, most = self._http.pause_seconds, 0, have
+            else:
+                fruitless += 1
+            if fruitless == ATTEMPTS:
+                break
+            stop.wait(pause)
+            pause *= 2
         raise LiveError(
             f"fetching gs://{self.name}/{one.name}: {problem}, {ATTEMPTS} times. What is here is kept; fetch again to go on",
             reason="unreachable",
@@ -145,7 +150,7 @@ class Bucket:
 
     def _continue(self, one: StoredObject, part: Path, counted: _Counted, stop: threading.Event) -> str | None:
         """Append what is missing and check the whole; what was wrong, or None."""
-        have = part.stat().st_size if part.is_file() else 0
+        have = _size(part)
         what = f"fetching gs://{self.name}/{one.name}"
         if have < one.size:
             url = f"{self._object(one.name)}?alt=media&generation={one.generation}"
@@ -213,6 +218,10 @@ def _place(prefix: str, name: str, folder: Path) -> Path:
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
         raise LiveError(f"object {name!r} has a name that is no path below a folder; nothing was fetched")
     return folder.joinpath(*parts)
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
 
 
 def _md5(path: Path) -> str:

@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = stored[0]
         with google.lock:
             of_this = next((cuts for end, cuts in google.broken_names.items() if name.endswith(end)), [])
-            broken, spoilt = _take(of_this, None) or _take(google.break_after, None), _take(google.spoil, False)
+            broken, spoilt = _take(of_this or google.break_after, None), _take(google.spoil, False)
         if spoilt:
             content = bytes([content[0] ^ 1]) + content[1:]
         begin = 0

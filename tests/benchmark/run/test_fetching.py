@@ -28,7 +28,7 @@ def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(
     bucket: Bucket, google: FakeGoogle, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
-    google.broken_names = {"client-000.json": [10] * ATTEMPTS}
+    google.broken_names = {"client-000.json": [10, *[0] * ATTEMPTS]}
     with pytest.raises(LiveError, match="fetch again"):
         fetch(bucket, "a", folder)
     with pytest.raises(BenchmarkError, match="holds measurement a; b needs a folder of its own"):
