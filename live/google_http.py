@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -80,8 +81,10 @@ class GoogleHttp:
         for attempt in range(1, ATTEMPTS + 1):
             token = self._token.get()
             request = urllib.request.Request(  # noqa: S310 - https, or whatever endpoint the user set for gcloud
-                url, data=data, headers={**headers, "Authorization": f"Bearer {token}"}
+                url, data=data, headers=headers
             )
+            # Not to wherever an answer may lead.
+            request.add_unredirected_header("Authorization", f"Bearer {token}")
             try:
                 answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=ANSWER_SECONDS)  # noqa: S310
                 return answer
@@ -95,13 +98,25 @@ class GoogleHttp:
                     raise _refusal(what, error.code, said, may) from None
                 problem = f"HTTP {error.code}: {said}"
             except (OSError, http.client.HTTPException) as error:
-                problem = str(getattr(error, "reason", error)) or type(error).__name__
+                reason = getattr(error, "reason", error)
+                if isinstance(reason, ssl.SSLCertVerificationError):
+                    raise _not_trusted(what, url, reason) from None
+                problem = str(reason) or type(error).__name__
             if attempt == ATTEMPTS:
                 break
             time.sleep(pause)
             pause *= 2
         host = urllib.parse.urlsplit(url).netloc
         raise LiveError(f"{what}: {host} gave no answer in {ATTEMPTS} attempts: {problem}", reason="unreachable")
+
+
+def _not_trusted(what: str, url: str, error: ssl.SSLCertVerificationError) -> LiveError:
+    return LiveError(
+        f"{what}: this Python does not trust the certificate of {urllib.parse.urlsplit(url).netloc}: {error.verify_message}. Set "
+        "SSL_CERT_FILE to a file with the authorities to trust, your proxy's among them; Python from python.org has none on macOS until "
+        "its `Install Certificates.command` was run",
+        reason="refused",
+    )
 
 
 def _refusal(what: str, status: int, said: str, may: str) -> LiveError:
