@@ -94,7 +94,9 @@ def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Numb
         yield from _prices(found)
     else:
         never = next(run for run in found.runs if run.steady is None)
-        yield Number(name="total tokens a second", now="none", more=f"repeat {never.repeat + 1}: {never.steady_why}")
+        yield Number(
+            name="total tokens a second", now="none", more=f"repeat {never.repeat + 1} was never steady: see Over time"
+        )
     ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
     yield Number(name="first token (TTFT), p50", now=milliseconds(ttft.p50), more=f"p99 {milliseconds(ttft.p99)}")
     if tpot is not None:

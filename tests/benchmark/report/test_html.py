@@ -129,7 +129,7 @@ def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
 def test_commands_in_a_check_are_code_wherever_they_stand() -> None:
     certificate = a_certificate(failed=("client-cpu",), unknown=("engines",))
     checks = tuple(one.model_copy(update={"found": "`fleet bench run` reads them"}) for one in certificate.checks)
-    text = text_of(a_judged(certificate=certificate.model_copy(update={"checks": checks})))
+    text = text_of(a_judged(a_bare_measurement(), certificate.model_copy(update={"checks": checks})))
     assert "`" not in Page(text).words
     assert text.count("<code>fleet bench run</code> reads them") == len(checks)
 
@@ -325,7 +325,7 @@ def test_what_was_read_over_another_window_does_not_say_steady(common: bool, sai
     }
     runs = tuple(run.model_copy(update=never) for run in measurement.runs)
     page = page_of(measurement.model_copy(update={"runs": runs}))
-    after = page.words[page.words.index("Over time") :]
+    after = page.words[page.words.index("Shown is repeat") :]
     after = after[: after.index("What was measured")]
     assert f"Output tokens in the {said}" in after
     assert f"A bar is a data-parallel rank over the {said}" in after
@@ -600,10 +600,11 @@ def test_words_from_outside_cannot_break_out() -> None:
 def test_one_repeat_that_never_was_steady_takes_the_load_s_rate_away() -> None:
     measurement = a_measurement(an_asked(repeats=3), collected=False)
     runs = list(measurement.runs)
-    runs[1] = runs[1].model_copy(update={"steady": None, "steady_why": "prompts ran out"})
+    why = "never steady: 95 % were reached late; that leaves 0.0 s before the load falls: give each client more prompts"
+    runs[1] = runs[1].model_copy(update={"steady": None, "steady_why": why})
     page = page_of(measurement.model_copy(update={"runs": tuple(runs)}))
     assert tiles(page)["total tokens a second"] == "none"
-    assert "repeat 2: prompts ran out" in page.words
+    assert "repeat 2 was never steady: see Over time" in [one.words for one in page.all("dd")]
     assert "a million tokens, at least" not in tiles(page)
 
 
