@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.bench.as_declared import require_as_declared
 from cli.exits import CLEAN, INTERRUPTED, CommandError
 from cli.options import Context, Kubeconfig, Outputs, Root, Stack
 from cli.packages import require_benchmark_packages
@@ -167,6 +168,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
             require_no_other(kubectl, settings)
             pods = server_pods(kubectl, settings)
             require_ready(pods, settings)
+            require_as_declared(kubectl, settings)
             if trouble := require_idle(kubectl, pods, HTTP_PORT):
                 display.note(f"whether the servers are idle could not be looked at: {trouble}")
             if not wishes.detach:
@@ -261,6 +263,7 @@ def _failed(
     display: Display,
 ) -> str:
     """What a failed Job leaves: its pods' last words, and the runs that were stored."""
+    from benchmark.errors import BenchmarkError
     from benchmark.run.cluster_view import last_words
     from benchmark.run.fetching import fetch
     from live.errors import LiveError
@@ -277,7 +280,7 @@ def _failed(
     try:
         fetch(google.bucket, launched.measurement, folder)
         runs = sorted(path.name for path in folder.glob("point-*-repeat-*") if any(path.glob("client-*.json")))
-    except LiveError as error:
+    except (LiveError, BenchmarkError, OSError) as error:
         lines.append(f"What it had stored could not be fetched: {error}")
         lines.append(f"  later: {launched.how_to_fetch()}")
         return "\n".join(lines)

@@ -37,7 +37,7 @@ def prepare(api: ClusterApi, *, replicas: int = 1, ready: bool = True) -> None:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": f"{SERVER}-7d9c6bf5d8-0000{number}", "namespace": VLLM, "labels": {"app": SERVER}},
-            "spec": {"nodeName": f"gpu-{number}", "containers": [{"name": "vllm", "image": "vllm"}]},
+            "spec": {"nodeName": f"gpu-{number}", "containers": [{"name": "vllm", "image": _image()}]},
         }
         api.apply(pod)
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
@@ -59,6 +59,14 @@ def clear(api: ClusterApi) -> None:
     until(emptied)
     for node in api.list_all(NODE):
         api.delete(NODE, node["metadata"]["name"])
+
+
+def _image() -> str:
+    """That of a stack that says nothing of it: another one would not be measured."""
+    from settings.kubernetes import Image
+
+    image = Image()
+    return f"hub/{image.repository}:{image.tag}@{image.digest}"
 
 
 def add_c4_node(api: ClusterApi) -> None:

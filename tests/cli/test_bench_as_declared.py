@@ -1,0 +1,47 @@
+"""Servers that run otherwise than their file says are not measured: the figure would have the file's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.bench.as_declared import require_as_declared
+from cli.exits import CommandError
+from live.kubectl import Kubectl
+from tests.verify.made_cluster import MadeCluster
+from tests.verify.stacks import settings_of
+
+URL = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MadeCluster:
+    cluster = MadeCluster(tmp_path, settings_of("dev"), [URL, URL])
+    monkeypatch.setenv("FAKE_CLUSTER", str(cluster.folder))
+    return cluster
+
+
+def _kubectl(made: MadeCluster) -> Kubectl:
+    made.write()
+    return Kubectl(namespace="vllm", program=str(made.folder / "bin" / "kubectl"))
+
+
+def test_servers_as_declared_are_measured(made: MadeCluster) -> None:
+    require_as_declared(_kubectl(made), made.settings)
+
+
+def test_a_flag_that_waits_for_an_update_is_told_with_both_values(made: MadeCluster) -> None:
+    edited = settings_of("dev", engine={"maxNumSeqs": 4096})
+    with pytest.raises(CommandError) as refused:
+        require_as_declared(_kubectl(made), edited)
+    assert "--max-num-seqs is 8192 there and 4096 in the file (2 pods)" in str(refused.value)
+    assert "run `pulumi up --stack dev` to its end" in str(refused.value)
+
+
+def test_another_image_is_told(made: MadeCluster) -> None:
+    made.pods[1]["spec"]["containers"][0]["image"] = "hub/vllm/vllm-openai:v0.19.0"
+    with pytest.raises(
+        CommandError, match=r"image is vllm-openai:v0\.19\.0 there and v0\.18\.1@sha256:\w+ in the file \(1 pod\)"
+    ):
+        require_as_declared(_kubectl(made), made.settings)
