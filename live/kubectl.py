@@ -55,8 +55,7 @@ class Kubectl:
 
     def get(self, kind: str, name: str) -> Manifest:
         """One object. `kind` as kubectl takes it, e.g. `job` or `gateways.gateway.networking.k8s.io`."""
-        found: Manifest = json.loads(self.run("get", kind, name, "--output=json", what=f"reading {kind} {name}"))
-        return found
+        return self._json("get", kind, name, what=f"reading {kind} {name}")
 
     def find(self, kind: str, name: str) -> Manifest | None:
         """One object, or None where there is none."""
@@ -69,19 +68,16 @@ class Kubectl:
 
     def list_all(self, kind: str, *, selector: str = "", fields: str = "") -> list[Manifest]:
         """Every object of the namespace with these labels and fields, both as kubectl takes them (`app=server`)."""
-        arguments = ["get", kind, "--output=json"]
+        arguments = ["get", kind]
         arguments += [f"--selector={selector}"] if selector else []
         arguments += [f"--field-selector={fields}"] if fields else []
-        items: list[Manifest] = json.loads(self.run(*arguments, what=f"listing {kind}"))["items"]
+        items: list[Manifest] = self._json(*arguments, what=f"listing {kind}").get("items", [])
         return items
 
     def create(self, manifest: Mapping[str, Any]) -> Manifest:
         """Make an object; it comes back as the server keeps it, with its uid."""
         what = f"creating {manifest['kind']} {manifest['metadata'].get('name', '')}".rstrip()
-        made: Manifest = json.loads(
-            self.run("create", "--filename=-", "--output=json", what=what, stdin=json.dumps(manifest))
-        )
-        return made
+        return self._json("create", "--filename=-", what=what, stdin=json.dumps(manifest))
 
     def delete(self, kind: str, name: str) -> None:
         """Remove an object, without waiting until it is gone; one that is not there is no error."""
@@ -135,6 +131,15 @@ class Kubectl:
         if done.returncode != 0:
             raise kubectl_errors.in_words(what, done.stderr)
         return done.stdout
+
+    def _json(self, *arguments: str, what: str, stdin: str | None = None) -> Manifest:
+        """The object that kubectl printed."""
+        text = self.run(*arguments, "--output=json", what=what, stdin=stdin)
+        with contextlib.suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        raise LiveError(f"{what}: kubectl printed something that is not a JSON object; is it kubectl? `which kubectl`")
 
     def _call(
         self, arguments: Sequence[str], stdin: str | None, seconds: float, what: str

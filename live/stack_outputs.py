@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -173,13 +174,13 @@ def _pulumi_failed(stack: str, source: str, said: str) -> LiveError:
     lines = [line.strip().removeprefix("error: ") for line in said.splitlines() if line.strip()]
     words = " ".join(lines[-3:])[:500] or "it said nothing"
     low = said.lower()
-    if "access_token must be set" in low or "not logged in" in low or "pulumi login" in low or "401" in low:
+    if "access_token must be set" in low or "not logged in" in low or "pulumi login" in low or "[401]" in low:
         what = "Pulumi is not logged in here: run `pulumi login`, with the backend that the stack's state is in"
         return LiveError(f"{source} failed: {words}. {what}", reason="credentials")
     if "passphrase" in low:
         what = "set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE: the stack's secrets are locked with it"
         return LiveError(f"{source} failed: {words}. To mend it, {what}", reason="credentials")
-    if "no stack named" in low or "not found" in low:
+    if "no stack named" in low or re.search(r"\bstack\b.*\bnot found\b", low):
         what = f"`pulumi stack ls` names those of this backend; `pulumi up --stack {stack}` makes this one"
         return LiveError(f"there is no stack {stack} that is up: {words}. {what}", reason="not found")
     return LiveError(f"{source} failed: {words}")

@@ -96,6 +96,12 @@ def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
     assert '"delete", "job", "b", "--ignore-not-found", "--wait=false"' in (folder / "arguments").read_text()
 
 
+def test_what_is_no_json_is_told(tmp_path: Path) -> None:
+    stand_in(tmp_path, "kubectl", "print('a wrapper says hello')")
+    with pytest.raises(LiveError, match="reading job b: kubectl printed something that is not a JSON object"):
+        Kubectl(namespace="vllm", program=str(tmp_path / "kubectl")).get("job", "b")
+
+
 def test_a_call_that_hangs_is_ended_with_its_children(
     kubectl: Kubectl, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

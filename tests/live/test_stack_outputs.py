@@ -168,6 +168,8 @@ def test_pulumi_is_asked_in_the_projects_folder(tmp_path: Path, monkeypatch: pyt
             "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE\n",
             "locked with it",
         ),
+        ("error: [404] Not found: Stack 'me/vllm-fleet/spot' not found\n", "pulumi stack ls"),
+        ("error: [401] Unauthorized: No credentials provided or are invalid.\n", "pulumi login"),
         ("error: the moon is full\n", "the moon is full"),
     ],
 )
@@ -177,6 +179,12 @@ def test_pulumis_troubles_are_told_with_what_to_do(
     with pytest.raises(LiveError) as caught:
         ask(tmp_path, monkeypatch, SAYS=says, CODE="255")
     assert words in str(caught.value)
+
+
+def test_a_trouble_that_is_not_known_is_not_taken_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LiveError) as caught:
+        ask(tmp_path, monkeypatch, SAYS="error: kms (code=NotFound): key 401a not found\n", CODE="255")
+    assert str(caught.value).endswith("--stack spot` failed: kms (code=NotFound): key 401a not found")
 
 
 def test_without_pulumi_a_file_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
