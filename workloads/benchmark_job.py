@@ -362,7 +362,8 @@ def _container(
         "env": [
             *vllm_args.writable_environment(f"{_WORK}/cache"),
             {"name": "PYTHONPATH", "value": _ROOT},
-            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+            # uv installs vLLM's image without bytecode, and beside the sources nobody may write.
+            {"name": "PYTHONPYCACHEPREFIX", "value": f"{_WORK}/cache/python"},
             {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
             *env,
         ],

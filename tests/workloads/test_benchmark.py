@@ -355,6 +355,17 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     assert sum(len(text.encode()) for text in scripts.inputs["data"].values()) < 500_000
 
 
+def test_bytecode_is_kept_where_the_pod_may_write() -> None:
+    """uv installs vLLM's image without bytecode: every client of every run would compile some 4,000 files."""
+    pod = manifest(job(record()))["spec"]["template"]["spec"]
+    emptied = {volume["name"] for volume in pod["volumes"] if "emptyDir" in volume}
+    for container in [*pod["initContainers"], *pod["containers"]]:
+        env = {one["name"]: one.get("value") for one in container["env"]}
+        writable = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] in emptied]
+        assert any(env["PYTHONPYCACHEPREFIX"].startswith(f"{path}/") for path in writable)
+        assert "PYTHONDONTWRITEBYTECODE" not in env
+
+
 def test_whatever_a_script_imports_arrives_with_it() -> None:
     for script in SCRIPTS:
         for node in ast.walk(ast.parse(pod_scripts.source(script))):
