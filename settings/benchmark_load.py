@@ -19,9 +19,14 @@ ARTICLE_REQUEST_SECONDS: Final = 24.0
 and 1,152 tokens a request is 25 s; the planner's model says 23.9 s."""
 ARTICLE_REQUEST_TOKENS: Final = 1_536
 """Longest request of the article's workload, tokens in and out."""
-PREPARE_SECONDS: Final = 120.0
-"""Of each run, before its first and after its last request: clients start and make their prompts, warm up, meet at the barrier
-(30 s), upload. Assumed: 5,000 random prompts take a client about a minute, as each is tokenized once or twice."""
+PREPARE_SECONDS: Final = 50.0
+"""Of each run, before its first and after its last request, its prompts not counted: clients start, warm up, meet at the barrier,
+write and upload. Measured: 7 s of CPU to import vLLM 0.18.1, a margin of 8 s. Assumed: the rest, with answers of the warm-up."""
+PROMPT_SECONDS: Final = 0.014
+"""For drawing one of a client's prompts. Measured: 7 ms of CPU for one of `article` with a vocabulary of 130,000, vLLM 0.18.1; twice
+that where two clients share a core."""
+READY_MINUTES: Final = 20
+"""Least time that clients get to become ready. Assumed: a slow tokenizer takes ten times as long with 5,000 prompts."""
 SLOWNESS: Final = 4.0
 """How many times slower than expected a run may be before it is ended. Assumed: a server at a quarter of its speed is a finding
 that should be measured; one at a tenth should stop costing money."""
@@ -154,9 +159,21 @@ def longest_request_tokens(settings: Settings) -> int:
     return known or settings.serving.engine.context_tokens
 
 
+def prepare_seconds(settings: Settings) -> float:
+    """What stands around each run: most of it is for the prompts, which every client draws anew."""
+    return PREPARE_SECONDS + PROMPT_SECONDS * settings.benchmark.prompts_per_client
+
+
+def ready_minutes(settings: Settings) -> int:
+    """Minutes after which clients that are not ready are given up."""
+    return max(READY_MINUTES, ceil(SLOWNESS * prepare_seconds(settings) / 60))
+
+
 def expected_seconds(settings: Settings) -> float:
     """How long all runs take together: rounds of requests, and what stands around each run."""
-    return settings.benchmark.repeats * sum(PREPARE_SECONDS + seconds for seconds in _loaded_seconds(settings))
+    return settings.benchmark.repeats * sum(
+        prepare_seconds(settings) + seconds for seconds in _loaded_seconds(settings)
+    )
 
 
 def run_minutes(settings: Settings) -> int:
@@ -167,7 +184,7 @@ def run_minutes(settings: Settings) -> int:
 def longest_minutes(settings: Settings) -> int:
     """Minutes after which everything is given up: the dataset's download, and every run given up at the last moment."""
     download = DATASET_MINUTES if settings.benchmark.dataset is not None else 0
-    around = ceil(SLOWNESS * PREPARE_SECONDS / 60)
+    around = ceil(SLOWNESS * prepare_seconds(settings) / 60)
     return download + settings.benchmark.repeats * sum(around + _most_minutes(one) for one in _loaded_seconds(settings))
 
 

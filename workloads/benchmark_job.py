@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from planner import ledger
-from settings.benchmark_load import Load, load_of, longest_minutes, measured_shape, run_minutes
+from settings.benchmark_load import Load, load_of, longest_minutes, measured_shape, ready_minutes, run_minutes
 from settings.figures import figures
 from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
 from workloads.server import image_path
@@ -304,6 +304,7 @@ def _client_options(settings: Settings, *, endpoint: Text, bucket: Text) -> list
         f"--tokenizer={_TOKENIZER}",
         f"--server-pods={host}:{names.HTTP_PORT}",
         f"--wait-minutes={PROVISIONING_MINUTES + settings.server.startup_minutes}",
+        f"--ready-minutes={ready_minutes(settings)}",
         f"--run-minutes={run_minutes(settings)}",
         f"--results={_WORK}/results",
     ]

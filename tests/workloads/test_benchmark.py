@@ -288,6 +288,12 @@ def test_a_run_is_given_up_before_the_job_is() -> None:
         assert int(told["wait-minutes"]) + int(told["run-minutes"]) < deadline
 
 
+def test_many_prompts_get_the_time_that_it_takes_to_draw_them() -> None:
+    told = options(benchmark={"enabled": True, "promptsPerClient": 200_000})
+    assert int(told["ready-minutes"]) > 60
+    assert options()["ready-minutes"] == "20"
+
+
 def test_clients_ask_for_the_name_that_the_server_answers_to() -> None:
     assert run_of(record(server={"replicas": 1, "engine": {"servedModelName": "chat"}}))["served_model"] == "chat"
 
