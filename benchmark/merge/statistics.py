@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+from tempfile import TemporaryFile
 from typing import Final
 
 import numpy as np
@@ -46,6 +47,24 @@ def distribution(pools: Sequence[Floats], scale: float = 1.0) -> Distribution | 
         histogram=_histogram(arrays, low, high, scale),
         **values,
     )
+
+
+def in_file(arrays: Sequence[Floats]) -> list[Floats]:
+    """The same arrays in a file without a name, which ends with them: memory that the system may take back and read again.
+
+    The arrays themselves where there is no room for a file.
+    """
+    if not any(len(array) for array in arrays):
+        return list(arrays)
+    try:
+        with TemporaryFile(prefix="fleet-merge-") as file:
+            for array in arrays:
+                array.tofile(file)
+            file.flush()
+            together = np.asarray(np.memmap(file, dtype=np.float64, mode="r"))
+    except OSError:
+        return list(arrays)
+    return np.split(together, np.cumsum([len(array) for array in arrays])[:-1])
 
 
 def percentile(arrays: Sequence[Floats], q: float) -> float:

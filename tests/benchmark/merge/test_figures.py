@@ -243,6 +243,27 @@ def test_a_point_joins_its_repeats() -> None:
         assert point.usd_per_million_output_tokens == pytest.approx(120.0 / 3600 / point.output_tokens_per_s.mean * 1e6)
 
 
+def test_many_repeats_gaps_are_kept_in_a_file_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmark.merge import run_figures
+
+    folder, kept = sound(repeats=3, repeat_noise=0.02), merge_folder(sound(repeats=3, repeat_noise=0.02))
+    filed: list[int] = []
+    in_file = run_figures.in_file
+    monkeypatch.setattr(run_figures, "GAPS_IN_MEMORY", 1)
+    monkeypatch.setattr(run_figures, "in_file", lambda gaps: filed.append(len(gaps)) or in_file(gaps))
+    assert merge_folder(folder) == kept
+    assert filed == [4, 4], "the first repeat's gaps are below the limit"
+
+
+def test_without_room_for_a_file_gaps_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from benchmark.merge import run_figures
+
+    kept = merge_folder(sound(repeats=3, repeat_noise=0.02))
+    monkeypatch.setattr(run_figures, "GAPS_IN_MEMORY", 1)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    assert merge_folder(sound(repeats=3, repeat_noise=0.02)) == kept
+
+
 def test_one_repeat_has_no_interval() -> None:
     point = merge_folder(sound()).points[0]
     assert point.total_tokens_per_s.low is None

@@ -17,7 +17,7 @@ from benchmark.merge.clocks import Clocks, lay
 from benchmark.merge.layout import RunFiles
 from benchmark.merge.run_clients import Client
 from benchmark.merge.run_figures import Pool, Surroundings, run_figures
-from benchmark.merge.statistics import distribution, percentile, ranked
+from benchmark.merge.statistics import distribution, in_file, percentile, ranked
 from benchmark.merge.windows import Placed, in_flight_means, totals
 
 Request = tuple[float, float, list[float], int, int]
@@ -110,6 +110,15 @@ def test_percentiles_of_several_arrays_are_numpys_of_all(parts: list[list[float]
     assert percentile(arrays, q) == pytest.approx(np.percentile(every, q), rel=1e-9, abs=1e-9)
     ordered = sorted(every)
     assert [ranked(arrays, rank) for rank in range(len(every))] == ordered
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.floats(0, 1e4), max_size=12), min_size=1, max_size=5))
+def test_values_in_a_file_are_the_same_values(parts: list[list[float]]) -> None:
+    arrays = [np.sort(np.array(part, dtype=np.float64)) for part in parts]
+    filed = in_file(arrays)
+    assert [part.tolist() for part in filed] == [part.tolist() for part in arrays]
+    assert distribution(filed) == distribution(arrays)
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60))
