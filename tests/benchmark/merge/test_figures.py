@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from benchmark.folder import AskedSlo
 from benchmark.measurement import Rates, Run
 from benchmark.merge import MergeOptions, merge_folder
+from benchmark.merge.client_data import Floats
+from benchmark.merge.statistics import in_file
 from tests.benchmark.merge import naive
 from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
 
@@ -244,24 +247,26 @@ def test_a_point_joins_its_repeats() -> None:
 
 
 def test_many_repeats_gaps_are_kept_in_a_file_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmark.merge import run_figures
-
-    folder, kept = sound(repeats=3, repeat_noise=0.02), merge_folder(sound(repeats=3, repeat_noise=0.02))
+    folder = sound(repeats=3, repeat_noise=0.02)
+    kept = merge_folder(folder)
     filed: list[int] = []
-    in_file = run_figures.in_file
-    monkeypatch.setattr(run_figures, "GAPS_IN_MEMORY", 1)
-    monkeypatch.setattr(run_figures, "in_file", lambda gaps: filed.append(len(gaps)) or in_file(gaps))
+
+    def counted(gaps: Sequence[Floats]) -> list[Floats]:
+        filed.append(len(gaps))
+        return in_file(gaps)
+
+    monkeypatch.setattr("benchmark.merge.run_figures.GAPS_IN_MEMORY", 1)
+    monkeypatch.setattr("benchmark.merge.run_figures.in_file", counted)
     assert merge_folder(folder) == kept
     assert filed == [4, 4], "the first repeat's gaps are below the limit"
 
 
 def test_without_room_for_a_file_gaps_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from benchmark.merge import run_figures
-
-    kept = merge_folder(sound(repeats=3, repeat_noise=0.02))
-    monkeypatch.setattr(run_figures, "GAPS_IN_MEMORY", 1)
+    folder = sound(repeats=3, repeat_noise=0.02)
+    kept = merge_folder(folder)
+    monkeypatch.setattr("benchmark.merge.run_figures.GAPS_IN_MEMORY", 1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    assert merge_folder(sound(repeats=3, repeat_noise=0.02)) == kept
+    assert merge_folder(folder) == kept
 
 
 def test_one_repeat_has_no_interval() -> None:
