@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedSlo
+from benchmark.folder import Asked, AskedSlo
 from benchmark.measurement import Measurement
-from benchmark.report.shown import Shown
+from benchmark.report.shown import Shown, engine, is_self_test
 from benchmark.report.tables import clock_in_words
 from benchmark.report.words import milliseconds, percent, plural, seconds
 from planner.report.table import Cell, Table, texts
@@ -23,12 +23,8 @@ def stack(asked: Asked) -> Table:
         ("profile", asked.profile, ""),
         ("model", shape.model, f"served as {asked.served_model}"),
         ("revision", asked.model_revision, ""),
-        ("server image", asked.image, f"vLLM {shape.engine_version}"),
-        (
-            "machines",
-            f"{plural(shape.replicas, 'node')} {shape.machine_type}",
-            f"{plural(shape.gpus_per_replica, 'GPU')} each",
-        ),
+        ("server image", asked.image, engine(asked)),
+        _machines(asked),
         (
             "engines",
             f"{plural(asked.engines_per_replica * shape.replicas, 'data-parallel rank')}",
@@ -47,6 +43,17 @@ def stack(asked: Asked) -> Table:
         bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
         rows.append(("price", f"{least}{usd(asked.cost.usd_per_hour)} an hour, {bought}", note))
     return _pairs("stack-table", "The stack that was measured", rows)
+
+
+def _machines(asked: Asked) -> tuple[str, str, str]:
+    shape = asked.shape
+    if is_self_test(asked):
+        return "machines", "one", "clients and servers share it; no GPU"
+    return (
+        "machines",
+        f"{plural(shape.replicas, 'node')} {shape.machine_type}",
+        f"{plural(shape.gpus_per_replica, 'GPU')} each",
+    )
 
 
 def flags(asked: Asked) -> Table:
@@ -158,11 +165,6 @@ def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
         columns=texts("what", "value"),
         rows=tuple((Cell(name), Cell(value, note=note)) for name, value, note in rows),
     )
-
-
-def is_self_test(asked: Asked) -> bool:
-    """Whether the servers only kept time: there is no stack to measure again."""
-    return asked.shape.machine_type == LOOPBACK_MACHINE
 
 
 def measure_again(asked: Asked) -> str:

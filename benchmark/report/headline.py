@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from benchmark.measurement import Judged, Measurement, ServerMetrics
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.charts import Plot
-from benchmark.report.shown import Shown, has_steady, summed_total
+from benchmark.report.shown import Shown, engine, has_steady, is_self_test, summed_total
 from benchmark.report.words import interval, milliseconds, percent, plural
 from planner.report.wording import CAPACITIES, number, usd
+
+_OF_NO_MODEL = ". The figures are of one machine's programs, of no model and no GPU."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,10 @@ def title(judged: Judged) -> str:
     asked = judged.measurement.asked
     if asked is None:
         return "Benchmark of an unknown stack"
+    if is_self_test(asked):
+        servers = asked.shape.replicas
+        what = "keeps time and computes nothing" if servers == 1 else "keep time and compute nothing"
+        return f"Self-test: {plural(servers, 'server')} that {what}"
     return f"Benchmark of {asked.stack}: {plural(asked.shape.replicas, 'node')}"
 
 
@@ -38,8 +44,9 @@ def subtitle(measurement: Measurement) -> str:
     when = f", {asked.created}" if asked.created else ""
     name = f"`{asked.name}`{when}; " if asked.name else ""
     return (
-        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, vLLM {asked.shape.engine_version}; workload `{asked.workload.name}`, "
+        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, {engine(asked)}; workload `{asked.workload.name}`, "
         f"{plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
+        f"{_OF_NO_MODEL if is_self_test(asked) else ''}"
     )
 
 

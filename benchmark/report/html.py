@@ -15,7 +15,7 @@ from benchmark.measurement import Check, Judged
 from benchmark.report import against, article, captions, configuration, headline, tables, tables_each
 from benchmark.report.article import Published
 from benchmark.report.charts import Plot, drawing
-from benchmark.report.shown import Shown, shown
+from benchmark.report.shown import Shown, is_self_test, shown
 from benchmark.report.texts import TEXTS
 from benchmark.report.words import plural, sentence
 from planner.report.table import Cell, Table, texts
@@ -80,6 +80,7 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
         "comparisons": against.comparisons(judged.comparisons) if judged.comparisons else None,
         "measurement": measurement,
         "asked": asked,
+        "self_test": asked is not None and is_self_test(asked),
         "shown": found,
         "published": published,
         "figures_of": headline.figures_of(judged, found),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmark.folder import LOOPBACK_MACHINE, Asked
 from benchmark.measurement import Measurement, Point, Rates, Run, Timeline
 
 
@@ -56,6 +57,17 @@ def runs_of(measurement: Measurement, point: Point) -> tuple[Run, ...]:
 def since_start(run: Run, window: Rates) -> tuple[float, float]:
     """Begin and end of a window of the run, seconds since its first request."""
     return window.began - run.whole.began, window.ended - run.whole.began
+
+
+def is_self_test(asked: Asked) -> bool:
+    """Whether the servers only kept time: there is no stack, and no figure is one of a model."""
+    return asked.shape.machine_type == LOOPBACK_MACHINE
+
+
+def engine(asked: Asked) -> str:
+    """What served, with its version."""
+    version = asked.shape.engine_version
+    return version if is_self_test(asked) else f"vLLM {version}"
 
 
 def window_name(run: Run) -> str:

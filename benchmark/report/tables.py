@@ -327,4 +327,6 @@ def clock_in_words(run: Run) -> str:
         "end date": "by the date at the end of each file, to a second",
     }
     off = run.clock_uncertainty_s
+    if off < 1e-5:
+        return f"{ways[run.clock]}; uncertain by less than {milliseconds(0.01)}"
     return f"{ways[run.clock]}; uncertain by {seconds(off) if off >= 0.1 else milliseconds(off * 1_000)}"

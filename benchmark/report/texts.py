@@ -22,5 +22,6 @@ TEXTS: Final = {
     "it takes every layer for one of attention.",
     "no_gpus": "Nothing was read of the GPUs: there is neither `gpu/dmon-POD.txt` nor `dcgm.json`. `fleet bench run` collects both from "
     "your machine: `nvidia-smi dmon` in every server's pod, and DCGM's series from managed Prometheus.",
+    "no_gpus_here": "A self-test has no GPU.",
     "no_power": "Power was not read, or not over time; `nvidia-smi dmon` in the servers' pods gives it, which `fleet bench run` starts.",
 }

@@ -26,6 +26,7 @@ from benchmark.report.html import html_text
 from benchmark.report.ledger_entry import entry
 from benchmark.report.plots import plots_of
 from benchmark.report.shown import shown
+from benchmark.report.tables import clock_in_words
 from benchmark.report.texts import TEXTS
 from benchmark.report.words import interval, milliseconds, percent
 from planner.report.wording import number, usd
@@ -538,10 +539,35 @@ def test_clients_follow_the_load_that_had_most_of_them() -> None:
     assert "  connectionsPerClient: 250\n" in settings
 
 
+def a_self_test(replicas: int = 2) -> Measurement:
+    asked = an_asked(replicas=replicas, repeats=1, stack="selftest", cost=None)
+    shape = asked.shape.model_copy(
+        update={"machine_type": LOOPBACK_MACHINE, "engine_version": "stand-in for vLLM 0.18.1"}
+    )
+    return a_measurement(asked.model_copy(update={"shape": shape}), collected=False)
+
+
+def test_a_certified_self_test_cannot_be_taken_for_a_benchmark() -> None:
+    page = page_of(a_self_test())
+    for tag in ("title", "h1"):
+        assert page.all(tag)[0].words == "Self-test: 2 servers that keep time and compute nothing"
+    assert "The figures are of one machine's programs, of no model and no GPU." in page.words
+    assert page_of(a_self_test(1)).all("h1")[0].words == "Self-test: 1 server that keeps time and computes nothing"
+    assert "vLLM stand-in" not in page.words
+    assert "8 GPUs each" not in page.words
+    assert plain(TEXTS["no_cost"]) not in page.words
+    assert plain(TEXTS["no_gpus"]) not in page.words
+
+
+def test_an_uncertainty_far_below_a_tick_is_not_told_to_the_nanosecond() -> None:
+    run = a_measurement(an_asked(repeats=1), collected=False).runs[0]
+    for off, said in ((0.0, "0.01"), (3.51e-10, "0.01"), (0.0004, "0.4"), (0.000012, "0.012")):
+        words = clock_in_words(run.model_copy(update={"clock_uncertainty_s": off}))
+        assert words.endswith(f"uncertain by {'less than ' if said == '0.01' else ''}{said}\N{NO-BREAK SPACE}ms"), words
+
+
 def test_a_self_test_is_repeated_by_a_self_test() -> None:
-    asked = an_asked(replicas=2, repeats=1)
-    shape = asked.shape.model_copy(update={"machine_type": LOOPBACK_MACHINE})
-    page = page_of(a_measurement(asked.model_copy(update={"shape": shape}), collected=False))
+    page = page_of(a_self_test())
     assert [one.words for one in page.all("pre")][-2:] == [
         "fleet bench selftest --out DIR",
         "fleet bench report bench/one",
