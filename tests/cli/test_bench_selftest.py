@@ -69,6 +69,8 @@ def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> 
     assert "All 7 findings agree." in done.stdout
     assert "us of CPU a chunk" in done.stdout
     assert "One machine only" in done.stdout
+    # "All agree" and "Not certified" stand on one page.
+    assert "This is no disagreement: a run as short as the default has no certificate" in " ".join(done.stdout.split())
     assert (out / "merged.json").is_file()
     assert (out / "report" / "report.html").is_file()
     # What it keeps is a measurement like any other.
