@@ -74,7 +74,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Points joined; `stepped` keeps each value until the next."""
+    """Points joined."""
 
     style: str
     points: tuple[Point, ...]
@@ -156,13 +156,13 @@ class Plot:
     """Whether it shows one run, all repeats of a load, or every load: an image says so."""
     legend: tuple[LegendEntry, ...] = ()
     columns: int = 2
-    columns_narrow: int = 1
+    """On a wide page; a phone has one."""
 
 
 def drawing(plot: Plot, format_: Format) -> Drawing:
     """The plot in that format."""
     width = WIDTHS[format_]
-    columns = max(1, min(plot.columns if format_ == "wide" else plot.columns_narrow, len(plot.panels)))
+    columns = max(1, min(plot.columns if format_ == "wide" else 1, len(plot.panels)))
     across = (width - COLUMN_GAP_PX * (columns - 1)) / columns
     rows = [plot.panels[start : start + columns] for start in range(0, len(plot.panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]

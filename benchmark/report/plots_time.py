@@ -152,7 +152,6 @@ def runs(shown: Shown) -> Plot:
         ),
         legend=(TOTAL, *(shaded(next((run for run in drawn if run.steady is not None), drawn[0])))),
         columns=3,
-        columns_narrow=1,
     )
 
 

@@ -295,30 +295,6 @@ def errors(found: Sequence[Run]) -> Table:
     )
 
 
-def lengths(shown: Shown) -> Table:
-    """Tokens of prompts and answers of the shown run."""
-    one = shown.run.lengths
-    return Table(
-        id="lengths-table",
-        caption="Tokens of prompts and answers",
-        columns=(*texts("what"), *numbers("mean", "shortest", "longest")),
-        rows=(
-            (
-                Cell("prompt tokens"),
-                Cell(f"{one.input_mean:,.1f}"),
-                Cell(f"{one.input_min:,}"),
-                Cell(f"{one.input_max:,}"),
-            ),
-            (
-                Cell("answer tokens"),
-                Cell(f"{one.output_mean:,.1f}"),
-                Cell(f"{one.output_min:,}"),
-                Cell(f"{one.output_max:,}"),
-            ),
-        ),
-    )
-
-
 def clock_in_words(run: Run) -> str:
     """How clients' times were laid over each other."""
     ways = {

@@ -19,7 +19,7 @@ TEXTS: Final = {
     "The Job's first pod samples them every second and writes `server-metrics.jsonl.gz` into the run's folder.",
     "no_mfu": "FLOP/s and memory traffic were not collected; vLLM counts them with `--enable-mfu-metrics`.",
     "mfu": "FLOP/s and HBM traffic are vLLM's own count (`--enable-mfu-metrics`), rough for a hybrid model: "
-    "it takes every layer for one of attention.",
+    "it counts every layer as one of full attention.",
     "no_gpus": "Nothing was read of the GPUs: there is neither `gpu/dmon-POD.txt` nor `dcgm.json`. `fleet bench run` collects both from "
     "your machine: `nvidia-smi dmon` in every server's pod, and DCGM's series from managed Prometheus.",
     "no_gpus_here": "A self-test has no GPU.",
