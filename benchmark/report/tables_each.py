@@ -66,7 +66,7 @@ def engines(run: Run, server: ServerMetrics) -> Table:
                 "KV mean, peak",
                 "preempted",
             ),
-            *(numbers("TFLOP/s", "HBM read GB/s") if with_mfu else ()),
+            *(numbers("TFLOP/s a GPU", "HBM read GB/s a GPU") if with_mfu else ()),
         ),
         rows=tuple(
             (

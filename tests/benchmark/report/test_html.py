@@ -387,6 +387,9 @@ def test_a_load_that_never_was_steady_is_told_apart_from_the_others() -> None:
 def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
     assert len(whole.cells("clients-table")) == 24 + 1
     engines = whole.cells("engines-table")
+    assert engines[0][-2:] == ["TFLOP/s a GPU", "HBM read GB/s a GPU"], (
+        "vLLM's counters are of one GPU, whatever an engine has"
+    )
     assert len(engines) == 96 + 1
     assert engines[1][:2] == ["1: 10.8.0.7", "0"]
     assert engines[-1][:2] == ["12: 10.8.11.7", "7"]
