@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from live.errors import LiveError
-from live.kubectl_errors import GCLOUD
+from live.kubectl_errors import GCLOUD, OFFLINE
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Source: Terraform's and Pulumi's Google providers read an access token from it."""
@@ -68,6 +68,11 @@ def _from_gcloud() -> tuple[str, float]:
     if done.returncode != 0:
         own = GCLOUD.search(done.stderr)
         said = own[1] if own else " ".join(done.stderr.split())[:300]
+        if OFFLINE.search(done.stderr):
+            raise LiveError(
+                f"gcloud could not reach Google to renew the access token: {said[:300]}. Check the network",
+                reason="unreachable",
+            )
         raise LiveError(
             f"gcloud gives no access token: {said.strip().rstrip('.')}. Run `gcloud auth login`", reason="credentials"
         )

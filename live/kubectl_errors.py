@@ -21,6 +21,11 @@ _FORBIDDEN: Final = re.compile(
 )
 GCLOUD: Final = re.compile(r"ERROR: \([\w.-]+\) ([^\n]+)")
 """gcloud's own reason, which its plugin passes on among its log lines."""
+OFFLINE: Final = re.compile(
+    r"Max retries exceeded|TransportError|Unable to find the server|Network is unreachable|Connection aborted|timed out"
+)
+"""In gcloud's words, where it renews a token and no network is there: a new login would not help. Source: google.auth.exceptions,
+urllib3.exceptions, which it prints."""
 _PLUGIN: Final = re.compile(r"exec: (?:executable )?\"?(?P<plugin>[^\s\":]+)\"?(?:: executable file)? not found")
 _UNREACHABLE: Final = (
     "unable to connect to the server",
@@ -67,6 +72,8 @@ def in_words(what: str, said: str) -> LiveError:
     plugin = _PLUGIN.search(words)
     if plugin is not None and "getting credentials" in low:
         return _plugin_missing(what, plugin["plugin"])
+    if "getting credentials" in low and OFFLINE.search(said):
+        return _error(what, words, "gcloud could not reach Google to renew the login: check the network", "unreachable")
     if "getting credentials" in low or "unauthorized" in low or "must be logged in" in low:
         of_gcloud = GCLOUD.search(said)
         said_by = f"{words} ({of_gcloud[1].strip().rstrip('.')})" if of_gcloud else words

@@ -88,6 +88,19 @@ def test_a_gcloud_without_a_token_is_told_in_words(
     assert caught.value.reason == "credentials"
 
 
+def test_a_gcloud_without_a_network_asks_for_no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        "import sys; sys.exit('ERROR: gcloud crashed (TransportError): HTTPSConnectionPool(): Max retries exceeded')"
+    )
+    stand_in(tmp_path, "gcloud", script)
+    monkeypatch.setenv("PATH", in_front(tmp_path))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(LiveError, match="Check the network") as caught:
+        GoogleToken().get()
+    assert caught.value.reason == "unreachable"
+    assert "auth login" not in str(caught.value)
+
+
 def test_without_gcloud_both_ways_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)

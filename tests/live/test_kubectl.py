@@ -230,6 +230,14 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             "unreachable",
             "use of closed connection",
         ),
+        (
+            "F1121 17:37:13.441432   14385 cred.go:145] print credential failed with error: exit status 1 (err: ERROR: "
+            "(gcloud.config.config-helper) There was a problem refreshing your current auth tokens: HTTPSConnectionPool("
+            "host='oauth2.googleapis.com', port=443): Max retries exceeded with url: /token\n)\nUnable to connect to the server: "
+            "getting credentials: exec: executable gke-gcloud-auth-plugin failed with exit code 1",
+            "unreachable",
+            "check the network",
+        ),
         ('error: context "x" does not exist', "refused", "kubectl config get-contexts"),
         (
             'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'
