@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 GREETING_SECONDS: Final = 10.0
 """For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server_pod.py)."""
-CHAT_SECONDS: Final = 20.0
 BURST_SECONDS: Final = 12.0
 TWICE_SECONDS: Final = 10.0
-"""For a phase. Together with the greeting 52 s: a minute, whatever the server does."""
+CHAT_SECONDS: Final = 20.0
+"""For a phase; together with the greeting 52 s. Only the long prompt is sent twice, and not again where it had no answer: a minute,
+whatever the server does."""
 SETTLE_SECONDS: Final = 1.5
 """How long the counters may lag behind the answers. Assumed: engines tell their counts with every step."""
 _SETTLE_POLL_SECONDS: Final = 0.25
@@ -80,10 +81,6 @@ async def ask(
         )
         # Beside everything else: kubectl has limits of its own, and shall not begin when the time is nearly up.
         reading = asyncio.create_task(_logs(client, pods, greeted, log_of))
-        through = next((one for one in everybody if greeted[one].answers), None)
-        chats: tuple[Chat, ...] = ()
-        if through is not None:
-            chats = await _chats(client, settings, through, greeted[through])
         # The pods where there are any; else the door, where what it says is one server's.
         alone = [door] if door is not None and not pods and one_server else []
         counted = [one for one in (*pods, *alone) if greeted[one].answers]
@@ -91,6 +88,12 @@ async def ask(
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
         twice, twice_trouble = await _twice(client, settings, counted, greeted)
+        # Last: a stream whose time is up is left half read, and kubectl ends the whole tunnel of a connection that breaks off.
+        # Source: client-go, tools/portforward, handleConnection.
+        through = next((one for one in everybody if greeted[one].answers), None)
+        chats: tuple[Chat, ...] = ()
+        if through is not None:
+            chats = await _chats(client, settings, through, greeted[through])
         logged = await reading
         for one in pods:
             greeted[one] = replace(greeted[one], logged_kv_tokens=logged.get(one.name, ()))
@@ -221,7 +224,9 @@ async def _twice(
     before, trouble = await client.metrics(target.url, TWICE_SECONDS)
     # To one engine by name: each has a cache of its own.
     first = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
-    second = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
+    second = Reply(trouble="not sent")
+    if first.ok:
+        second = await client.post(target.url, "/v1/completions", body, TWICE_SECONDS, rank=0)
     after, _ = await client.metrics(target.url, TWICE_SECONDS)
     found = Twice(where=target.name, prompt_tokens=tokens, first=first, second=second, before=before, after=after)
     return found, trouble

@@ -233,9 +233,9 @@ def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() 
     settings = settings_of("cud")
     began = time.monotonic()
     with served(node_of(settings, pace=Pace(fixed_s=3_600))) as url:
-        done = fleet("verify", "--stack", "cud", "--endpoint", url, "--timeout", "40")
+        done = fleet("verify", "--stack", "cud", "--endpoint", url)
     assert done.returncode == 1, done.stderr
-    assert time.monotonic() - began < 55
+    assert time.monotonic() - began < 75
     said = " ".join(done.stdout.split())
     assert "whole answer: declared some text, found no answer within 20 s" in said
     assert "burst: declared 32 requests answered, found 0 answered; no answer within 12 s" in said

@@ -56,13 +56,24 @@ def forward(folder: Path, pod: str) -> int:
         near, _ = listening.accept()
         far = socket.create_connection((host, int(port)))
         for one, other in ((near, far), (far, near)):
-            threading.Thread(target=pump, args=(one, other), daemon=True).start()
+            threading.Thread(target=pump, args=(one, other), kwargs={"to_us": other is near}, daemon=True).start()
 
 
-def pump(source: socket.socket, sink: socket.socket) -> None:
+def pump(source: socket.socket, sink: socket.socket, *, to_us: bool) -> None:
     try:
         while data := source.recv(65536):
-            sink.sendall(data)
+            try:
+                sink.sendall(data)
+            except OSError:
+                if to_us:
+                    # As the real one: a connection that is left half read ends the tunnel of all others.
+                    sys.stderr.write("error: lost connection to pod\n")
+                    sys.stderr.flush()
+                    os._exit(1)
+                raise
+        if not to_us:
+            # The way to the pod: it does not know at once that nobody listens.
+            time.sleep(0.1)
         sink.shutdown(socket.SHUT_WR)
     except OSError:
         for one in (source, sink):

@@ -14,12 +14,12 @@ import pytest
 
 from live.errors import LiveError, Reason
 from live.stack_outputs import accept
-from model_server.node import Faults
+from model_server.node import Faults, Pace
 from settings.settings import Settings
 from tests.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
 from tests.verify.stacks import check_of, served, settings_of
 from tests.verify.stacks import node_of as server_of
-from verify import checks_cluster, checks_engine, checks_service, cluster, verification
+from verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
 from verify.cluster import _node, _one, _parsed, _pod
 from verify.facts import Cluster, Facts, Reply, Server
 from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
@@ -154,6 +154,20 @@ def test_silence_within_a_vpc_is_said_where_pods_answer(made: MadeCluster, nobod
 def test_silence_is_held_against_an_endpoint_that_was_named(nobody_there: str) -> None:
     report = verify(settings_of("dev"), "vllm-fleet", Asking(endpoint=nobody_there, seconds=20))
     assert [one.where for one in check_of(report, "reachable").differences] == ["endpoint"]
+
+
+def test_a_stream_that_is_left_half_read_costs_nobody_the_tunnel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = settings_of("dev")
+    monkeypatch.setattr(ask, "CHAT_SECONDS", 0.15)
+    with served(server_of(dev, pace=Pace(fixed_s=0.001), mean_answer_tokens=10_000)) as url:
+        made = MadeCluster(tmp_path / "cluster", dev, [url])
+        made.write()
+        monkeypatch.setenv("PATH", made.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+    assert check_of(report, "ranks").state == "passed", check_of(report, "ranks")
 
 
 # By hand

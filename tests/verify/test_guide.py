@@ -63,5 +63,8 @@ def test_the_figures_of_the_guide_are_those_of_the_code() -> None:
     assert f"{questions.STREAM_TOKENS} tokens, or {ask.CHAT_SECONDS:.0f} seconds" in GUIDE
     assert f"four requests of {BURST_TOKENS} tokens" in GUIDE
     assert questions.REQUESTS_PER_RANK == 4
-    phases = f"{ask.GREETING_SECONDS:.0f} s for the greeting, {ask.CHAT_SECONDS:.0f} for the chats, {ask.BURST_SECONDS:.0f} for the burst"
+    phases = (
+        f"{ask.GREETING_SECONDS:.0f} s for the greeting, {ask.BURST_SECONDS:.0f} for the burst, {2 * ask.TWICE_SECONDS:.0f} for the "
+        f"long prompt twice, {ask.CHAT_SECONDS:.0f} for the chats"
+    )
     assert phases in GUIDE
