@@ -128,4 +128,6 @@ of a run of two minutes."""
 FOREIGN_PROMPTS_SHARE: Final = 0.05
 """The same of prompt tokens per generated one, over the steady window. Measured: 0.1 to 2.2 % in self-tests with windows of 21 to 61 s,
 whose prompts come in waves while readings come once a second; about twice that. Two requests more, as the one at either end counts as
-a whole."""
+a whole, and READINGS_S of the window."""
+READINGS_S: Final = 1.0
+"""Seconds by which readings may miss a window, both ends together. Source: the collector reads once a second."""

@@ -40,7 +40,8 @@ FOREIGN: Final = Rule(
     id="foreign-traffic",
     title="The servers served nobody else",
     allowed=f"their own count of generated tokens within {percent(limits.FOREIGN_SHARE, 0)} of the clients'; of prompt tokens per "
-    f"generated one, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)} and two requests",
+    f"generated one, over the steady window, within {percent(limits.FOREIGN_PROMPTS_SHARE, 0)}, two requests and "
+    f"{limits.READINGS_S:g} s of it",
     why="Somebody else's requests take time that this measurement does not see. A count below the clients' means servers that were not "
     "read, or that restarted; of prompts alone, a tokenizer that is not the model's, so that total tok/s is no fact. Keep users away "
     "while it runs; look at the collector's errors and at the servers' restarts; give the clients the model's own tokenizer.",
@@ -198,7 +199,9 @@ def _prompts_per_token(run: Run, server: ServerMetrics) -> tuple[float, float, f
             sum(engine.generation_tokens for engine in server.engines),
         ),
         share(window.input_tokens_per_s, window.output_tokens_per_s),
-        limits.FOREIGN_PROMPTS_SHARE + (2 / requests if requests > 0 else 0.0),
+        limits.FOREIGN_PROMPTS_SHARE
+        + (2 / requests if requests > 0 else 0.0)
+        + (limits.READINGS_S / window.seconds if window.seconds > 0 else 0.0),
     )
 
 
