@@ -75,7 +75,7 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     bought = sorted({_bought_in_words(node) for node in used})
     held = f"{several(len(used), 'node')}: {', '.join(bought)}"
     if idle := len(nodes) - len(used):
-        held += f"; {several(idle, 'further B200 node')} of the cluster carry no pod of this stack"
+        held += f"; {several(idle, 'further B200 node')} of the cluster without a pod of this stack"
     failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
     return judged("capacity", title, differences, held=held, failed=failed)
 
@@ -129,7 +129,7 @@ def price(facts: Facts, settings: Settings) -> Check:
         taken = len(_nodes_of_pods(cluster))
         if taken != settings.replicas or settings.server.replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
-            words += f"; with the {several(taken, 'node')} that carry pods {found.total_in_words()}"
+            words += f"; with pods on {several(taken, 'node')} {found.total_in_words()}"
     if bill.unknown:
         words += f"; unknown: {', '.join(bill.unknown)}"
     return told("price", "Price", words)

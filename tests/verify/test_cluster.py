@@ -352,7 +352,7 @@ def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody()
     facts = Facts(endpoint="", door=None, cluster=cluster.read(_Listing(pods, nodes), spot))  # type: ignore[arg-type]
     for check in (checks_cluster.replicas(facts, spot), checks_cluster.capacity(facts, spot)):
         assert check.state == "passed", check
-    assert "carry pods" not in checks_cluster.price(facts, spot).summary
+    assert "with pods on" not in checks_cluster.price(facts, spot).summary
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
 def test_a_node_of_the_cluster_without_a_pod_is_told() -> None:
     dev = settings_of("dev")
     facts = _facts(dev, nodes=(_node(node_of(dev, 0)), _node(node_of(dev, 7))))
-    assert "1 further B200 node of the cluster carry no pod" in checks_cluster.capacity(facts, dev).summary
+    assert "1 further B200 node of the cluster without a pod" in checks_cluster.capacity(facts, dev).summary
 
 
 def test_the_bill_names_the_nodes_that_are_there(gateway: Settings) -> None:
@@ -428,7 +428,7 @@ def test_the_bill_names_the_nodes_that_are_there(gateway: Settings) -> None:
     price = checks_cluster.price(facts, gateway)
     assert price.state == "information"
     assert "as declared at least $" in price.summary
-    assert "with the 1 node that carry pods at least $" in price.summary
+    assert "; with pods on 1 node at least $" in price.summary
 
 
 def test_flags_of_an_older_update_are_named() -> None:
