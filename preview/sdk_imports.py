@@ -27,7 +27,8 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
 
 from preview.class_by_class import Definitions, cut
 
@@ -57,19 +58,41 @@ def adapt_core() -> None:
 def _skip_source_lines() -> None:
     """Let the SDK look up files and line numbers of a resource's maker, but not the text of every line on the stack.
 
-    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB.
+    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB. A file's URI is
+    made once, not for every frame of every resource.
     """
     from pulumi.runtime import resource
+    from pulumi.runtime.proto import source_pb2
 
-    def extract_stack() -> traceback.StackSummary:
-        frames = traceback.walk_stack(sys._getframe(1))
-        summary = traceback.StackSummary.extract(frames, lookup_lines=False)
-        summary.reverse()
-        return summary
+    def extract_stack() -> list[_Frame]:
+        stack = traceback.walk_stack(sys._getframe(1))
+        frames = [_Frame(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in stack]
+        frames.reverse()
+        return frames
+
+    def position(frame: _Frame) -> source_pb2.SourcePosition | None:
+        uri = _file_uri(frame.filename)
+        return source_pb2.SourcePosition(uri=uri, line=frame.lineno) if uri and frame.lineno else None
 
     lineless = types.ModuleType("traceback")
     lineless.__dict__.update(traceback.__dict__, extract_stack=extract_stack)
     resource.traceback = lineless  # type: ignore[attr-defined]
+    resource._get_source_position_for_frame = position  # type: ignore[assignment]
+
+
+class _Frame(NamedTuple):
+    """What the SDK reads of a `traceback.FrameSummary`."""
+
+    filename: str
+    lineno: int | None
+    name: str
+
+
+@functools.cache
+def _file_uri(file: str) -> str:
+    """Empty for code that is in no file, such as `<string>`."""
+    path = Path(file)
+    return path.as_uri() if path.is_absolute() else ""
 
 
 def _resolve_inherited_annotations() -> None:

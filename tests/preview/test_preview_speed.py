@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.preview_speed import Check, Sample, checks, grown_project, measure
+from scripts.preview_speed import Check, Sample, best_of, checks, grown_project, measure
 
 LIMITS = argparse.Namespace(ratio=0.6, policies=1.3, growth=1.15, rss_mib=200.0, start=0.08)
 
@@ -51,6 +51,14 @@ def test_memory_is_judged_by_the_worst_run() -> None:
     heavy = samples()
     heavy["preview"][1] = Sample(1.0, 201.0)
     assert [check.value for check in checks(heavy, LIMITS) if not check.passed] == [201.0]
+
+
+def test_each_figure_counts_as_it_was_best() -> None:
+    first = best_of({}, [Check("a", 2.0, 1.0, "x"), Check("b", 0.5, 1.0, "x")])
+    second = best_of(first, [Check("a", 0.9, 1.0, "x"), Check("b", 3.0, 1.0, "x")])
+    assert {name: check.value for name, check in second.items()} == {"a": 0.9, "b": 0.5}
+    assert not first["a"].passed
+    assert all(check.passed for check in second.values())
 
 
 def test_a_line_says_the_figure_its_limit_and_the_verdict() -> None:
