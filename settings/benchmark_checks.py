@@ -32,6 +32,7 @@ def benchmark_problems(settings: Settings) -> Iterator[Problem]:
     if settings.benchmark.enabled:
         yield from _context(settings)
         yield from _duration(settings)
+        yield from _memory(settings)
 
 
 def _server(settings: Settings) -> Iterator[Problem]:
@@ -166,5 +167,25 @@ def _duration(settings: Settings) -> Iterator[Problem]:
         write=f"promptsPerClient: {prompts}, fewer repeats, or a sweep without its lowest loads"
         if prompts < benchmark.prompts_per_client
         else f"repeats: {max(1, ceil(benchmark.repeats / 2))}, or fewer loads",
+        level="finding",
+    )
+
+
+def _memory(settings: Settings) -> Iterator[Problem]:
+    from settings.benchmark_load import load_of, most_prompts, pod_memory_gib
+
+    benchmark, most = settings.benchmark, most_prompts(settings)
+    if benchmark.prompts_per_client <= most:
+        return
+    load = load_of(settings)
+    # Down to two figures: it is an estimate.
+    write = int(float(f"{most:.1e}"))
+    yield Problem(
+        id="benchmark-memory",
+        path=key("benchmark.promptsPerClient"),
+        value=benchmark.prompts_per_client,
+        allowed=f"about {write:,} prompts for each of {ceil(load.clients / load.pods)} clients in a pod of {pod_memory_gib(settings)} GiB",
+        why="a client keeps every prompt and the moment of every chunk until the run ends; a pod without memory loses the run",
+        write=f"promptsPerClient: {write}, and more repeats",
         level="finding",
     )

@@ -6,6 +6,7 @@ expected of the servers: no client shall need more than half a core, or the benc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,21 @@ SLOWNESS: Final = 4.0
 that should be measured; one at a tenth should stop costing money."""
 LEAST_RUN_MINUTES: Final = 10
 """Time that even a run of seconds gets. Assumed: a server that compiles kernels for a new load takes minutes once."""
+MACHINES: Final[Mapping[str, tuple[int, int]]] = {
+    "c4-standard-16": (16, 60),
+    "c4-standard-32": (32, 120),
+    "c4-standard-48": (48, 180),
+}
+"""vCPU and GiB of the machine types. Source: Compute Engine docs, C4 machine series, standard types."""
+MEMORY_SHARE: Final = 0.8
+"""Share of the machine's memory that the pod asks for. Source: GKE docs reserve 3 to 5 GiB at these sizes; rounded down."""
+CLIENT_GIB: Final = 1.0
+"""Memory of a client before its first prompt. Measured: 0.95 GiB, vLLM 0.18.1 and a tokenizer with a vocabulary of 130,000."""
+PROMPT_TOKEN_BYTES: Final = 12.0
+CHUNK_BYTES: Final = 50.0
+REQUEST_BYTES: Final = 6_000.0
+"""What a client keeps of each request until the end of the run. Measured: 8.3 kB for a prompt of 768 random tokens, 32 bytes for the
+moment of a chunk; the rest is its text, a second copy while the result is made, and the request's own objects."""
 DATASET_MINUTES: Final = 20
 """Minutes for the download of a dataset. Assumed: 10 GB at 8 MB/s."""
 
@@ -140,6 +156,27 @@ def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float
         if measured_at == per_replica and match.figure.output_tokens_per_s is not None:
             rate = float(match.figure.output_tokens_per_s)
     return rate, seconds * longer
+
+
+def pod_memory_gib(settings: Settings) -> int:
+    """Memory that a pod asks for, and may use."""
+    return int(MACHINES[settings.benchmark.machine_type][1] * MEMORY_SHARE)
+
+
+def most_prompts(settings: Settings) -> int:
+    """Prompts of a client at which a pod's memory is full, with as many clients as the load with most of them puts into a pod.
+
+    Requests of a file count as the article's.
+    """
+    from planner.deployment import named_workload, workloads_with_lengths
+    from settings.modelled import STAND_IN_WORKLOAD
+
+    load, name = load_of(settings), settings.benchmark.workload
+    workload = named_workload(name if name in workloads_with_lengths() else STAND_IN_WORKLOAD)
+    chunks = workload.output_tokens.mean / load.tokens_per_chunk
+    each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
+    free_gib = pod_memory_gib(settings) / ceil(load.clients / load.pods) - CLIENT_GIB
+    return max(0, int(free_gib * 2**30 / each))
 
 
 def measured_shape(settings: Settings) -> ServingShape:

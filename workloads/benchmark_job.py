@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from planner import ledger
-from settings.benchmark_load import Load, load_of, longest_minutes, measured_shape, ready_minutes, run_minutes
+from settings.benchmark_load import (
+    MACHINES,
+    Load,
+    load_of,
+    longest_minutes,
+    measured_shape,
+    pod_memory_gib,
+    ready_minutes,
+    run_minutes,
+)
 from settings.figures import figures
 from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
 from workloads.server import image_path
@@ -27,18 +35,9 @@ if TYPE_CHECKING:
 
 SYSTEM_CPU: Final = 2
 """vCPU left to the node. Assumed: Autopilot's system pods ask for less than one, the kubelet reserves a tenth of one."""
-MEMORY_SHARE: Final = 0.8
-"""Share of the machine's memory that the pod asks for. Source: GKE docs reserve 3 to 5 GiB at these sizes; rounded down."""
 EPHEMERAL_GIB: Final = 40
 """Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
 dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
-MACHINES: Final[Mapping[str, tuple[int, int]]] = {
-    "c4-standard-16": (16, 60),
-    "c4-standard-32": (32, 120),
-    "c4-standard-48": (48, 180),
-}
-"""vCPU and GiB of the machine types. Source: Compute Engine docs, C4 machine series, standard types."""
-
 SCRIPTS: Final = pod_scripts.BENCHMARK
 """Programs in the benchmark's pods; whatever one of them imports is among them."""
 _ROOT: Final = "/opt/vllm-fleet"
@@ -349,10 +348,10 @@ def _container(
     mounts: list[dict[str, Any]],
     args: list[Text] | None = None,
 ) -> dict[str, Any]:
-    cpu, memory_gib = MACHINES[settings.benchmark.machine_type]
+    cpu, _ = MACHINES[settings.benchmark.machine_type]
     amounts = {
         "cpu": str(cpu - SYSTEM_CPU),
-        "memory": f"{int(memory_gib * MEMORY_SHARE)}Gi",
+        "memory": f"{pod_memory_gib(settings)}Gi",
         "ephemeral-storage": f"{EPHEMERAL_GIB}Gi",
     }
     return {

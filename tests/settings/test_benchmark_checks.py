@@ -177,3 +177,20 @@ def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
         found(concurrency=[])
     (problem,) = caught.value.problems
     assert (problem.value, problem.allowed) == ([], "at least 1 of them")
+
+
+def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
+    assert "benchmark-memory" not in found(promptsPerClient=50_000)
+    problem = found(promptsPerClient=1_000_000)["benchmark-memory"]
+    assert problem.level == "finding"
+    assert problem.path == "vllm-fleet:benchmark.promptsPerClient"
+    most = int(problem.write.removeprefix("promptsPerClient: ").partition(",")[0])
+    assert 50_000 < most < 1_000_000
+    assert "benchmark-memory" not in found(promptsPerClient=most - most // 10)
+    # Without speculation a token is a chunk, and each chunk's moment is kept.
+    plain = make_settings(
+        server={"replicas": 12, "engine": {"speculative": None}},
+        benchmark={"enabled": True, "promptsPerClient": 1_000_000},
+    )
+    (tokens,) = (one for one in check(plain) if one.id == "benchmark-memory")
+    assert int(tokens.write.removeprefix("promptsPerClient: ").partition(",")[0]) < most

@@ -13,6 +13,7 @@ from settings.benchmark_load import (
     expected_seconds,
     load_of,
     longest_minutes,
+    most_prompts,
     ready_minutes,
     run_minutes,
     tokens_per_chunk,
@@ -139,3 +140,10 @@ def test_many_prompts_get_the_time_that_it_takes_to_draw_them() -> None:
     assert ready_minutes(few) == 20
     under_load = 4 * 200_000 // 1_000 * 24 // 60
     assert longest_minutes(many) > under_load + ready_minutes(many) - 20
+
+
+def test_fewer_clients_in_a_pod_may_remember_more() -> None:
+    # 16 clients share 48 GiB: 2 GiB each is for prompts and answers, some 25 kB a request.
+    crowded, roomy = most_prompts(benchmarked(8)), most_prompts(benchmarked(12))
+    assert 60_000 < crowded < 110_000
+    assert crowded < roomy
