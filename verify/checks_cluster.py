@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
 """Source: the article, "ClusterIP vs Inference Gateway"; Inference Gateway guide v1.4.0."""
 _GKE: Final = "cloud.google.com"
+_HEALTHY: Final = "networking.gke.io/GatewayHealthy"
+"""GKE's own: False, with why, when what it had programmed no longer holds. Source: `kubectl describe gateway` of GKE 1.30 to 1.34."""
 _PARENT_CONDITIONS: Final = ("Accepted", "ResolvedRefs")
 _RECONCILED: Final = "Reconciled"
 """GKE's own: False, with why, when a route that it accepted could not be made into a load balancer.
@@ -189,7 +191,7 @@ def _gateway_oddities(gateway_: Mapping[str, Any] | None, name: str) -> Iterator
         yield Difference(where=where, name="object", declared="there", found="not found")
         return
     status = gateway_.get("status") or {}
-    yield from _conditions(where, status.get("conditions"), must=("Programmed",), may=("Accepted",))
+    yield from _conditions(where, status.get("conditions"), must=("Programmed",), may=("Accepted", _HEALTHY))
     for listener in status.get("listeners") or ():
         # The state of a listener: attached, programmed, no conflict.
         yield from _conditions(

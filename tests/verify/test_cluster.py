@@ -289,6 +289,16 @@ def test_a_policy_that_nobody_has_judged_yet_is_no_finding(gateway: Settings) ->
     assert check.state == "passed"
 
 
+def test_a_gateway_that_was_programmed_and_no_longer_is_well_fails(gateway: Settings) -> None:
+    ill = copy.deepcopy(programmed_gateway())
+    ill["status"]["conditions"].append(
+        {"type": "networking.gke.io/GatewayHealthy", "status": "False", "message": "gone"}
+    )
+    check = checks_cluster.gateway(_facts(gateway, gateway=ill), gateway)
+    assert check is not None
+    assert [one.found for one in check.differences] == ["False: gone"]
+
+
 def test_a_listener_that_is_not_programmed_fails(gateway: Settings) -> None:
     stuck = copy.deepcopy(programmed_gateway())
     stuck["status"]["listeners"][0]["conditions"][1]["status"] = "False"
