@@ -226,6 +226,14 @@ def test_a_server_that_says_nothing_does_not_hold_the_command() -> None:
 
 
 @pytest.mark.slow
+def test_nothing_checked_is_not_passed() -> None:
+    with silent_server() as url:
+        done = fleet("verify", "--stack", "dev", "--endpoint", url, "--timeout", "10", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nothing could be checked: the time for this command was up" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() -> None:
     """Its engines take an hour for a step."""
     from model_server.node import Pace
