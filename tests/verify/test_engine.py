@@ -12,7 +12,7 @@ from model_server.in_thread import serving
 from model_server.node import Faults
 from settings.settings import Settings
 from tests.verify.stacks import check_of, good, look, node_of, settings_of
-from verify import checks_engine, checks_traffic, declared
+from verify import checks_engine, checks_traffic, declared, questions
 from verify.facts import Facts, Reply, Server, Twice
 from verify.findings import Check
 from verify.verification import Asking, verify
@@ -230,6 +230,18 @@ def test_speculation_that_nobody_declared_is_found() -> None:
 def test_two_draft_tokens_are_held_against_both_positions() -> None:
     two = settings_of("dev", profile="mtp2-095")
     assert declared.acceptance(two) == pytest.approx((0.9 + 0.624) / 2)
+
+
+# Prompts
+
+
+def test_prompts_are_of_tokens_that_every_model_has_and_none_is_like_another() -> None:
+    """Llama 2 has 32,000; vLLM answers HTTP 400 to a token beyond."""
+    prompts = [questions.short("m", seed)["prompt"] for seed in range(20)]
+    prompts.append(questions.long("m", 20, 4_753)["prompt"])
+    assert [len(one) for one in prompts] == [64] * 20 + [4_753]
+    assert 1_000 <= min(map(min, prompts)) <= max(map(max, prompts)) < 32_000
+    assert len({tuple(one[:16]) for one in prompts}) == 21
 
 
 # Prefixes
