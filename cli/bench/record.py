@@ -78,10 +78,11 @@ def record(
     from benchmark.merge import MergeOptions, merge_folder
 
     measurement = merge_folder(folder, MergeOptions())
-    if id_ is not None and title is not None:
-        _add(measurement, id_, title, point, raw, ledger)
+    # The baseline first: it can be written again, an entry of the ledger cannot.
     if baseline is not None:
         _store(measurement, point, baseline)
+    if id_ is not None and title is not None:
+        _add(measurement, id_, title, point, raw, ledger)
     return CLEAN
 
 
@@ -97,7 +98,7 @@ def _add(
     add(file, entry)
     sys.stdout.write(f"{entry.certificate.headline}\nmeasured.{id_} is in {file}\n")
     if file.resolve() == own.resolve():
-        sys.stdout.write("Next: python -m planner.provenance, and commit both files.\n")
+        sys.stdout.write("Next: python -m planner.provenance writes docs/provenance.md; commit both files.\n")
 
 
 def _store(measurement: Measurement, point: int | None, file: Path) -> None:

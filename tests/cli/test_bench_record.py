@@ -123,6 +123,17 @@ def test_only_a_baseline_is_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_entry_is_not_left_alone_by_a_baseline_that_cannot_be_written(
+    sound: Path, ledger: Path, tmp_path: Path
+) -> None:
+    before = ledger.read_bytes()
+    done = _record(sound, ledger, "--baseline", str(tmp_path / "nowhere" / "b.json"))
+    assert done.returncode == 2
+    assert "the baseline cannot be written" in done.stderr
+    assert ledger.read_bytes() == before
+
+
+@pytest.mark.slow
 def test_a_baseline_is_written_and_a_slower_measurement_fails_against_it(sound: Path, tmp_path: Path) -> None:
     file = tmp_path / "baseline.json"
     done = fleet("bench", "record", str(sound), "--baseline", str(file))
