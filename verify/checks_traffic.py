@@ -178,7 +178,8 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
     if declared.prompt_to_hit(settings) is None:
         context = declared.context_tokens(settings)
         block = declared.block_tokens(settings)
-        why = f"no prompt that fits the {context:,} tokens of context can hit: a block is {block:,} tokens"
+        size = "of an unknown size" if block is None else f"{block:,} tokens"
+        why = f"no prompt that fits the {context:,} tokens of context can hit for sure: a block is {size}"
         return not_checked("prefix-caching", title, why, lessons.declared(settings, "prefix-cache-never-hits"))
     twice = facts.twice
     if twice is None:

@@ -29,7 +29,10 @@ KV_TOLERANCE = 0.05
 activations 1.0 %, one more copy of the logits 0.8 %, another reading of the GPU's memory 0.5 %: 4.4 % together. What must be
 seen is larger: a bfloat16 cache halves the tokens; 0.88 of the GPU instead of 0.92, or 7 GiB of another process, is 5.7 %."""
 UNKNOWN_MODELS_BLOCK = 16
-"""Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE."""
+"""The least that there is. Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE. Attention backends raise it, to 128 at most (CUTLASS
+MLA), in a process that tells nobody."""
+UNKNOWN_MODELS_PROMPT = 1_025
+"""Tokens of a prompt that hits whatever the block is: eight of the largest, of which speculation gives up one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +156,11 @@ def prompt_to_hit(settings: Settings) -> int | None:
     """Tokens of a prompt of which two blocks come from the cache when it is sent again; one block where no more fits the
     context. None where none that fits can hit.
     """
-    block = block_tokens(settings) or UNKNOWN_MODELS_BLOCK
+    block = block_tokens(settings)
     given_up = 1 if settings.serving.engine.speculative_tokens else 0
     longest = (context_tokens(settings) or LONGEST_CONTEXT_TOKENS) - LONG_PROMPT_ANSWER_TOKENS
+    if block is None:
+        return UNKNOWN_MODELS_PROMPT if longest >= UNKNOWN_MODELS_PROMPT else None
     for hits in (2, 1):
         tokens = block * (hits + given_up) + 1
         if tokens <= longest:

@@ -11,7 +11,7 @@ from model_server.engine_server import EngineServer
 from model_server.in_thread import serving
 from model_server.node import Faults
 from settings.settings import Settings
-from tests.verify.stacks import check_of, good, look, node_of, settings_of
+from tests.verify.stacks import ROOT, check_of, good, look, node_of, settings_of
 from verify import checks_engine, checks_traffic, declared, questions
 from verify.facts import Facts, Reply, Server, Twice
 from verify.findings import Check
@@ -261,6 +261,36 @@ def test_a_cache_that_never_hits_teaches_the_mamba_flags(cud: Settings) -> None:
     assert check.differences[0].declared == "3,168, 1,584 at least"
     assert _lessons(check) == ["hybrid-prefix-cache-flags"]
     assert "ten-fold" in check.lessons[0].text
+
+
+@pytest.mark.parametrize(
+    ("context", "prompt", "state"), [(8_192, 1_025, "passed"), (512, None, "not checked")], ids=["room", "no room"]
+)
+def test_another_models_prompt_is_long_enough_for_the_largest_block(
+    context: int, prompt: int | None, state: str
+) -> None:
+    """DeepSeek's attention has blocks of 128 tokens on a B200, and the server tells 16."""
+    import json
+
+    from settings.load import parse
+    from settings.stack_file import read
+
+    config = dict(read(ROOT, "dev").config)
+    config["vllm-fleet:model"] = json.dumps({"id": "some/model", "revision": "0" * 40, "sizeGb": 17})
+    engine = {"enablePrefixCaching": True, "mambaCacheMode": None, "maxModelLen": context, "speculative": None}
+    config["vllm-fleet:server"] = json.dumps({**json.loads(config["vllm-fleet:server"]), "engine": engine})
+    settings = parse("dev", config)
+    assert declared.prompt_to_hit(settings) == prompt
+    reply, nothing = Reply(status=200), _cache_counters({"0": 0}, {"0": 0})
+    twice = Twice(
+        where="pod-1",
+        prompt_tokens=1_025,
+        first=reply,
+        second=reply,
+        before=nothing,
+        after=_cache_counters({"0": 2_050}, {"0": 1_024}),
+    )
+    assert checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), settings).state == state
 
 
 def test_a_context_in_which_no_prompt_can_hit_is_not_checked_and_teaches_why(dev: Settings) -> None:
