@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -52,11 +52,14 @@ def any_of(model: type[BaseModel]) -> st.SearchStrategy[Any]:
 
 def _field(info: FieldInfo, unbounded: bool) -> st.SearchStrategy[Any]:
     least = next((int(one.ge) for one in info.metadata if isinstance(one, Ge)), None)  # type: ignore[call-overload]
+    most = next((int(one.le) for one in info.metadata if isinstance(one, Le)), 10**30)  # type: ignore[call-overload]
     length = next((one.min_length for one in info.metadata if isinstance(one, MinLen)), 0)
-    return _type(info.annotation, unbounded, least, length)
+    return _type(info.annotation, unbounded, least, length, most)
 
 
-def _type(kind: Any, unbounded: bool, least: int | None = None, length: int = 0) -> st.SearchStrategy[Any]:
+def _type(
+    kind: Any, unbounded: bool, least: int | None = None, length: int = 0, most: int = 10**30
+) -> st.SearchStrategy[Any]:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
         return st.sampled_from(inner)
@@ -77,7 +80,7 @@ def _type(kind: Any, unbounded: bool, least: int | None = None, length: int = 0)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return st.deferred(lambda: any_of(kind))
     if kind is int and least is not None:
-        return st.one_of(st.integers(least, least + 3), st.integers(least, 10**30))
+        return st.one_of(st.integers(least, min(least + 3, most)), st.integers(least, most))
     return {
         str: WORDS,
         int: INTEGERS,

@@ -72,6 +72,22 @@ def test_a_client_that_is_a_little_late_fails_and_is_not_called_the_limit() -> N
     assert "a client was the limit" in certify(with_client(loop_lag_p99_ms=37.0)).headline
 
 
+def _gathered(run: Run) -> Run:
+    """A proxy hands on two chunks at a time."""
+    itl = run.latencies.itl
+    assert itl is not None
+    together = itl.model_copy(update={"p50": 0.004, "mean": 75.0})
+    return run.model_copy(update={"latencies": run.latencies.model_copy(update={"itl": together})})
+
+
+def test_chunks_that_come_together_are_not_held_against_the_client() -> None:
+    assert failed(every_run(with_client(loop_lag_p99_ms=7.0), _gathered)) == []
+    late = every_run(with_client(loop_lag_p99_ms=20.0), _gathered)
+    assert "where 7.5 ms are allowed" in check(late, "event-loop").found
+    assert "the clients were not in order" in certify(late).headline
+    assert "a client was the limit" in certify(every_run(with_client(loop_lag_p99_ms=38.0), _gathered)).headline
+
+
 def test_a_client_at_the_limits_passes_and_is_told_the_goal() -> None:
     found = check(with_client(cpu_share_mean=0.8, cpu_share_peak=0.95), "client-cpu")
     assert found.verdict == "passed"
@@ -147,7 +163,7 @@ def test_refused_connections_have_a_check_of_their_own() -> None:
 def test_lag_is_held_against_the_time_between_chunks_but_never_below_what_a_tick_can_tell() -> None:
     def fast(run: Run) -> Run:
         assert run.latencies.itl is not None
-        itl = run.latencies.itl.model_copy(update={"p50": 5.0})
+        itl = run.latencies.itl.model_copy(update={"p50": 5.0, "mean": 6.0})
         clients = tuple(client.model_copy(update={"loop_lag_p99_ms": 1.9}) for client in run.clients)
         return run.model_copy(update={"latencies": run.latencies.model_copy(update={"itl": itl}), "clients": clients})
 
