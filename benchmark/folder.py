@@ -31,6 +31,10 @@ GPU_FOLDER: Final = "gpu"
 MERGED_FILE: Final = "merged.json"
 LOOPBACK_MACHINE: Final = "loopback"
 """Machine type of a self-test's servers, which only keep time."""
+MOST_CLIENTS: Final = 100_000
+"""Of a run. Assumed: a hundred times what the largest fleet needs; a number beyond it is damage."""
+MOST_REPEATS: Final = 1_000
+"""Of a load. Assumed: fifty times what the settings allow; a number beyond it is damage."""
 RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
 CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
 
@@ -47,7 +51,7 @@ class AskedPoint(_File):
 
     connections: Annotated[int, Field(ge=1)]
     """Requests in flight, all clients together."""
-    clients: Annotated[int, Field(ge=1)]
+    clients: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
 
 
 class AskedWorkload(_File):
@@ -116,7 +120,7 @@ class Asked(_File):
     """Draft tokens a step; 0 without speculation."""
     workload: AskedWorkload
     points: Annotated[tuple[AskedPoint, ...], Field(min_length=1)]
-    repeats: Annotated[int, Field(ge=1)]
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
     prompts_per_client: Annotated[int, Field(ge=1)]
     pods: Annotated[int, Field(ge=1)]
     """Benchmark pods; every point's clients are spread over the first of them."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchmark.folder import CLIENT_FILE, Asked, PodCourse, Witness
+from benchmark.folder import CLIENT_FILE, MOST_CLIENTS, Asked, PodCourse, Witness
 from benchmark.merge.client_data import ClientData
 from benchmark.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
 from benchmark.merge.layout import Choice, Layout, RunFiles, read_file
@@ -20,8 +20,6 @@ from benchmark.merge.reading import Reader
 
 _BEYOND_SECONDS: Final = 1.0
 """By how much a request may lie outside its witness' two readings, which are taken before the first and after the last."""
-_MOST_CLIENTS: Final = 100_000
-"""Of a run. Assumed: a hundred times what the largest fleet needs; a number beyond it is damage."""
 _SAME: Final = {
     "run": "other-run",
     "workload": "other-workload",
@@ -101,10 +99,10 @@ def _number(data: ClientData, path: Path, place: int) -> tuple[int, list[Problem
             file=data.file,
             reason="bad-number",
             found=f"{key} is {text[:40]!r}",
-            allowed=f"a whole number from 0 to {_MOST_CLIENTS:,}",
+            allowed=f"a whole number from 0 to {MOST_CLIENTS:,}",
         )
         for key in ("client", "clients")
-        if (text := data.metadata.get(key)) is not None and small_number(text, _MOST_CLIENTS) is None
+        if (text := data.metadata.get(key)) is not None and small_number(text, MOST_CLIENTS) is None
     ]
     text = data.metadata.get("client")
     if problems or text is None:
@@ -301,7 +299,7 @@ def missing_clients(
     run: RunFiles, layout: Layout, clients: Sequence[Client], pods: Sequence[PodCourse], left_out: Iterable[str]
 ) -> list[Problem]:
     """One problem for all clients that should be there, are not, and were not left out by choice."""
-    told = {small_number(client.data.metadata.get("clients", ""), _MOST_CLIENTS) or 0 for client in clients}
+    told = {small_number(client.data.metadata.get("clients", ""), MOST_CLIENTS) or 0 for client in clients}
     wanted = max(told, default=0)
     if layout.asked is not None and run.point < len(layout.asked.points):
         wanted = layout.asked.points[run.point].clients
@@ -336,7 +334,7 @@ def odd_ends(clients: Iterable[Client], pods: Iterable[PodCourse]) -> list[str]:
         f"client {number} has a result and yet ended with exit code {code}; its log says why"
         for pod in pods
         for number, code in pod.exit_codes.items()
-        if code != 0 and small_number(number, _MOST_CLIENTS) in there
+        if code != 0 and small_number(number, MOST_CLIENTS) in there
     ]
 
 

@@ -323,6 +323,17 @@ def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
     assert merge_folder(folder, MergeOptions(allow_missing=True)).asked is None
 
 
+@pytest.mark.parametrize(("where", "change"), [
+    ("repeats", _set("repeats", 10**9)),
+    ("points.0.clients", lambda content: content["points"][0].__setitem__("clients", 10**9)),
+])  # fmt: skip
+def test_numbers_that_nobody_asks_for_are_named(tmp_path: Path, where: str, change: Change) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    edit(folder / "run.json", change)
+    with pytest.raises(BenchmarkError, match=rf"run.json: {where}: Input should be less than or equal to"):
+        merge_folder(folder)
+
+
 def test_damaged_samples_and_readings_are_named(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     metrics = folder / RUN / "server-metrics.jsonl.gz"
