@@ -58,6 +58,8 @@ app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of
 app.command(cls=QuickCommand, short_help="Look at a live stack for a minute: does it serve what its file declares?")(
     verify
 )
-app.add_typer(bench, name="bench")
+app.add_typer(
+    bench, name="bench", short_help="Measure a live stack with many clients; certify and report what they found."
+)
 app.add_typer(config, name="config")
 app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)

@@ -45,6 +45,10 @@ def test_help_loads_typer_and_nothing_else(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments) == ["typer"]
 
 
+def test_no_command_is_told_in_half_a_sentence() -> None:
+    assert "..." not in fleet("--help").stdout.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize(("words", "word"), [("fleet pre", "1"), ("fleet preview --stack s", "3")])
 def test_completion_loads_typer_and_nothing_else(words: str, word: str) -> None:
     assert loaded_by(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=word) == ["typer"]
