@@ -114,15 +114,15 @@ def _cpu(subject: Subject) -> Check:
 def _pod_cpu(subject: Subject) -> Check:
     bad, blind, shares = [], 0, [0.0]
     for run in subject.runs:
-        if not run.pod_cores or len(run.pod_cores) != len(run.pod_cpu_peak):
+        pods = {client.pod for client in run.clients if client.pod is not None}
+        if len(run.pod_cores) < max(1, len(pods)) or len(run.pod_cores) != len(run.pod_cpu_peak):
             blind += 1
-            continue
-        for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=True)):
+        for pod, (peak, cores) in enumerate(zip(run.pod_cpu_peak, run.pod_cores, strict=False)):
             shares.append(share(peak, cores))
             if not peak <= limits.POD_CPU_LIMIT * cores:
                 bad.append(f"{run.name}: the clients of pod {pod} used {peak:.1f} of {cores:g} cores in one second")
     missing = [
-        f"{counted(blind, len(subject.runs), 'run')} without an account of the pods; {RUN_COMMAND} has every pod write one"
+        f"{counted(blind, len(subject.runs), 'run')} without an account of every pod; {RUN_COMMAND} has each write one"
     ]
     return POD_CPU.says(
         good=f"at most {percent(max(shares), 0)} of a pod's cores in one second",

@@ -88,6 +88,20 @@ def test_chunks_that_come_together_are_not_held_against_the_client() -> None:
     assert "a client was the limit" in certify(every_run(with_client(loop_lag_p99_ms=38.0), _gathered)).headline
 
 
+def test_a_pod_without_its_account_was_not_looked_at() -> None:
+    """Two pods, and the file of one is lost."""
+
+    def two_pods(run: Run) -> Run:
+        clients = tuple(client.model_copy(update={"pod": client.client % 2}) for client in run.clients)
+        return run.model_copy(update={"clients": clients})
+
+    lost = every_run(sound(), two_pods)
+    assert unmeasured(lost) == ["pod-cpu"]
+    assert "3 of 3 runs without an account of every pod" in check(lost, "pod-cpu").found
+    busy = one_run(lambda run: two_pods(run).model_copy(update={"pod_cpu_peak": (13.5,)}))
+    assert failed(busy) == ["pod-cpu"]
+
+
 def test_a_client_at_the_limits_passes_and_is_told_the_goal() -> None:
     found = check(with_client(cpu_share_mean=0.8, cpu_share_peak=0.95), "client-cpu")
     assert found.verdict == "passed"
