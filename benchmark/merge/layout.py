@@ -27,7 +27,6 @@ class RunFiles:
     name: str
     point: int
     repeat: int
-    folder: Path
     results: tuple[Path, ...]
     witnesses: tuple[Path, ...]
     pods: tuple[Path, ...]
@@ -190,7 +189,6 @@ def _run(path: Path, name: str, choice: Choice, folder: Path, problems: list[Pro
         name=name,
         point=int(match["point"]) if match else 0,
         repeat=int(match["repeat"]) if match else 0,
-        folder=path,
         results=tuple(results),
         witnesses=tuple(witnesses),
         pods=tuple(pods),
@@ -211,7 +209,6 @@ def _bare(folder: Path, choice: Choice, single: bool) -> RunFiles:
         name=folder.resolve().name,
         point=0,
         repeat=0,
-        folder=folder,
         results=tuple(results),
         witnesses=tuple(one for one in files if one.name.endswith(".witness.json")),
         pods=tuple(one for one in files if one.name.startswith("pod-") and one.suffix == ".json"),

@@ -168,11 +168,7 @@ def test_requests_in_flight_times_seconds_are_the_requests_own_seconds(rows: lis
 
 
 def _run(clients: list[Client], clocks: Clocks) -> dict[str, object]:
-    from pathlib import Path
-
-    files = RunFiles(
-        name="r", point=0, repeat=0, folder=Path(), results=(), witnesses=(), pods=(), metrics=None, bare=False
-    )
+    files = RunFiles(name="r", point=0, repeat=0, results=(), witnesses=(), pods=(), metrics=None, bare=False)
     around = Surroundings(pods=(), samples=(), gpus=(), gpu_problem=None, expected_gpus=None, slo=None)
     return run_figures(files, clients, clocks, around)[0].model_dump()
 
