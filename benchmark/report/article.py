@@ -89,6 +89,7 @@ def _shape(asked: Asked) -> ServingShape:
         env=shape.env,
         routing=shape.routing,
         workload=shape.workload,
+        dataset=asked.workload.dataset,
     )
 
 

@@ -76,6 +76,7 @@ def load(measurement: Measurement, asked: Asked) -> Table:
             workload.name,
             f"kind {workload.kind}; {'answers as long as asked' if workload.ignore_eos else 'answers end where the model ends them'}",
         ),
+        *(() if workload.dataset is None else (("file, by its SHA-256", workload.dataset, ""),)),
         *((f"--{name}", value, "") for name, value in sorted(workload.arguments.items())),
     ]
     for point in asked.points:
@@ -191,7 +192,9 @@ def _settings(asked: Asked) -> Iterator[str]:
     yield "  runOnUpdate: false # fleet bench run starts it, pulumi up does not"
     yield f"  workload: {asked.workload.name}"
     if asked.workload.kind in ("sharegpt", "trace"):
-        yield "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement, which run.json does not name"
+        known = asked.workload.dataset
+        where = "whose place is not in run.json" if known else "which run.json does not name"
+        yield f"  dataset: {{url: gs://BUCKET/OBJECT, sha256: {known or 'DIGEST'}}} # the file of this measurement, {where}"
     if all(point.connections % replicas == 0 for point in asked.points):
         yield f"  concurrency: [{', '.join(str(point.connections // replicas) for point in asked.points)}]"
     yield f"  repeats: {asked.repeats}"

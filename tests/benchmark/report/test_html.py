@@ -534,6 +534,15 @@ def test_settings_of_a_workload_from_a_file_ask_for_the_file(kind: Literal["shar
     assert "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement" in settings
     assert yaml.safe_load(settings)["vllm-fleet:benchmark"]["dataset"]["sha256"] == "DIGEST"
     assert "dataset" not in again(an_asked(repeats=1))[0]
+    digest = "ab" * 32
+    known = workload.model_copy(update={"dataset": digest})
+    asked = an_asked(repeats=1, workload=known.name).model_copy(update={"workload": known})
+    settings = again(asked)[0]
+    assert yaml.safe_load(settings)["vllm-fleet:benchmark"]["dataset"] == {
+        "url": "gs://BUCKET/OBJECT",
+        "sha256": digest,
+    }
+    assert ["file, by its SHA-256", digest] in page_of(a_measurement(asked, collected=False)).cells("load-table")
 
 
 def test_clients_follow_the_load_that_had_most_of_them() -> None:
