@@ -109,7 +109,10 @@ def test_noise_excuses_a_slope_but_only_so_far() -> None:
     def noisy(slope: float) -> Measurement:
         return with_run(timeline=_timeline(lambda at: 100.0 + slope * (at - 64) + (60 if at % 2 else -60)))
 
-    assert check(noisy(0.12), "drift").verdict == "passed"
+    excused = check(noisy(0.12), "drift")
+    assert excused.verdict == "passed"
+    assert excused.found.endswith("% over the window, which is within its noise")
+    assert "noise" not in check(sound(), "drift").found
     assert check(noisy(0.4), "drift").verdict == "failed"
     assert check(with_run(timeline=_timeline(lambda at: 100.0 + 0.12 * (at - 64))), "drift").verdict == "failed"
 
