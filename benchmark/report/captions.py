@@ -111,6 +111,7 @@ def engines_caption(found: Shown) -> str:
     if server is None or not server.engines:
         return ""
     tokens = sorted(server.engines, key=lambda one: one.generation_tokens)
+    beside = f", {server.servers:,} servers side by side" if server.servers > 1 else ""
     middle = median(one.generation_tokens for one in tokens)
     spread = (
         f" The least busy made {percent(tokens[0].generation_tokens / middle, 0)} of the median's output tokens, the busiest "
@@ -119,7 +120,7 @@ def engines_caption(found: Shown) -> str:
         else ""
     )
     return (
-        f"A bar is a data-parallel rank over the {window_name(found.run)}, {plural(server.servers, 'server')} side by side; the line "
+        f"A bar is a data-parallel rank over the {window_name(found.run)}{beside}; the line "
         f"above a bar is its peak.{spread}"
     )
 

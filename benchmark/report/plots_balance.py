@@ -97,7 +97,8 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
     """Each data-parallel rank's tokens, running and waiting sequences and KV cache over that window, server by server."""
     members = sorted_engines(server)
     places, ticks, across = _grouped(members)
-    x = Axis(low=0, high=across, title="server, a bar for each rank" if len(ticks) > 1 else "rank", ticks=tuple(ticks))
+    servers = len({one.server for one in members})
+    x = Axis(low=0, high=across, title="server, a bar for each rank" if servers > 1 else "rank", ticks=tuple(ticks))
     kinds: tuple[
         tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool, float], ...
     ] = (

@@ -314,3 +314,16 @@ def test_samples_from_before_the_first_request_are_not_drawn() -> None:
 
 def test_no_plot_is_without_its_name_in_the_list() -> None:
     assert {*plots(a_measurement()), *plots(a_sweep())} == set(IDS)
+
+
+def test_the_axis_of_engines_names_what_its_ticks_count() -> None:
+    def axis(replicas: int, ranks: int) -> tuple[str, list[str]]:
+        run = a_run(an_asked(replicas=replicas, engines=ranks), 0, 0)
+        assert run.server is not None
+        across = engines(run.server).panels[0].x
+        return across.title, [words for _, words in across.ticks or ()]
+
+    assert axis(1, 4) == ("rank", ["0", "1", "2", "3"])
+    assert axis(1, 1) == ("rank", ["0"])
+    assert axis(3, 2) == ("server, a bar for each rank", ["1", "2", "3"])
+    assert axis(2, 1) == ("server, a bar for each rank", ["1", "2"])
