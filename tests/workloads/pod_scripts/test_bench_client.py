@@ -11,6 +11,7 @@ import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,26 @@ def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 <= len(sampler.at) <= 6
     assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms) == len(sampler.files)
     assert all(later - earlier > 0.045 for earlier, later in itertools.pairwise(sampler.at[:-1]))
+
+
+def test_a_server_that_keeps_its_metrics_to_itself_keeps_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM would wait for the page for six hours, and the result of the run with it."""
+    monkeypatch.setattr(bench_client, "METRICS_SECONDS", 0.05)
+    seen, waited = bench_client.Seen(), []
+
+    async def hangs(*_: Any) -> None:
+        await asyncio.sleep(600)
+
+    async def barrier() -> None:
+        waited.append(seen.calls)
+
+    async def both() -> list[Any]:
+        fetch = bench_client.wrap_fetch(hangs, seen, bench_client.Sampler(), barrier)
+        return [await fetch("http://server", None) for _ in range(2)]
+
+    assert asyncio.run(asyncio.wait_for(both(), 10)) == [None, None]
+    assert waited == [1]
+    assert seen.ended_at > 0
 
 
 def test_hashes_are_those_that_the_contract_names() -> None:
