@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from live.errors import LiveError
+from live.side_by_side import side_by_side
 from settings.capacity import ACCELERATOR
 from settings.names import HTTP_PORT
 from verify.facts import Cluster, Node, Pod
@@ -54,15 +55,19 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
         }
     found: dict[str, Any] = {}
     troubles: dict[str, str] = {}
-    with ThreadPoolExecutor(max_workers=len(reads)) as threads:
-        asked = {name: threads.submit(one) for name, one in reads.items()}
-        for name, one in asked.items():
-            try:
-                found[name] = one.result()
-            except LiveError as error:
-                if name == "pods":
-                    raise
-                troubles[name] = str(error)
+
+    def one(name: str) -> Any:
+        try:
+            return reads[name]()
+        except LiveError as error:
+            if name == "pods":
+                raise
+            troubles[name] = str(error)
+            return None
+
+    for name, value in zip(reads, side_by_side(one, list(reads), len(reads)), strict=True):
+        if name not in troubles:
+            found[name] = value
     return Cluster(
         pods=tuple(sorted((_pod(one) for one in found["pods"] if not _has_ended(one)), key=lambda pod: pod.name)),
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
@@ -117,8 +122,7 @@ def logged_kv_tokens(kubectl: Kubectl, pods: tuple[str, ...]) -> dict[str, tuple
             return ()
         return tuple(int(found.replace(",", "")) for found in _KV_LINE.findall(text))
 
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:
-        return dict(zip(pods, threads.map(of, pods), strict=True))
+    return dict(zip(pods, side_by_side(of, pods, AT_ONCE), strict=True))
 
 
 def _list(kubectl: Kubectl, kind: str, selector: str) -> list[Any]:

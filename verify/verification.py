@@ -169,7 +169,8 @@ def _facts(
 def _kubectl(settings: Settings, asking: Asking) -> Iterator[Kubectl]:
     with contextlib.ExitStack() as stack:
         file = asking.kubeconfig
-        if file is None and asking.outputs is not None:
+        # A context that the user names is one of their own: the stack's kubeconfig has none of that name.
+        if file is None and asking.context is None and asking.outputs is not None:
             file = stack.enter_context(asking.outputs.kubeconfig_file())
         yield Kubectl(namespace=settings.namespace, kubeconfig=file, context=asking.context)
 

@@ -77,6 +77,15 @@ def test_every_replica_is_asked_through_its_own_tunnel_and_the_bad_one_is_named(
     assert all(f"--kubeconfig={tmp_path / 'kubeconfig'} --context=blue --namespace=vllm" in call for call in made.calls)
 
 
+def test_a_context_of_the_users_own_is_not_sought_in_the_stacks_kubeconfig(made: MadeCluster) -> None:
+    made.write()
+    told = accept("gateway", outputs_of(made.settings, "http://fleet.invalid"), "outputs.json")
+    asking = Asking(outputs=told, context="blue", seconds=30)
+    verify(made.settings, "vllm-fleet", asking)
+    assert made.calls
+    assert all("--context=blue" in call and "--kubeconfig" not in call for call in made.calls)
+
+
 @pytest.mark.slow
 def test_a_pod_without_a_tunnel_is_not_passed(made: MadeCluster, tmp_path: Path) -> None:
     del made.forwards["qwen35-server-00001"]
