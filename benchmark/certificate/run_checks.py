@@ -364,9 +364,7 @@ def _repeats(subject: Subject) -> Check:
         where = f"{point.connections:,} in flight"
         if estimate.repeats < limits.LEAST_REPEATS or estimate.variation is None:
             times = "1 run" if estimate.repeats == 1 else f"{estimate.repeats} runs"
-            missing.append(
-                f"{where}: {times} with a steady window; set benchmark.repeats to {limits.LEAST_REPEATS} or more"
-            )
+            missing.append(f"{where}: {times}; set benchmark.repeats to {limits.LEAST_REPEATS} or more")
             continue
         variations.append(abs(estimate.variation))
         if not abs(estimate.variation) <= limits.VARIATION_LIMIT:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmark.folder import AskedSlo, MetricsSample, PodCourse
+from benchmark.folder import AskedSlo, MetricsSample, PodCourse, Witness
 from benchmark.measurement import (
     Batches,
     ClientResult,
@@ -145,7 +145,7 @@ def run_figures(
     pool = Pool()
     for client in clients:
         pool.add(client.data)
-    cores, peaks = _pods(around.pods, clients)
+    cores, peaks = _pods(around.pods, clients, wall)
     run = Run(
         name=files.name,
         point=files.point,
@@ -297,9 +297,7 @@ def _client_result(client: Client, placed: Placed, origin: float, wall: tuple[fl
     outputs, inputs = int(data.output_tokens.sum()), int(data.input_tokens.sum())
     cpu = np.empty(0)
     if witness is not None:
-        at, shares = np.array(witness.samples.at), np.array(witness.samples.cpu_share)
-        inside = (at - 1.0 >= wall[0]) & (at <= wall[1])
-        cpu = shares[inside] if inside.any() else shares
+        cpu = _cpu_in(witness, wall)[1]
     tpot = data.tpot
     return ClientResult(
         client=client.number,
@@ -326,8 +324,20 @@ def _client_result(client: Client, placed: Placed, origin: float, wall: tuple[fl
     )
 
 
-def _pods(pods: Sequence[PodCourse], clients: Sequence[Client]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of each pod that told its cores: those, and the most that its clients used together in one second."""
+def _cpu_in(witness: Witness, wall: tuple[float, float]) -> tuple[Floats, Floats]:
+    """A client's CPU samples of a window, moments and shares of a core; all of them where the window has none.
+
+    Outside it is the work of sending the first requests at once, which no later second knows.
+    """
+    at, shares = np.array(witness.samples.at), np.array(witness.samples.cpu_share)
+    inside = (at - 1.0 >= wall[0]) & (at <= wall[1])
+    return (at[inside], shares[inside]) if inside.any() else (at, shares)
+
+
+def _pods(
+    pods: Sequence[PodCourse], clients: Sequence[Client], wall: tuple[float, float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of each pod that told its cores: those, and the most that its clients used together in one second of the window."""
     cores, peaks = [], []
     for pod in pods:
         cores.append(pod.cores)
@@ -336,9 +346,9 @@ def _pods(pods: Sequence[PodCourse], clients: Sequence[Client]) -> tuple[tuple[f
             if client.witness is None or client.witness.pod != pod.pod:
                 continue
             mine: dict[int, float] = {}
-            for at, share in zip(client.witness.samples.at, client.witness.samples.cpu_share, strict=True):
+            for at, share in zip(*_cpu_in(client.witness, wall), strict=True):
                 # One of a client's shares a second: its last sample is of a part of one, and shares do not add up over time.
-                mine[round(at)] = max(mine.get(round(at), 0.0), share)
+                mine[round(at)] = max(mine.get(round(at), 0.0), float(share))
             for second, share in mine.items():
                 by_second[second] = by_second.get(second, 0.0) + share
         peaks.append(max(by_second.values(), default=0.0))

@@ -180,6 +180,18 @@ def test_a_pods_last_part_of_a_second_is_not_added_to_the_second_before(tmp_path
     assert merge_folder(folder).runs[0].pod_cpu_peak == pytest.approx((0.8, 0.8))
 
 
+def test_sending_the_first_requests_is_no_peak_of_a_pod(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+
+    def begins_busy(content: dict[str, Any]) -> None:
+        shares = content["samples"]["cpu_share"]
+        content["samples"]["cpu_share"] = [0.9] + [0.3] * (len(shares) - 1)
+
+    for number in range(4):
+        edit(witness(folder, number), begins_busy)
+    assert merge_folder(folder).runs[0].pod_cpu_peak == pytest.approx((0.6, 0.6))
+
+
 def test_lengths_asked_against_got() -> None:
     run = merge_folder(sound(short_share=0.25)).runs[0]
     assert run.lengths.asked_known
@@ -236,9 +248,7 @@ def test_a_point_joins_its_repeats() -> None:
         mean = float(np.mean(values))
         half = 4.302652729696142 * float(np.std(values, ddof=1)) / 3**0.5  # t, 2 degrees of freedom, 97.5 %
         got = point.total_tokens_per_s
-        assert (got.mean, got.low, got.high) == (
-            pytest.approx(mean), pytest.approx(mean - half), pytest.approx(mean + half)
-        )  # fmt: skip
+        assert [got.mean, got.low, got.high] == pytest.approx([mean, mean - half, mean + half])
         assert got.variation == pytest.approx(float(np.std(values, ddof=1)) / mean)
         assert point.latencies.ttft.count == sum(run.latencies.ttft.count for run in runs)
         assert point.total_tokens_per_s_per_node == pytest.approx(mean / 2)
