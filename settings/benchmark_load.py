@@ -185,7 +185,10 @@ def measured_shape(settings: Settings) -> ServingShape:
 
     from settings.figures import serving_shape
 
-    return replace(serving_shape(settings), workload=settings.benchmark.workload)
+    dataset = settings.benchmark.dataset
+    return replace(
+        serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
+    )
 
 
 def longest_request_tokens(settings: Settings) -> int:

@@ -78,6 +78,7 @@ def serving_shape(settings: Settings) -> published.ServingShape:
     from settings.engine import effective_environment, effective_flags
 
     engine = settings.serving.engine
+    benchmark = settings.benchmark if settings.benchmark.enabled else None
     return published.ServingShape(
         model=settings.serving.model.id,
         engine_version=settings.server.image.tag.removeprefix("v"),
@@ -88,7 +89,8 @@ def serving_shape(settings: Settings) -> published.ServingShape:
         env=effective_environment(engine),
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
         # Where the benchmark runs, what it draws is what a figure would be read from; else what the profile is for.
-        workload=settings.benchmark.workload if settings.benchmark.enabled else settings.serving.workload,
+        workload=benchmark.workload if benchmark else settings.serving.workload,
+        dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
     )
 
 

@@ -183,6 +183,7 @@ def _workload(settings: Settings) -> dict[str, Any]:
         "kind": entry["kind"],
         "arguments": {option: str(value) for option, value in entry["bench_0_18_1"].items()},
         "ignore_eos": entry["ignore_eos"],
+        "dataset": measured_shape(settings).dataset,
     }
 
 

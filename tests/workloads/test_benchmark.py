@@ -13,6 +13,8 @@ import pytest
 
 from benchmark.folder import Asked, as_json
 from preview.recorder import Mode, RecordedResource, Recording
+from settings.benchmark_load import MACHINES, measured_shape
+from settings.figures import serving_shape
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -27,7 +29,7 @@ from workloads.benchmark import (
     job_manifest,
     job_name,
 )
-from workloads.benchmark_job import MACHINES, SCRIPTS
+from workloads.benchmark_job import SCRIPTS
 from workloads.pod_scripts import fetch_dataset, launch_clients
 from workloads.pod_scripts.run_plan import read_plan
 from workloads.server import Server, ServerArgs
@@ -148,6 +150,7 @@ def test_the_clients_are_told_the_articles_lengths_and_load() -> None:
             "random-range-ratio": "0.3333",
         },
         "ignore_eos": True,
+        "dataset": None,
     }
     assert run["points"] == [{"connections": 24_000, "clients": 24}]
     assert (run["pods"], run["prompts_per_client"], run["repeats"]) == (2, 5_000, 3)
@@ -173,6 +176,16 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
         for one in FOR_EVERY_WORKLOAD
     }
     assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
+
+
+def test_a_measurement_says_which_file_its_requests_come_from() -> None:
+    """Two traces are two workloads: neither a baseline nor a figure of one holds for the other."""
+    settings = make_settings(benchmark={"enabled": True, **TRACE})
+    assert asked(settings)["workload"]["dataset"] == SHA
+    assert serving_shape(settings).dataset == measured_shape(settings).dataset == SHA
+    on_demand = make_settings(benchmark={"enabled": False, **TRACE})
+    assert (serving_shape(on_demand).dataset, measured_shape(on_demand).dataset) == (None, SHA)
+    assert asked(make_settings(benchmark={"enabled": True}))["workload"]["dataset"] is None
 
 
 @pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
