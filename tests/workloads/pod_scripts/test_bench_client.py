@@ -11,6 +11,7 @@ import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,6 +123,32 @@ def test_a_vllm_that_goes_another_way_is_refused(tmp_path: Path, wrong: str, mes
     assert refusal(tmp_path, wrong) == f"vllm bench serve 0.0.1 {message}"
 
 
+LAUNCHER = """
+import os, pathlib, sys
+from tests.workloads.pod_scripts.test_bench_client import start
+client = start(pathlib.Path(sys.argv[1]))
+client.wait_until_ready(20)
+print(client.process.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_client_whose_launcher_is_gone_waits_for_no_start(tmp_path: Path) -> None:
+    launched = subprocess.run(
+        [sys.executable, "-c", LAUNCHER, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=True,
+    )
+    until = time.time() + 20
+    while Path(f"/proc/{int(launched.stdout)}/fd/0").exists():
+        assert time.time() < until, "the client still waits"
+        time.sleep(0.05)
+    assert "the program that started this client ended before the common start" in (tmp_path / "log").read_text()
+
+
 def test_a_vllm_without_the_hooks_is_refused_by_name(tmp_path: Path) -> None:
     serve = SERVE.replace("def fetch_spec_decode_metrics", "def fetch_metrics")
     assert refusal(tmp_path, serve=serve) == (
@@ -147,6 +174,22 @@ def test_a_busy_loop_is_seen() -> None:
     assert sampler.cpu[0] > 0.5 * share
     assert sampler.lag_ms[0] > 15
     assert sampler.lag_p99_ms > 15
+
+
+def test_rare_long_stalls_count_for_the_time_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the time in stalls of 300 ms is one tick in 136."""
+    now = 0.0
+    monkeypatch.setattr(
+        bench_client, "time", SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0, time=lambda: now)
+    )
+    loop = SimpleNamespace(call_later=lambda *_: None)
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    sampler = bench_client.Sampler()
+    sampler.start()
+    for tick in range(1360):
+        now += bench_client.TICK_SECONDS + (0.3 if tick % 136 == 0 else 0.0)
+        sampler._tick()
+    assert 250 < sampler.lag_p99_ms < 300
 
 
 def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
