@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from verify import declared, lessons, questions
 from verify.ask import listed_models
-from verify.facts import OUT_OF_TIME, Chat, Facts, Server
+from verify.facts import NAME_UNKNOWN, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
 from verify.findings import Check, Difference, Lesson
 from verify.outcome import judged, not_checked, several, told, where_in_words
 
@@ -21,11 +21,25 @@ _TEMPLATE_TOKENS: Final = 400
 _MARKS: Final = ("<think>", "</think>")
 _NO_UPSTREAM: Final = "no healthy upstream"
 """What Google's load balancer answers, with 503, when no replica passes its health check."""
-_NOT_READY: Final = "a server that answers 503 is still loading, or one of its engines has died; its log says which"
+_ENGINE_DIED: Final = "vLLM answers 503 when one of its engines has died, and its log says which; a proxy before it does when no server is ready"
+"""Source: vLLM 0.18.1, entrypoints/serve/instrumentator/health.py."""
 _NO_REPLICA_BEHIND: Final = (
     "the load balancer knows no healthy replica: none is ready, or its health check asks for something else than /health, "
     "which is / where the HealthCheckPolicy of the pool is missing"
 )
+_NOBODY_LISTENS: Final = (
+    "no connection is taken there: check the URL or the port forward; a pod takes none before its engines have loaded"
+)
+"""Source: vLLM 0.18.1, entrypoints/openai/api_server.py: the port is bound at once, and listened at when the engines are there."""
+_NAME_UNKNOWN: Final = "check the host in the URL: this machine finds no address for it"
+_WRONG_SCHEME: Final = (
+    "check whether the URL begins with http or https, and whether this machine trusts the certificate"
+)
+_SILENT: Final = (
+    "the server hangs, or something on the way, such as a firewall, drops what is sent: check the URL from another machine, "
+    "and the pod's log"
+)
+_ANOTHER_ANSWERS: Final = "what answers there is not vLLM, or stands before it: check the URL"
 
 
 def _everybody(facts: Facts) -> tuple[Server, ...]:
@@ -68,8 +82,23 @@ def reachable(facts: Facts) -> Check:
         title,
         differences,
         held=f"{where_in_words(one.name for one in servers)} answered /health{beside}",
-        failed=_NO_REPLICA_BEHIND if any(_NO_UPSTREAM in one.found for one in differences) else _NOT_READY,
+        failed="; ".join(dict.fromkeys(_advice(one.health) for one in servers if not one.answers)),
     )
+
+
+def _advice(health: Reply) -> str:
+    """What to do about an answer that is no 200."""
+    if health.status == 503:
+        return _NO_REPLICA_BEHIND if _NO_UPSTREAM in str(health.body) else _ENGINE_DIED
+    if health.status is not None:
+        return _ANOTHER_ANSWERS
+    if health.trouble == OUT_OF_TIME:
+        return "--timeout gives more time to those that were not asked"
+    if health.late:
+        return _SILENT
+    if health.trouble.startswith(TLS_FAILED):
+        return _WRONG_SCHEME
+    return _NAME_UNKNOWN if health.trouble == NAME_UNKNOWN else _NOBODY_LISTENS
 
 
 def _health_in_words(server: Server) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import aiohttp
 
 from live.metrics_text import MetricsText, MetricsTextError, parse
-from verify.facts import LATE, OUT_OF_TIME, Chat, Reply
+from verify.facts import LATE, NAME_UNKNOWN, OUT_OF_TIME, TLS_FAILED, Chat, Reply
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
@@ -228,9 +228,9 @@ def in_words(error: BaseException, seconds: float) -> str:
         return f"{LATE} {seconds:.0f} s"
     if isinstance(error, aiohttp.ClientSSLError):
         # Before its parent: one of its kinds has no error of the system's within.
-        return f"TLS failed: {str(error)[:120]}"
+        return f"{TLS_FAILED}: {str(error)[:120]}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name is not known here"
+        return NAME_UNKNOWN
     if isinstance(error, aiohttp.ClientConnectorError):
         # asyncio puts words of its own, with the address, where the system's would be.
         number = error.os_error.errno

@@ -12,6 +12,9 @@ Manifest = Mapping[str, Any]
 OUT_OF_TIME: Final = "the time for this command was up"
 LATE: Final = "no answer within"
 """Beginning of the words for a request that had all of its own time; seconds follow."""
+NAME_UNKNOWN: Final = "its name is not known here"
+TLS_FAILED: Final = "TLS failed"
+"""Beginning of the words; the library's own follow."""
 
 
 def is_late(trouble: str) -> bool:

@@ -96,6 +96,8 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
     assert "endpoint: /health: declared HTTP 200, found Connection refused" in done.stdout
+    assert "check the URL or the port forward" in " ".join(done.stdout.split())
+    assert "503" not in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -104,6 +106,7 @@ def test_a_name_that_nobody_knows_is_a_finding() -> None:
     done = fleet("verify", "--stack", "dev", "--endpoint", "http://fleet.invalid")
     assert done.returncode == 1, done.stderr
     assert "/health: declared HTTP 200, found its name is not known here" in done.stdout
+    assert "check the host in the URL" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

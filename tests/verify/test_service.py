@@ -216,6 +216,32 @@ def test_a_load_balancer_without_a_healthy_replica_is_not_called_a_server_that_l
     assert "still loading" not in check.summary
 
 
+@pytest.mark.parametrize(
+    ("health", "advice"),
+    [
+        (Reply(status=503, body=""), "one of its engines has died"),
+        (Reply(status=404), "not vLLM"),
+        (Reply(trouble="Connection refused"), "check the URL or the port forward; a pod takes none before its engines"),
+        (Reply(trouble="the connection broke off"), "check the URL or the port forward"),
+        (Reply(trouble="its name is not known here"), "check the host in the URL"),
+        (Reply(trouble="TLS failed: wrong version number"), "http or https"),
+        (Reply(trouble="no answer within 10 s"), "the server hangs"),
+    ],
+)
+def test_the_advice_fits_what_was_found(health: Reply, advice: str) -> None:
+    check = checks_service.reachable(Facts(endpoint="", door=Server(name="endpoint", health=health)))
+    assert check.state == "failed"
+    assert advice in check.summary
+    assert ("503" in check.summary) == (health.status == 503)
+
+
+def test_servers_that_fail_each_in_its_way_are_advised_once_each() -> None:
+    refused, dead = Reply(trouble="Connection refused"), Reply(status=503)
+    pods = tuple(Server(name=name, health=one) for name, one in (("a", refused), ("b", dead), ("c", refused)))
+    summary = checks_service.reachable(Facts(endpoint="", door=None, pods=pods)).summary
+    assert (summary.count("port forward"), summary.count("503")) == (1, 1)
+
+
 def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
     found = check_of(_with_key(cud, None), "model").differences[0].found
     assert found == "HTTP 401: it asks for a key, and the stack declares none"
