@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from verify import declared, lessons, questions
 from verify.ask import listed_models
-from verify.facts import NAME_UNKNOWN, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
+from verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
 from verify.findings import Check, Difference, Lesson
 from verify.outcome import judged, not_checked, several, told, where_in_words
 
@@ -21,7 +21,9 @@ _TEMPLATE_TOKENS: Final = 400
 _MARKS: Final = ("<think>", "</think>")
 _NO_UPSTREAM: Final = "no healthy upstream"
 """What Google's load balancer answers, with 503, when no replica passes its health check."""
-_ENGINE_DIED: Final = "vLLM answers 503 when one of its engines has died, and its log says which; a proxy before it does when no server is ready"
+_ENGINE_DIED: Final = (
+    "vLLM answers 503 when one of its engines has died, and its log says which; a proxy answers so when none is ready"
+)
 """Source: vLLM 0.18.1, entrypoints/serve/instrumentator/health.py."""
 _NO_REPLICA_BEHIND: Final = (
     "the load balancer knows no healthy replica: none is ready, or its health check asks for something else than /health, "
@@ -90,7 +92,7 @@ def _advice(health: Reply) -> str:
     """What to do about an answer that is no 200."""
     if health.status == 503:
         return _NO_REPLICA_BEHIND if _NO_UPSTREAM in str(health.body) else _ENGINE_DIED
-    if health.status is not None:
+    if health.status is not None or health.trouble == NOT_HTTP:
         return _ANOTHER_ANSWERS
     if health.trouble == OUT_OF_TIME:
         return "--timeout gives more time to those that were not asked"

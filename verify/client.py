@@ -15,7 +15,7 @@ from typing import Any, Final
 import aiohttp
 
 from live.metrics_text import MetricsText, MetricsTextError, parse
-from verify.facts import LATE, NAME_UNKNOWN, OUT_OF_TIME, TLS_FAILED, Chat, Reply
+from verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
@@ -240,7 +240,7 @@ def in_words(error: BaseException, seconds: float) -> str:
     if isinstance(error, json.JSONDecodeError):
         return "an event of the stream is not JSON"
     if isinstance(error, aiohttp.ClientResponseError):
-        return "the answer is not HTTP"
+        return NOT_HTTP
     return str(error)[:200] or type(error).__name__
 
 

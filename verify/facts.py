@@ -13,6 +13,7 @@ OUT_OF_TIME: Final = "the time for this command was up"
 LATE: Final = "no answer within"
 """Beginning of the words for a request that had all of its own time; seconds follow."""
 NAME_UNKNOWN: Final = "its name is not known here"
+NOT_HTTP: Final = "the answer is not HTTP"
 TLS_FAILED: Final = "TLS failed"
 """Beginning of the words; the library's own follow."""
 

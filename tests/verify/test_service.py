@@ -221,6 +221,7 @@ def test_a_load_balancer_without_a_healthy_replica_is_not_called_a_server_that_l
     [
         (Reply(status=503, body=""), "one of its engines has died"),
         (Reply(status=404), "not vLLM"),
+        (Reply(trouble="the answer is not HTTP"), "not vLLM"),
         (Reply(trouble="Connection refused"), "check the URL or the port forward; a pod takes none before its engines"),
         (Reply(trouble="the connection broke off"), "check the URL or the port forward"),
         (Reply(trouble="its name is not known here"), "check the host in the URL"),
