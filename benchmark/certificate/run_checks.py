@@ -229,19 +229,29 @@ def _in_flight(subject: Subject) -> Check:
 
 
 def _steady(subject: Subject) -> Check:
+    # Up to its first semicolon an entry may stand alone in the headline, so the reason comes after it.
+    never = [run for run in subject.runs if run.steady is None]
     bad, shortest = [], []
+    if len(never) == 1:
+        bad.append(f"{never[0].name} was never steady; {_reason(never[0])}")
+    elif never:
+        who = f"{never[0].name} and {len(never) - 1:,} more of {len(subject.runs):,} runs"
+        bad.append(f"{who} were never steady; of the first: {_reason(never[0])}")
     for run in subject.runs:
         if run.steady is None:
-            # The headline ends at a semicolon, and the reason must not.
-            bad.append(f"{run.name}: {run.steady_why.replace('; ', ', ')}")
             continue
         request = run.latencies.e2e.p50 / 1000
         requests = share(run.steady.seconds, request)
         shortest.append((run.steady.seconds, requests))
         if not run.steady.seconds >= limits.STEADY_SECONDS:
-            bad.append(f"{run.name}: {run.steady.seconds:,.1f} s")
+            bad.append(
+                f"{run.name} was steady for {run.steady.seconds:,.1f} s, and at least {limits.STEADY_SECONDS:g} s are needed"
+            )
         elif not requests >= limits.STEADY_REQUESTS:
-            bad.append(f"{run.name}: {run.steady.seconds:,.1f} s, {requests:,.1f} median requests of {request:,.1f} s")
+            bad.append(
+                f"{run.name} was steady for {run.steady.seconds:,.1f} s, which is {requests:,.1f} median requests, and at least "
+                f"{limits.STEADY_REQUESTS:g} are needed"
+            )
     seconds, requests = min(shortest, default=(0.0, 0.0))
     good = (
         f"at least {seconds:,.0f} s, {requests:,.1f} median requests"
@@ -249,6 +259,10 @@ def _steady(subject: Subject) -> Check:
         else f"at least {seconds:,.0f} s"
     )
     return STEADY.says(good=good, bad=bad)
+
+
+def _reason(run: Run) -> str:
+    return run.steady_why.removeprefix("never steady: ")
 
 
 def _drift(subject: Subject) -> Check:

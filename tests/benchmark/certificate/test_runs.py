@@ -48,7 +48,7 @@ BROKEN: list[tuple[Measurement, str, str]] = [
     (
         with_run(steady=None, steady_why="the tail begins before the warm-up ends"),
         "steady",
-        "repeat-1: the tail begins",
+        "repeat-1 was never steady; the tail begins",
     ),
     (with_run(steady=STEADY.model_copy(update={"seconds": 15.0})), "steady", "15.0 s"),
     (with_run(steady=STEADY.model_copy(update={"seconds": 40.0})), "steady", "1.7 median requests"),
@@ -82,10 +82,33 @@ def test_every_check_says_what_to_do_when_it_fails() -> None:
     assert [one.id for one in certify(sound()).checks if not NEXT.search(one.why)] == []
 
 
-def test_why_a_run_was_never_steady_stands_whole_in_the_headline() -> None:
-    why = "never steady: 95 % of 24,000 were reached +0.1 s after the start; that leaves 3.0 s: give each client more prompts"
-    headline = certify(with_run(steady=None, steady_why=why)).headline
-    assert why.replace("; ", ", ") in headline
+NEVER = (
+    "never steady: 95 % of 24,000 were reached +0.1 s after the start; that leaves 3.0 s: give each client more prompts"
+)
+
+
+def test_the_headline_of_a_run_that_never_was_steady_is_short_and_its_check_has_the_whole_reason() -> None:
+    measurement = with_run(steady=None, steady_why=NEVER)
+    opening = "Not certified: the run was not as it should be (steady): point-00-repeat-1 was never steady. 1 of "
+    assert certify(measurement).headline.startswith(opening)
+    assert check(measurement, "steady").found == f"point-00-repeat-1 was never steady; {NEVER[14:]}"
+
+
+def test_many_runs_that_never_were_steady_are_counted() -> None:
+    measurement = every_run(sound(), lambda run: run.model_copy(update={"steady": None, "steady_why": NEVER}))
+    assert "(steady): point-00-repeat-0 and 2 more of 3 runs were never steady. " in certify(measurement).headline
+    assert check(measurement, "steady").found.count("95 % of 24,000") == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (10.8, "point-00-repeat-1 was steady for 10.8 s, and at least 20 s are needed. "),
+        (40.0, "was steady for 40.0 s, which is 1.7 median requests, and at least 2 are needed. "),
+    ],
+)
+def test_the_headline_of_a_short_window_says_what_is_short_and_what_is_needed(seconds: float, words: str) -> None:
+    assert words in certify(with_run(steady=STEADY.model_copy(update={"seconds": seconds}))).headline
 
 
 @pytest.mark.parametrize(("measurement", "id_", "words"), BROKEN)
