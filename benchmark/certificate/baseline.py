@@ -31,6 +31,9 @@ RELEVANT_LATENCY: Final = 0.03
 SAME_LENGTH_SHARE: Final = 0.01
 """How far the numbers of requests a connection may lie apart for latencies to be compared. Assumed: clients of uneven shares."""
 
+_ANOTHER: Final = "give another file, which `fleet bench record DIR --baseline NEW_FILE` writes"
+"""What to do about a file that is there and is none: it is not written over."""
+
 Direction = Literal["higher", "lower"]
 
 
@@ -126,17 +129,18 @@ def read(path: Path) -> Baseline:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BenchmarkError(
-            f"{path}: the baseline cannot be read: {reason}; write one with `fleet bench record DIR --baseline {path}`"
-        ) from error
+        todo = (
+            f"write one with `fleet bench record DIR --baseline {path}`"
+            if isinstance(error, FileNotFoundError)
+            else _ANOTHER
+        )
+        raise BenchmarkError(f"{path}: the baseline cannot be read: {reason}; {todo}") from error
     try:
         return Baseline.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BenchmarkError(
-            f"{path} is no baseline: {where}: {first['msg']}; write one with `fleet bench record DIR --baseline {path}`"
-        ) from error
+        raise BenchmarkError(f"{path} is no baseline: {where}: {first['msg']}; {_ANOTHER}") from error
 
 
 def compare(

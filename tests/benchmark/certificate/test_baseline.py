@@ -276,22 +276,23 @@ def test_a_file_keeps_what_a_comparison_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no baseline: the file: Invalid JSON"),
-        ('{"schema": 2}', "is no baseline: schema: Input should be 1"),
-        ("[]", "is no baseline: the file"),
+        (b"{", "is no baseline: the file: Invalid JSON"),
+        (b'{"schema": 2}', "is no baseline: schema: Input should be 1"),
+        (b"[]", "is no baseline: the file"),
+        (b"\xff\xfe", "cannot be read: it is not text"),
     ],
 )
-def test_a_file_that_is_no_baseline_is_refused_with_its_fault(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_that_is_no_baseline_is_refused_with_its_fault(tmp_path: Path, text: bytes, words: str) -> None:
     path = tmp_path / "baseline.json"
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(BenchmarkError) as caught:
         baseline.read(path)
     assert words in str(caught.value)
-    assert "fleet bench record DIR --baseline" in str(caught.value)
+    assert str(caught.value).endswith("give another file, which `fleet bench record DIR --baseline NEW_FILE` writes")
 
 
 def test_a_file_that_is_not_there_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="No such file or directory; write one with"):
+    with pytest.raises(BenchmarkError, match=r"No such file or directory; write one with .*none\.json`"):
         baseline.read(tmp_path / "none.json")
     with pytest.raises(BenchmarkError, match="cannot be written: No such file"):
         baseline.write(tmp_path / "none" / "baseline.json", BEFORE)
