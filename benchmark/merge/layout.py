@@ -19,6 +19,9 @@ _BY_REASON: Final = "reason:"
 _OWN_SUFFIXES: Final = (".witness.json", ".pytorch.json")
 """Of files beside a result that are not results: the witness, and what vLLM writes for PyTorch's dashboards."""
 
+_FAULTS_NAMED: Final = 3
+"""Of one file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
@@ -258,31 +261,35 @@ def read_file(path: Path, shown: str, model: type[T]) -> tuple[T | None, list[Pr
     try:
         return model.model_validate_json(data), []
     except ValidationError as error:
-        problems = []
-        for one in error.errors(include_url=False):
-            where = ".".join(str(part) for part in one["loc"])
-            if one["type"] == "json_invalid":
-                found = Problem(
-                    file=shown,
-                    reason="truncated",
-                    found=f"it is not complete JSON: {one['msg']} ({len(data)} bytes)",
-                    allowed="one JSON object",
-                    todo="fetch it again",
-                )
-            elif where == "schema":
-                found = Problem(
+        errors = error.errors(include_url=False)
+    name = shown.rpartition("/")[2]
+    allowed = f"a {name} as `fleet bench run` writes it"
+    for one in errors:
+        if one["type"] == "json_invalid":
+            found = f"it is not complete JSON: {one['msg']} ({len(data)} bytes)"
+            return None, [
+                Problem(file=shown, reason="truncated", found=found, allowed="one JSON object", todo="fetch it again")
+            ]
+        if one["loc"] == ("schema",):
+            return None, [
+                Problem(
                     file=shown,
                     reason="unknown-schema",
                     found=f"schema is {one['input']!r}",
                     allowed="this version of fleet reads schema 1",
                     todo="merge it with the version that wrote it",
                 )
-            else:
-                found = Problem(
-                    file=shown,
-                    reason="bad-file",
-                    found=f"{where or 'it'}: {one['msg']}",
-                    allowed=f"a {model.__name__} file",
-                )
-            problems.append(found)
-        return None, problems
+            ]
+    lacks = [str(one["loc"][0]) for one in errors if one["type"] == "missing" and len(one["loc"]) == 1]
+    needed = sum(field.is_required() for field in model.model_fields.values())
+    if 2 * len(lacks) > needed:
+        found, todo = f"it is some other JSON, without {_few(lacks)}", "fetch it again"
+        return None, [Problem(file=shown, reason="bad-file", found=found, allowed=allowed, todo=todo)]
+    faults = [f"{'.'.join(str(part) for part in one['loc']) or 'it'}: {one['msg']}" for one in errors]
+    return None, [Problem(file=shown, reason="bad-file", found=_few(faults), allowed=allowed)]
+
+
+def _few(texts: list[str]) -> str:
+    """The first ones of many."""
+    more = len(texts) - _FAULTS_NAMED
+    return ", ".join(texts[:_FAULTS_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -323,6 +323,32 @@ def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
     assert merge_folder(folder, MergeOptions(allow_missing=True)).asked is None
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"name": "x", "version": "1.0", "private": true, "scripts": {}, "author": "me"}', "it is some other JSON, without stack, "),
+        ("[1, 2]", "it: Input should be an object"),
+    ],
+)  # fmt: skip
+def test_a_run_file_that_is_some_other_json_is_named_in_one_line(tmp_path: Path, text: str, found: str) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    (folder / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    first, *rest = str(refusal.value).splitlines()
+    assert first.endswith("cannot be merged: 1 problem")
+    assert len(rest) == 1
+    assert rest[0].startswith(f"  run.json: {found}")
+    assert "a run.json as `fleet bench run` writes it" in rest[0]
+
+
+def test_many_faults_of_one_file_are_one_problem(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    edit(folder / "run.json", lambda content: content.update({f"x{number}": 1 for number in range(9)}))
+    with pytest.raises(BenchmarkError, match=r"1 problem\n  run.json: x0: .*, x1: .*, x2: .* and 6 more; "):
+        merge_folder(folder)
+
+
 @pytest.mark.parametrize(("where", "change"), [
     ("repeats", _set("repeats", 10**9)),
     ("points.0.clients", lambda content: content["points"][0].__setitem__("clients", 10**9)),
