@@ -27,6 +27,9 @@ OFFLINE: Final = re.compile(
 """In gcloud's words, where it renews a token and no network is there: a new login would not help. Source: google.auth.exceptions,
 urllib3.exceptions, which it prints."""
 _PLUGIN: Final = re.compile(r"exec: (?:executable )?\"?(?P<plugin>[^\s\":]+)\"?(?:: executable file)? not found")
+_NO_CLUSTER: Final = "connection to the server localhost:8080 was refused"
+"""Source: client-go, tools/clientcmd: its address of last resort. Seen with kubectl 1.32: a kubeconfig that is empty, that has
+clusters and no current context, and one whose context names a cluster that is not there."""
 _UNREACHABLE: Final = (
     "unable to connect to the server",
     "was refused - did you specify",
@@ -100,6 +103,14 @@ def in_words(what: str, said: str) -> LiveError:
         return LiveError(f"{what}: {words}", reason="not found")
     if "(alreadyexists)" in low:
         return LiveError(f"{what}: {words}", reason="already exists")
+    if _NO_CLUSTER in low:
+        return _error(
+            what,
+            words,
+            "kubectl asks localhost:8080 where its kubeconfig names no cluster: the kubeconfig has none, or no current context. "
+            "`kubectl config get-contexts` shows what it has; name another with --kubeconfig, or one of its contexts with --context",
+            "refused",
+        )
     if any(sign in low for sign in _UNREACHABLE):
         return _error(
             what,

@@ -241,9 +241,14 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
         ('error: context "x" does not exist', "refused", "kubectl config get-contexts"),
         (
             'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'
-            "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+            "The connection to the server 192.0.2.1:6443 was refused - did you specify the right host or port?",
             "unreachable",
             "does not answer this machine",
+        ),
+        (
+            "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+            "refused",
+            "its kubeconfig names no cluster",
         ),
         ("Unable to connect to the server: dial tcp: lookup gke-1.gke.goog: no such host", "unreachable", "VPN"),
         (
