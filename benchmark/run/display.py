@@ -36,11 +36,11 @@ class State:
 
 
 class Display:
-    """Plain lines: one for every new phase or reason, and how far it is every half minute."""
+    """Plain lines: one for every new phase or reason, and how far it is now and then."""
 
-    def __init__(self, stream: TextIO, began: float | None = None) -> None:
-        """`began`: since when time is told, by the monotonic clock; default: now."""
-        self._stream = stream
+    def __init__(self, stream: TextIO, began: float | None = None, *, every: float = PLAIN_EVERY_SECONDS) -> None:
+        """`began`: since when time is told, by the monotonic clock; default: now. `every`: seconds between two counts."""
+        self._stream, self._every = stream, every
         self._began = time.monotonic() if began is None else began
         self._last: tuple[str, str] = ("", "")
         self._told = 0.0
@@ -49,7 +49,7 @@ class Display:
         """Where it stands now."""
         now = time.monotonic()
         what = (state.phase, state.detail)
-        if what == self._last and now - self._told < PLAIN_EVERY_SECONDS:
+        if what == self._last and now - self._told < self._every:
             return
         if what == self._last and not state.counted():
             return
@@ -110,7 +110,8 @@ class LiveDisplay(Display):
         """Something to keep in view."""
         from rich.text import Text
 
-        self._console.print(Text(f"[{self.elapsed()}] {' '.join(text.split())}", style="dim"))
+        # The terminal breaks the line: a command in it is copied whole.
+        self._console.print(Text(f"[{self.elapsed()}] {' '.join(text.split())}", style="dim"), soft_wrap=True)
 
     def _line(self) -> Any:
         from rich.table import Table
@@ -129,10 +130,12 @@ class LiveDisplay(Display):
 
 
 @contextlib.contextmanager
-def shown(stream: TextIO, *, live: bool, width: int, began: float | None = None) -> Iterator[Display]:
-    """A display for as long as the block runs; with `began` it goes on with the time of an earlier one."""
+def shown(
+    stream: TextIO, *, live: bool, width: int, began: float | None = None, every: float = PLAIN_EVERY_SECONDS
+) -> Iterator[Display]:
+    """A display for as long as the block runs; with `began` it goes on with the time of an earlier one. `every`: as of Display."""
     if live:
         with LiveDisplay(stream, width, began) as display:
             yield display
     else:
-        yield Display(stream, began)
+        yield Display(stream, began, every=every)
