@@ -11,7 +11,7 @@ from planner import memory
 from planner.gpu_memory import DoesNotFitError
 from verify import declared, lessons
 from verify.checks_service import nobody
-from verify.facts import Facts, Server
+from verify.facts import Facts, Pod, Server
 from verify.findings import Check, Difference, Lesson
 from verify.outcome import judged, not_checked, several, where_in_words
 
@@ -22,6 +22,9 @@ INFO: Final = "vllm:cache_config_info"
 RUNNING: Final = "vllm:num_requests_running"
 _ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
 """Flags that workloads/server_pod.py adds to the engine's."""
+_LEFT_OUT: Final = "left out"
+_VLLMS_OWN: Final = "VLLM_"
+"""How the names of vLLM's own variables begin. Source: vLLM 0.18.1, envs.py."""
 _SETTING_OF: Final[Mapping[str, str]] = {
     "cache_dtype": "kvCacheDtype",
     "gpu_memory_utilization": "gpuMemoryUtilization",
@@ -35,11 +38,9 @@ _SETTING_OF: Final[Mapping[str, str]] = {
 def flags(facts: Facts, settings: Settings) -> Check:
     """The arguments of the pods, flag by flag: what metrics do not tell."""
     title = "Flags of the pods"
-    if facts.cluster is None:
-        return not_checked("flags", title, facts.cluster_trouble)
-    pods = [pod for pod in facts.cluster.pods if pod.args and not pod.going]
+    pods, why = _server_pods(facts)
     if not pods:
-        return not_checked("flags", title, "there is no server pod")
+        return not_checked("flags", title, why)
     from workloads import vllm_args
 
     engine = settings.serving.engine
@@ -64,8 +65,66 @@ def flags(facts: Facts, settings: Settings) -> Check:
                 other |= _flag_as_setting(name, given)
         repeated += lessons.repeated(settings, other) if other else ()
     held = f"{several(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
-    failed = f"pods of another configuration: `pulumi up --stack {settings.stack}` has not been run, or not ended"
-    return judged("flags", title, differences, held=held, failed=failed, lessons=repeated)
+    return judged("flags", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
+
+
+def environment(facts: Facts, settings: Settings) -> Check:
+    """The engine's environment variables in the pods. A value is told only of a variable that the program declares."""
+    title = "Environment of the pods"
+    pods, why = _server_pods(facts)
+    if not pods:
+        return not_checked("environment", title, why)
+    from settings.engine import ENVIRONMENT, Engine, effective_environment
+    from workloads import vllm_args
+
+    wanted = effective_environment(settings.serving.engine)
+    typed = {variable: field for field, variable in ENVIRONMENT.items()}
+    # In every pod whatever the engine is, and without bearing on speed.
+    always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]
+    ignored = {one["name"] for one in always}
+    differences: list[Difference] = []
+    repeated: tuple[Lesson, ...] = ()
+    for pod in pods:
+        other: dict[str, Any] = {}
+        # Nobody else sets vLLM's own; all others that are not declared may be another's.
+        left = {name for name in pod.env if name.startswith(_VLLMS_OWN)} - wanted.keys() - ignored
+        for name in sorted(wanted.keys() | left):
+            found = pod.env.get(name)
+            if name in wanted and found == wanted[name]:
+                continue
+            differences.append(
+                Difference(
+                    where=pod.name,
+                    name=name,
+                    declared=_variable_in_words(wanted, name),
+                    found=_variable_in_words(pod.env, name, may_show=name in wanted or name in typed),
+                )
+            )
+            if name in typed and (name not in pod.env or found in ("0", "1")):
+                other[str(Engine.model_fields[typed[name]].alias)] = None if found is None else found == "1"
+        repeated += lessons.repeated(settings, other) if other else ()
+    held = f"{several(len(wanted), 'variable')} as declared on {where_in_words(pod.name for pod in pods)}"
+    return judged("environment", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
+
+
+def _variable_in_words(env: Mapping[str, str | None], name: str, *, may_show: bool = True) -> str:
+    if name not in env:
+        return _LEFT_OUT
+    value = env[name]
+    if value is None:
+        return "set from elsewhere (valueFrom)"
+    return (value or "empty") if may_show else "set"
+
+
+def _server_pods(facts: Facts) -> tuple[list[Pod], str]:
+    """Pods that run a server and stay, or why none can be looked at."""
+    if facts.cluster is None:
+        return [], facts.cluster_trouble
+    return [pod for pod in facts.cluster.pods if pod.args and not pod.going], "there is no server pod"
+
+
+def _other_configuration(settings: Settings) -> str:
+    return f"pods of another configuration: `pulumi up --stack {settings.stack}` has not been run, or not ended"
 
 
 def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
@@ -90,7 +149,7 @@ def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
 
 def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
     if name not in flags_:
-        return "left out"
+        return _LEFT_OUT
     value = flags_[name]
     return "given" if value is True else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 

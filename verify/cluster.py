@@ -173,6 +173,11 @@ def _pod(manifest: Mapping[str, Any]) -> Pod:
         why_not_ready=_why_not_ready(status, ready),
         image=str(container.get("image", "")),
         args=tuple(str(one) for one in container.get("args", [])),
+        # A value that is empty is left out by the API server. Of equal names the last one counts, for the kubelet as here.
+        env={
+            str(one.get("name", "")): None if "valueFrom" in one else str(one.get("value", ""))
+            for one in container.get("env", [])
+        },
     )
 
 

@@ -144,6 +144,8 @@ class Pod:
     why_not_ready: str
     image: str
     args: tuple[str, ...]
+    env: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+    """Variables of the server's container as the pod has them written; None for a value that comes from elsewhere, such as a Secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

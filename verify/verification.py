@@ -75,6 +75,7 @@ def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
         checks_service.completion(facts),
         checks_service.reasoning(facts, settings),
         checks_engine.flags(facts, settings),
+        checks_engine.environment(facts, settings),
         checks_engine.configuration(facts, settings),
         checks_engine.engines(facts, settings),
         checks_engine.kv_tokens(facts, settings),

@@ -15,14 +15,18 @@ _SHOWN: Final = 4
 
 
 def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
-    """Flags and image of every server pod are those of the stack file. Raises CommandError: a figure is named after the file,
-    and with flags that wait for a `pulumi up` it would be certified, and recorded, under the name of something that never ran.
+    """Flags, environment and image of every server pod are those of the stack file. Raises CommandError: a figure is named after
+    the file, and with flags that wait for a `pulumi up` it would be certified, and recorded, under the name of something that never ran.
     """
     from verify import checks_engine, checks_service, cluster
     from verify.facts import Facts
 
     facts = Facts(endpoint="", door=None, cluster=cluster.read(kubectl, settings))
-    checks = (checks_engine.flags(facts, settings), checks_service.version(facts, settings))
+    checks = (
+        checks_engine.flags(facts, settings),
+        checks_engine.environment(facts, settings),
+        checks_service.version(facts, settings),
+    )
     where: dict[str, int] = {}
     for one in (one for check in checks if check.state == "failed" for one in check.differences):
         what = f"{one.name} is {one.found} there and {one.declared} in the file"

@@ -39,6 +39,12 @@ def test_a_flag_that_waits_for_an_update_is_told_with_both_values(made: MadeClus
     assert "run `pulumi up --stack dev` to its end" in str(refused.value)
 
 
+def test_a_variable_that_waits_for_an_update_is_told(made: MadeCluster) -> None:
+    edited = settings_of("dev", engine={"useDeepGemm": False})
+    with pytest.raises(CommandError, match=r"VLLM_USE_DEEP_GEMM is left out there and 0 in the file \(2 pods\)"):
+        require_as_declared(_kubectl(made), edited)
+
+
 def test_another_image_is_told(made: MadeCluster) -> None:
     made.pods[1]["spec"]["containers"][0]["image"] = "hub/vllm/vllm-openai:v0.19.0"
     with pytest.raises(

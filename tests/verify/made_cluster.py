@@ -12,7 +12,7 @@ from typing import Any
 from settings.settings import Settings
 from tests.verify import kubectl_stand_in
 from verify import declared
-from workloads import vllm_args
+from workloads import server_pod, vllm_args
 
 
 class MadeCluster:
@@ -79,11 +79,22 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
                     "name": "vllm",
                     "image": f"europe-west4-docker.pkg.dev/p/r/{image.repository}:{image.tag}@{image.digest}",
                     "args": arguments,
+                    "env": [*server_pod.environment(settings, None), *of_others()],
                 }
             ],
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": []},
     }
+
+
+def of_others() -> list[dict[str, Any]]:
+    """Variables that the platform and its webhooks put into pods."""
+    return [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "10.0.0.1"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "MESH_TOKEN", "valueFrom": {"secretKeyRef": {"name": "mesh", "key": "token"}}},
+    ]
 
 
 def node_of(settings: Settings, number: int) -> dict[str, Any]:

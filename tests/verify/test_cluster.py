@@ -22,6 +22,7 @@ from tests.verify.stacks import node_of as server_of
 from verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
 from verify.cluster import _node, _one, _parsed, _pod
 from verify.facts import Cluster, Facts, Reply, Server
+from verify.findings import Check
 from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
 
 
@@ -195,6 +196,7 @@ def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: S
         checks_cluster.gateway(facts, gateway),
         checks_cluster.capacity(facts, gateway),
         checks_engine.flags(facts, gateway),
+        checks_engine.environment(facts, gateway),
         checks_service.version(facts, gateway),
     ):
         assert check is not None
@@ -485,6 +487,70 @@ def test_flags_teach_the_lesson_that_they_repeat(declared_flag: str, found_flag:
     arguments[arguments.index(declared_flag)] = found_flag
     check = checks_engine.flags(_facts(dev, pods=(_pod(other),)), dev)
     assert lesson in {one.id for one in check.lessons}, check
+
+
+SECRET = "sk-of-somebody"
+ESTIMATE, DEEP_GEMM = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "VLLM_USE_DEEP_GEMM"
+_ELSEWHERE: Any = {"valueFrom": {"secretKeyRef": {"name": SECRET, "key": "k"}}}
+
+
+def _environment(settings: Settings, variables: dict[str, Any]) -> Check:
+    """The check on a pod of the stack in which these variables are otherwise; None leaves one out."""
+    pod = pod_of(settings, 0)
+    container = pod["spec"]["containers"][0]
+    kept = [one for one in container["env"] if one["name"] not in variables]
+    given = ((name, value) for name, value in variables.items() if value is not None)
+    container["env"] = kept + [{"name": n, **(v if isinstance(v, dict) else {"value": v})} for n, v in given]
+    return checks_engine.environment(_facts(settings, pods=(_pod(pod),)), settings)
+
+
+@pytest.mark.parametrize(
+    ("variables", "name", "found_declared"),
+    [
+        ({ESTIMATE: "0"}, ESTIMATE, ("0", "1")),
+        ({ESTIMATE: None}, ESTIMATE, ("left out", "1")),
+        ({ESTIMATE: _ELSEWHERE}, ESTIMATE, ("set from elsewhere (valueFrom)", "1")),
+        ({DEEP_GEMM: "1"}, DEEP_GEMM, ("1", "left out")),
+        ({"NCCL_ALGO": "Ring"}, "NCCL_ALGO", ("Ring", "Tree")),
+        ({"NCCL_ALGO": ""}, "NCCL_ALGO", ("empty", "Tree")),
+        ({"VLLM_OF_AN_OLDER_FILE": SECRET}, "VLLM_OF_AN_OLDER_FILE", ("set", "left out")),
+        ({"VLLM_API_KEY": _ELSEWHERE}, "VLLM_API_KEY", ("set from elsewhere (valueFrom)", "left out")),
+    ],
+)
+def test_an_environment_of_an_older_update_is_named_and_no_secret_shown(
+    variables: dict[str, Any], name: str, found_declared: tuple[str, str]
+) -> None:
+    dev = settings_of("dev", engine={"extraEnv": {"NCCL_ALGO": "Tree"}})
+    assert _environment(dev, {}).state == "passed"
+    check = _environment(dev, variables)
+    assert check.state == "failed"
+    assert [(one.name, (one.found, one.declared)) for one in check.differences] == [(name, found_declared)]
+    assert SECRET not in str(check)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"NCCL_DEBUG": "INFO"},
+        {"PASSWORD": _ELSEWHERE},
+        {"VLLM_ENGINE_READY_TIMEOUT_S": "600", "HF_HUB_OFFLINE": "1"},
+    ],
+)
+def test_variables_of_others_and_those_without_bearing_on_speed_are_no_difference(variables: dict[str, Any]) -> None:
+    assert _environment(settings_of("dev"), variables).state == "passed"
+
+
+def test_an_environment_teaches_the_lesson_that_it_repeats() -> None:
+    check = _environment(settings_of("dev"), {ESTIMATE: None})
+    assert [one.id for one in check.lessons] == ["cudagraph-estimate-unset"]
+
+
+def test_of_a_variable_given_twice_the_last_counts() -> None:
+    dev = settings_of("dev")
+    pod = pod_of(dev, 0)
+    pod["spec"]["containers"][0]["env"].append({"name": ESTIMATE, "value": "0"})
+    check = checks_engine.environment(_facts(dev, pods=(_pod(pod),)), dev)
+    assert [one.found for one in check.differences] == ["0"]
 
 
 def test_a_paused_stack_is_asked_nothing_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
