@@ -55,9 +55,16 @@ class Report:
     checks: tuple[Check, ...]
 
     @property
+    def outcome(self) -> Literal["passed", "failed", "not checked"]:
+        """Of all checks together. One that could not be made is none that failed; where none passed either, nothing was checked."""
+        if self.of("failed"):
+            return "failed"
+        return "passed" if self.of("passed") else "not checked"
+
+    @property
     def passed(self) -> bool:
-        """Whether no check failed. One that could not be made is none that failed, and none that passed."""
-        return not self.of("failed")
+        """Whether something held and nothing failed."""
+        return self.outcome == "passed"
 
     def of(self, state: State) -> tuple[Check, ...]:
         """The checks in this state."""

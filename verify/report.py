@@ -30,13 +30,12 @@ def print_text(paper: Paper, report: Report) -> None:
     page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
     page.prose(" · ".join(one for one in (report.endpoint, report.looked_at) if one), indent=0, style="dim")
     page.blank()
-    state: State = "passed" if report.passed else "failed"
     page.prose(
         f"{report.verdict} · {report.seconds:.0f} s",
         indent=0,
-        mark=f"{_MARKS[state]} ",
-        style="green" if report.passed else "bold red",
-        mark_style=_STYLES[state],
+        mark=f"{_MARKS[report.outcome]} ",
+        style=_STYLES[report.outcome],
+        mark_style=_STYLES[report.outcome],
     )
     page.blank()
     for check in report.checks:
