@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmark.errors import BenchmarkError
+from benchmark.run.display import Display, State
 from benchmark.selftest.agreement import Finding, findings
 from benchmark.selftest.cost import Cost, client_cost, server_cost
 from benchmark.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
@@ -46,8 +46,8 @@ class Outcome:
         return all(one.agrees for one in self.findings)
 
 
-def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
-    """Play it; `tell` hears what is going on. Raises BenchmarkError where a part of it cannot be played."""
+def run(test: SelfTest, display: Display) -> Outcome:
+    """Play it; `display` shows what is going on. Raises BenchmarkError where a part of it cannot be played."""
     if not Path("/proc/self/fd").is_dir():
         raise BenchmarkError(
             "a self-test needs Linux: benchmark pods read their open files and CPU from /proc, as they do on GKE"
@@ -60,17 +60,21 @@ def run(test: SelfTest, tell: Callable[[str], None]) -> Outcome:
     before: Cost | None = None
     if test.mode == "saturated-client":
         with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
-            tell("measuring what a chunk costs this client")
+            display.note("measuring what a chunk costs this client")
             folder = Path(scratch) / "measurement"
-            before = client_cost(measure(calibrating(), servers=1, folder=folder, vllm=test.vllm).folder)
+            first = measure(calibrating(), servers=1, folder=folder, vllm=test.vllm, show=display.state)
+            before = client_cost(first.folder)
         load = saturating(test, before.us_per_chunk)
-        tell(
+        display.note(
             f"offering {load.connections / load.node.pace.fixed_s:,.0f} chunks/s to one client, of {load.requests_per_client:,} requests"
         )
     else:
         load = slow_server(test) if test.mode == "slow-server" else sound(test)
-        tell(f"{load.clients * load.requests_per_client * load.repeats:,} requests, {load.connections} in flight")
-    measured = measure(load, servers=test.servers, folder=test.folder, vllm=test.vllm)
+        display.note(
+            f"{load.clients * load.requests_per_client * load.repeats:,} requests, {load.connections} in flight"
+        )
+    measured = measure(load, servers=test.servers, folder=test.folder, vllm=test.vllm, show=display.state)
+    display.state(State("drawing the report"))
     return Outcome(
         test=test,
         program=_program(test.folder),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Judged
+from benchmark.run.display import State
+from benchmark.run.fetching import RUNS, progress_of
+from benchmark.run.progress_words import state_of
 from benchmark.selftest.bucket import TOKEN, LocalBucket
 from benchmark.selftest.load import Load
-from benchmark.selftest.pods import Played, play
+from benchmark.selftest.pods import NAME, Played, play
 from live.errors import LiveError
 from live.google_http import GoogleHttp
 from live.google_token import GoogleToken
@@ -35,8 +38,15 @@ class Measured:
     played: Played
 
 
-def measure(load: Load, *, servers: int, folder: Path, vllm: Path | None) -> Measured:
-    """Start everything, run it, fetch, merge, judge. Raises BenchmarkError where a part of it fails."""
+def measure(
+    load: Load,
+    *,
+    servers: int,
+    folder: Path,
+    vllm: Path | None,
+    show: Callable[[State], None] = lambda _: None,
+) -> Measured:
+    """Start everything, run it, fetch, merge, judge; `show` hears where it stands. Raises BenchmarkError where a part of it fails."""
     from benchmark.merge.judged import judge, write
 
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
@@ -44,16 +54,28 @@ def measure(load: Load, *, servers: int, folder: Path, vllm: Path | None) -> Mea
         with ExitStack() as stack:
             stack.enter_context(_past_proxies())
             bucket = stack.enter_context(LocalBucket())
-            running = stack.enter_context(ServerProcesses([one] * servers))
-            played = play(load, running, bucket, vllm=vllm)
-            told = running.snapshots()
             laptop = Bucket(bucket.name, GoogleHttp(_Token()), url=bucket.url)
-            laptop.mirror(f"runs/{played.name}/", folder)
+            show(State("starting the servers"))
+            running = stack.enter_context(ServerProcesses([one] * servers))
+            show(State("starting the pods"))
+            played = play(load, running, bucket, vllm=vllm, look=lambda: _look(laptop, show))
+            told = running.snapshots()
+            show(State("fetching the results"))
+            laptop.mirror(f"{RUNS}{NAME}/", folder)
     except (LiveError, ServerProcessError) as error:
         raise BenchmarkError(f"the self-test itself failed: {error}") from None
+    show(State("merging and judging"))
     judged = judge(folder)
     write(judged, folder / "merged.json")
     return Measured(load=load, folder=folder, judged=judged, servers=told, played=played)
+
+
+def _look(laptop: Bucket, show: Callable[[State], None]) -> None:
+    """What the pods tell, as `fleet bench run` reads it."""
+    # On a machine too busy for an answer the next look has one.
+    with suppress(LiveError):
+        if (state := state_of(progress_of(laptop, NAME))) is not None:
+            show(state)
 
 
 @contextmanager

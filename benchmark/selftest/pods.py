@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,13 +25,19 @@ from model_server.processes import ServerProcesses
 JOB: Final = "selftest"
 UID: Final = "00000000"
 """The same each time, so that the same prompts are drawn: a self-test differs from the one before by the machine alone."""
+NAME: Final = f"{JOB}-{UID}"
+"""The measurement's, and its folder's in the bucket."""
 POLL_SECONDS: Final = 0.05
+LOOK_SECONDS: Final = 1.0
+"""Between two looks at how far the pods are."""
 START_SECONDS: Final = 600.0
 """For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
 LONGER: Final = 20.0
 """How many times as long as planned the requests may take. A saturated client needs about eight times as long."""
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _SMALL_CLIENT: Final = _ROOT / "benchmark" / "selftest" / "small_client"
+_WHERE: Final = re.compile(r"; what there is: gs://\S+")
+"""Source: workloads/pod_scripts/launch_clients.py."""
 _START: Final = (
     "import os, runpy, signal, sys, threading\n"
     "def follow():\n"
@@ -51,13 +57,15 @@ _START: Final = (
 class Played:
     """A measurement that all pods have stored."""
 
-    name: str
-    """Its folder in the bucket."""
     seconds: float
 
 
-def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Path | None) -> Played:
-    """Run the pods to their end. Raises BenchmarkError with the last words of one that failed, or where there is no end."""
+def play(
+    load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Path | None, look: Callable[[], None]
+) -> Played:
+    """Run the pods to their end; `look` is called every second meanwhile. Raises BenchmarkError with the last words of one that
+    failed, or where there is no end.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
         room = Path(scratch)
@@ -71,9 +79,9 @@ def play(load: Load, servers: ServerProcesses, bucket: LocalBucket, *, vllm: Pat
                 stack.enter_context(_pod(number, room, load, servers, bucket, tokenizer, vllm))
                 for number in range(load.pods)
             ]
-            _wait(pods, START_SECONDS + LONGER * load.planned_seconds)
+            _wait(pods, START_SECONDS + LONGER * load.planned_seconds, look)
         _refuse_failed(pods, room)
-    return Played(name=f"{JOB}-{UID}", seconds=time.monotonic() - began)
+    return Played(seconds=time.monotonic() - began)
 
 
 @contextlib.contextmanager
@@ -103,7 +111,7 @@ def _pod(
         f"--metadata-url={bucket.url}",
         f"--start-margin-seconds={0.5 if vllm is None else 2}",
         "--poll-seconds=0.1",
-        "--progress-seconds=5",
+        "--progress-seconds=2",
     ]
     paths = [str(room / "scripts")] + ([str(_SMALL_CLIENT)] if vllm is None else [])
     environment = {
@@ -143,14 +151,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _wait(pods: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def _wait(pods: Sequence[subprocess.Popen[bytes]], seconds: float, look: Callable[[], None]) -> None:
     """Until all have ended. They know themselves when one of them has failed, and not when a server never answers."""
     until = time.monotonic() + seconds
+    looked = 0.0
     while any(pod.poll() is None for pod in pods):
         if time.monotonic() > until:
             raise BenchmarkError(
                 f"the benchmark pods have not ended after {seconds:,.0f} s; a client waits for an answer that does not come"
             )
+        if time.monotonic() - looked > LOOK_SECONDS:
+            look()
+            looked = time.monotonic()
         time.sleep(POLL_SECONDS)
 
 
@@ -159,7 +171,8 @@ def _refuse_failed(pods: Sequence[subprocess.Popen[bytes]], room: Path) -> None:
     if not failed:
         return
     log = (room / f"pod-{failed[0]}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    said = [line for line in log if re.search(r"failed: ", line)] or log[-3:]
+    # Whoever reads this cannot look into a bucket that is gone.
+    said = [_WHERE.sub("", line) for line in log if re.search(r"failed: ", line)] or log[-3:]
     raise BenchmarkError(
         f"benchmark pod {failed[0]} ended with exit code {pods[failed[0]].returncode}: {' | '.join(said)}"
     )

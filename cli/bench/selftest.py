@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import typer
 
 from cli.exits import CLEAN, FINDINGS, CommandError
 from cli.packages import require_benchmark_packages
+from cli.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:
     from benchmark.selftest.cost import Cost
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from preview.page import Page
 
 _Format = Literal["text", "json"]
+_EVERY_SECONDS: Final = 5.0
+"""In a log: how often requests are counted again. A self-test takes from half a minute to a few."""
 _EXPECTED: Final[Mapping[Mode, str]] = {
     "sound": "This is no disagreement: a run as short as the default has no certificate, and a busy machine makes clients late. "
     "docs/selftest.md says what it takes.",
@@ -89,6 +93,7 @@ def selftest(
     chunk costs a client here. Exits with 1 when anything disagrees: totals, rates, or whom the certificate blames.
     """
     require_benchmark_packages()
+    from benchmark.run.display import shown
     from benchmark.selftest.course import run
     from benchmark.selftest.load import SelfTest
 
@@ -113,14 +118,23 @@ def selftest(
             folder=folder,
         )
 
-    def tell(what: str) -> None:
-        sys.stderr.write(f"{what}\n")
-        sys.stderr.flush()
+    def played(folder: Path) -> Outcome:
+        test = asked(folder)
+        live, width = _stderr_terminal()
+        with shown(sys.stderr, live=live, width=width, every=_EVERY_SECONDS) as display:
+            return run(test, display)
 
     if out is not None:
-        return _show(run(asked(out), tell), format_, kept=True)
+        return _show(played(out), format_, kept=True)
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as folder:
-        return _show(run(asked(Path(folder)), tell), format_, kept=False)
+        return _show(played(Path(folder)), format_, kept=False)
+
+
+def _stderr_terminal() -> tuple[bool, int]:
+    """Whether stderr shows a live line, and how wide it is. Not stdout: that one is the answer's."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or not sys.stderr.encoding.lower().startswith("utf"):
+        return False, PLAIN_WIDTH
+    return True, os.get_terminal_size(sys.stderr.fileno()).columns or PLAIN_WIDTH
 
 
 def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:

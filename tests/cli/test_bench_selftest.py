@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,9 @@ def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> 
     assert "All 7 findings agree." in done.stdout
     assert "us of CPU a chunk" in done.stdout
     assert "One machine only" in done.stdout
+    # Nobody waits without a word: which step, and how many requests.
+    assert "running: run 1 of 1 with 64 requests in flight" in done.stderr
+    assert re.search(r" of 320 requests \(\d+%\)", done.stderr)
     # "All agree" and "Not certified" stand on one page.
     assert "This is no disagreement: a run as short as the default has no certificate" in " ".join(done.stdout.split())
     assert (out / "merged.json").is_file()

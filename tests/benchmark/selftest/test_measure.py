@@ -17,6 +17,8 @@ import pytest
 from benchmark.errors import BenchmarkError
 from benchmark.folder import Asked
 from benchmark.measurement import Certificate, Check
+from benchmark.run.display import State
+from benchmark.run.progress_words import _WORDS
 from benchmark.selftest.agreement import Finding, findings
 from benchmark.selftest.cost import client_cost, server_cost, warm_up
 from benchmark.selftest.load import (
@@ -48,7 +50,13 @@ SMALL = Load(
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def told() -> list[State]:
+    """What whoever waits for `measured` was shown."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, told: list[State]) -> Measured:
     with pytest.MonkeyPatch.context() as patch:
         # A proxy for the world, which nothing here goes through.
         patch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -56,7 +64,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         patch.setenv("NO_PROXY", "example.org")
         # urllib keeps the proxies that it found at its first request: none of other tests' here, and none of these there.
         patch.setattr("urllib.request._opener", None)
-        measured = measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None)
+        measured = measure(SMALL, servers=2, folder=tmp_path_factory.mktemp("measurement"), vllm=None, show=told.append)
         assert os.environ["NO_PROXY"] == "example.org"
     return measured
 
@@ -80,6 +88,15 @@ def test_the_whole_chain_agrees_with_servers_that_count_every_token(measured: Me
     names = sorted(file.name for file in measured.folder.rglob("*") if file.is_file())
     for name in ("run.json", "merged.json", "client-001.witness.json", "pod-1.json", "server-metrics.jsonl.gz"):
         assert name in names
+
+
+def test_whoever_waits_is_told_where_it_stands(measured: Measured, told: list[State]) -> None:
+    phases = list(dict.fromkeys(state.phase for state in told))
+    assert phases[:2] == ["starting the servers", "starting the pods"]
+    assert phases[-2:] == ["fetching the results", "merging and judging"]
+    # And the pods' own words between them, whichever a look met with.
+    assert set(phases[2:-2]) & set(_WORDS.values())
+    assert measured.played.seconds > 0
 
 
 def test_costs_and_warm_ups_are_read_from_the_files(measured: Measured) -> None:
@@ -163,8 +180,10 @@ def test_a_pod_that_fails_is_quoted(tmp_path: Path) -> None:
             return {**asked(servers), "served_model": "the/model"}
 
     fields = {name: getattr(broken, name) for name in broken.__dataclass_fields__}
-    with pytest.raises(BenchmarkError, match="serves other/model, not the/model"):
+    with pytest.raises(BenchmarkError, match="serves other/model, not the/model") as caught:
         measure(Wrong(**fields), servers=1, folder=tmp_path / "m", vllm=None)
+    # The bucket is gone with the self-test.
+    assert "gs://" not in str(caught.value)
 
 
 def test_answers_that_never_come_end_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,15 +248,15 @@ def test_the_true_clients_tokenizer_is_two_json_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "bench", "selftest"]
     # Everything that it starts inherits this.
     mark = f"SELFTEST_MARK={uuid.uuid4().hex}"
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, **dict([mark.split("=")])},
+        env={**os.environ, **dict([mark.split("=")]), "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -259,10 +278,13 @@ def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals) -> No
     assert len(started_by_it()) >= 7
     process.send_signal(how)
     try:
-        assert process.wait(40) == (-9 if how == signal.SIGKILL else 130)
+        code = process.wait(40)
     finally:
         process.kill()
     until = time.monotonic() + 30
     while started_by_it() and time.monotonic() < until:
         time.sleep(0.1)
     assert started_by_it() == []
+    assert code == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[how]
+    if how != signal.SIGKILL:
+        assert list(tmp_path.glob("fleet-selftest-*")) == []

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,6 +105,28 @@ def test_the_same_seed_draws_the_same_requests() -> None:
     assert prompts(1) == prompts(1)
     assert not set(prompts(1)) & set(prompts(2))
     assert len({tuple(prompt.split()[:5]) for prompt in prompts(1)}) == 1
+
+
+def test_its_bar_says_how_many_requests_are_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmark.selftest.small_client.vllm.benchmarks import serve
+    from workloads.pod_scripts.client_processes import _BAR
+
+    now = [50.0]
+    monkeypatch.setattr(serve, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for shown in (True, False):
+        bar = serve._Bar(10, shown=shown)
+        for _ in range(10):
+            now[0] += 0.4
+            bar.advance()
+    # Once a second, and at the end.
+    assert _BAR.findall(capsys.readouterr().err.encode()) == [
+        (b"3", b"10"),
+        (b"6", b"10"),
+        (b"9", b"10"),
+        (b"10", b"10"),
+    ]
 
 
 def test_conversations_are_filtered_as_vllm_filters_them(tmp_path: Path) -> None:

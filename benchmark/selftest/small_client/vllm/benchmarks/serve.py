@@ -76,10 +76,13 @@ async def main_async(args: argparse.Namespace) -> dict[str, Any]:
     timeout = aiohttp.ClientTimeout(total=6 * 60 * 60)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         turns = asyncio.Semaphore(args.max_concurrency or len(samples))
+        bar = _Bar(len(samples), shown=not args.disable_tqdm)
 
         async def in_turn(index: int) -> Output:
             async with turns:
-                return await complete(session, target, samples[index])
+                output = await complete(session, target, samples[index])
+            bar.advance()
+            return output
 
         unnamed = type(samples[0])(samples[0].prompt, samples[0].prompt_len, samples[0].expected_output_len)
         await asyncio.gather(*(_warm_up(turns, session, target, unnamed) for _ in range(args.num_warmups)))
@@ -102,6 +105,23 @@ async def main_async(args: argparse.Namespace) -> dict[str, Any]:
     if args.save_result:
         _save(args, result)
     return result
+
+
+class _Bar:
+    """How many are done, once a second and in the end: the pods count requests by it, as by vLLM's own."""
+
+    def __init__(self, number: int, *, shown: bool) -> None:
+        self._done, self._of, self._shown = 0, number, shown
+        self._began = self._told = time.monotonic()
+
+    def advance(self) -> None:
+        """One more."""
+        self._done += 1
+        now = time.monotonic()
+        if self._shown and (now - self._told >= 1 or self._done == self._of):
+            self._told = now
+            sys.stderr.write(f"\r{self._done}/{self._of} [{now - self._began:.0f} s]")
+            sys.stderr.flush()
 
 
 async def _warm_up(turns: asyncio.Semaphore, session: aiohttp.ClientSession, target: Target, sample: Any) -> None:
