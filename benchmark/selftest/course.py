@@ -14,6 +14,7 @@ from benchmark.selftest.agreement import Finding, findings
 from benchmark.selftest.cost import Cost, client_cost, server_cost
 from benchmark.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
 from benchmark.selftest.measure import Measured, measure
+from benchmark.selftest.true_client import require_vllm
 
 NOT_PROVED = (
     "One machine only: servers, clients and bucket share its cores and its clock, and no packet left it. This shows that the programs, "
@@ -57,6 +58,8 @@ def run(test: SelfTest, display: Display) -> Outcome:
 
     from benchmark.report.write import write_report
 
+    if test.vllm is not None:
+        require_vllm(test.vllm)
     before: Cost | None = None
     if test.mode == "saturated-client":
         with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmark.selftest.true_client import require_vllm
 from cli.main import main
 from tests.cli.command import ROOT, fleet
 
@@ -60,6 +63,42 @@ def test_a_folder_in_use_is_refused(
     (tmp_path / "note").write_text("mine")
     assert "not empty" in refused(monkeypatch, capsys, f"--out={tmp_path}")
     assert [file.name for file in tmp_path.iterdir()] == ["note"]
+
+
+def a_python(folder: Path, *files: str) -> Path:
+    """A Python with a package `vllm` of these files on its path."""
+    folder.mkdir()
+    for name in files:
+        (folder / "vllm" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "vllm" / name).touch()
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_a_python_without_vllms_client_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    mute = tmp_path / "mute"
+    mute.write_text("#!/bin/sh\necho I am no Python >&2\nexit 3\n")
+    mute.chmod(0o755)
+    old = a_python(tmp_path / "old", "__init__.py")
+    bare = a_python(tmp_path / "bare")
+    said = {
+        text: "it cannot be started (Permission denied)",
+        mute: "it does not answer as a Python does (exit code 3: I am no Python)",
+        old: f"this is vLLM in {tmp_path}/old/vllm, which has no benchmarks/serve.py",
+    }
+    if find_spec("vllm") is None:
+        said[bare] = f"this is Python {platform.python_version()} without vLLM"
+    for python, words in said.items():
+        told = refused(monkeypatch, capsys, f"--vllm={python}")
+        assert told.startswith(f"fleet: --vllm {python}: {words}; give the Python of an environment with vLLM 0.18.1")
+        assert told.count("\n") == 1
+    require_vllm(a_python(tmp_path / "new", "__init__.py", "benchmarks/serve.py"))
 
 
 @pytest.mark.slow
