@@ -96,6 +96,7 @@ def selftest(
     from benchmark.run.display import shown
     from benchmark.selftest.course import run
     from benchmark.selftest.load import SelfTest
+    from live.stopping import stopped_by_exception
 
     if slow_server and saturate:
         raise CommandError("--slow-server and --saturate are two tests: give one of them")
@@ -124,10 +125,12 @@ def selftest(
         with shown(sys.stderr, live=live, width=width, every=_EVERY_SECONDS) as display:
             return run(test, display)
 
-    if out is not None:
-        return _show(played(out), format_, kept=True)
-    with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as folder:
-        return _show(played(Path(folder)), format_, kept=False)
+    # Servers and pods run in sessions of their own: nobody else would end them.
+    with stopped_by_exception():
+        if out is not None:
+            return _show(played(out), format_, kept=True)
+        with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as folder:
+            return _show(played(Path(folder)), format_, kept=False)
 
 
 def _stderr_terminal() -> tuple[bool, int]:

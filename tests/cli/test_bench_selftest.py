@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmark.selftest.load import SelfTest
 from benchmark.selftest.true_client import require_vllm
 from cli.main import main
 from tests.cli.command import ROOT, fleet
@@ -99,6 +101,22 @@ def test_a_python_without_vllms_client_is_refused_before_anything_starts(
         assert told.startswith(f"fleet: --vllm {python}: {words}; give the Python of an environment with vLLM 0.18.1")
         assert told.count("\n") == 1
     require_vllm(a_python(tmp_path / "new", "__init__.py", "benchmarks/serve.py"))
+
+
+def test_a_signal_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(test: SelfTest, _display: Any) -> Any:
+        # First, so that a default handler does not end the tests themselves.
+        assert signal.SIG_DFL not in (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP))
+        assert list(tmp_path.iterdir()) == [test.folder]
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("benchmark.selftest.course.run", stopped)
+    monkeypatch.setattr(sys, "argv", ["fleet", "bench", "selftest"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
