@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from benchmark.errors import BenchmarkError
 from benchmark.folder import CLIENT_FILE, DCGM_FILE, GPU_FOLDER, MERGED_FILE, METRICS_FILE, RUN_FILE, RUN_FOLDER, Asked
 from benchmark.measurement import Excluded
-from benchmark.merge.problems import Problem, refuse
+from benchmark.merge.problems import Problem, merge_command, refuse
 
 T = TypeVar("T", bound=BaseModel)
 _BY_REASON: Final = "reason:"
@@ -142,7 +142,7 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
                 reason="missing",
                 found="it is not there",
                 allowed="it says what was asked",
-                todo="fetch it, or merge without it: --allow-missing",
+                todo=f"fetch it, or merge without it: {merge_command(folder)} --allow-missing",
                 can_exclude=False,
             )
         )

@@ -15,7 +15,7 @@ from benchmark.merge import clocks
 from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
 from benchmark.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
 from benchmark.merge.options import MergeOptions
-from benchmark.merge.problems import Problem, refuse
+from benchmark.merge.problems import Problem, merge_command, refuse
 from benchmark.merge.reading import Reader, reader
 from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
 from benchmark.merge.run_figures import Pool, Surroundings, run_figures
@@ -47,7 +47,8 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
             after = layout.runs[number + 1 :]
             if merge.of_point and not (after and after[0].point == run.point):
                 points.append(merge.end_point())
-    refuse(folder, merge.problems)
+    results = {layout.shown(path) for run in layout.runs for path in run.results}
+    refuse(folder, merge.problems, results - choice.excluded.keys())
     choice.check_used(folder)
     if not merge.runs:
         raise BenchmarkError(
@@ -115,9 +116,8 @@ class _Merge:
         if self.options.allow_missing:
             self.remarks.append(f"merged although {found}")
         else:
-            self._problem(
-                file, "missing", found, allowed, todo="fetch them, or merge without: --allow-missing", can_exclude=False
-            )
+            todo = f"fetch them, or merge without: {merge_command(self.layout.folder)} --allow-missing"
+            self._problem(file, "missing", found, allowed, todo=todo, can_exclude=False)
 
     def read_gpus(self) -> None:
         """All GPU readings, which are of the whole measurement."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +34,16 @@ class Problem:
         return f"{self.found}; {self.allowed}" + (f"; {self.todo}" if self.todo else "")
 
 
-def refuse(folder: Path, problems: Iterable[Problem]) -> None:
-    """Raise one BenchmarkError that names every problem; files with the very same one are told together."""
+def merge_command(folder: Path) -> str:
+    """What takes --exclude and --allow-missing, whichever command read the folder."""
+    return f"fleet bench merge {shlex.quote(str(folder))}"
+
+
+def refuse(folder: Path, problems: Iterable[Problem], results: Collection[str] = ()) -> None:
+    """Raise one BenchmarkError that names every problem; files with the very same one are told together.
+
+    `results`: all clients' results, as problems name them; to leave out all of them is not proposed.
+    """
     by_sentence: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:
         by_sentence.setdefault((problem.reason, problem.sentence), []).append(problem)
@@ -50,9 +59,15 @@ def refuse(folder: Path, problems: Iterable[Problem]) -> None:
         lines.append(f"  {shown}: {sentence} [{reason}]")
     able = [problem for group in by_sentence.values() for problem in group if problem.can_exclude]
     if able:
-        reasons = sorted({problem.reason for problem in able})
-        lines.append(
-            f"To leave files out by choice: --exclude {able[0].file}, or all with one problem: --exclude reason:{reasons[0]}; "
-            "merged.json then says so."
-        )
+        lines.append(_way_out(folder, able, results))
     raise BenchmarkError("\n".join(lines))
+
+
+def _way_out(folder: Path, able: Sequence[Problem], results: Collection[str]) -> str:
+    one = f"To leave files out by choice: {merge_command(folder)} --exclude {shlex.quote(able[0].file)}"
+    if not results or not {problem.file for problem in able}.issuperset(results):
+        reason = min(problem.reason for problem in able)
+        return f"{one}, or all with one problem: --exclude reason:{reason}; merged.json then says so."
+    if len(results) == 1:
+        return "There is no other result: without it nothing is left to merge."
+    return f"{one}; merged.json then says so. Every result has a problem, and one of them must remain."

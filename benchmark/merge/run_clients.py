@@ -15,7 +15,7 @@ from benchmark.folder import CLIENT_FILE, MOST_CLIENTS, Asked, PodCourse, Witnes
 from benchmark.merge.client_data import ClientData
 from benchmark.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
 from benchmark.merge.layout import Choice, Layout, RunFiles, read_file
-from benchmark.merge.problems import Problem
+from benchmark.merge.problems import Problem, merge_command
 from benchmark.merge.reading import Reader
 
 _BEYOND_SECONDS: Final = 1.0
@@ -322,7 +322,7 @@ def missing_clients(
             + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
             + (f" ({ended})" if ended else ""),
             allowed="a run without them measures less load than was asked",
-            todo="fetch their files, or merge without them: --allow-missing",
+            todo=f"fetch their files, or merge without them: {merge_command(layout.folder)} --allow-missing",
         )
     ]
 

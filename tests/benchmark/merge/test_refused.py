@@ -194,6 +194,26 @@ def test_the_same_problem_of_all_files_is_told_once(tmp_path: Path) -> None:
     assert "4 problems" in str(refusal.value)
 
 
+@pytest.mark.parametrize("clients", [4, 1])
+def test_to_leave_every_result_out_is_not_proposed(tmp_path: Path, clients: int) -> None:
+    folder = copied(tmp_path, **LIGHT, clients=clients)
+    for number in range(clients):
+        edit(client(folder, number), _set("run", "bench-11111111"))
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder)
+    way = str(refusal.value).splitlines()[-1]
+    assert "reason:" not in way
+    if clients == 1:
+        assert way == "There is no other result: without it nothing is left to merge."
+    else:
+        assert (
+            f"fleet bench merge {folder} --exclude {RUN}/client-000.json; merged.json then says so. Every result" in way
+        )
+        edit(client(folder, 2), _set("run", "bench-00000000"))
+        with pytest.raises(BenchmarkError, match=r"--exclude reason:other-run; merged\.json then says so\.$"):
+            merge_folder(folder)
+
+
 def test_the_same_result_twice_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, repeats=2)
     shutil.copy(client(folder, 2), client(folder, 1))

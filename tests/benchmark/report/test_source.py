@@ -121,13 +121,26 @@ def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path: Path) -> No
         judged_of(tmp_path / "file")
 
 
-def test_what_cannot_be_merged_says_why_and_how_to_leave_something_out(folder: Path) -> None:
+def test_what_cannot_be_merged_says_why_and_once_how_to_leave_something_out(folder: Path) -> None:
     (folder / "point-00-repeat-0" / "client-001.json").write_text("{")
-    with pytest.raises(BenchmarkError, match=r"client-001\.json(.|\n)*--exclude or --allow-missing"):
+    with pytest.raises(BenchmarkError) as failed:
         judged_of(folder)
+    told = str(failed.value)
+    assert "client-001.json" in told
+    way = f"To leave files out by choice: fleet bench merge {folder} --exclude point-00-repeat-0/client-001.json"
+    assert (told.count("leave"), told.count(way)) == (1, 1)
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_missing_says_which_command_merges_without_it(folder: Path) -> None:
+    (folder / "point-00-repeat-0" / "client-001.json").unlink()
+    with pytest.raises(BenchmarkError) as failed:
+        judged_of(folder)
+    assert f"fleet bench merge {folder} --allow-missing" in str(failed.value)
+    assert "--exclude" not in str(failed.value)
+
+
+def test_an_empty_folder_is_refused_without_a_word_of_leaving_something_out(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BenchmarkError, match="empty"):
+    with pytest.raises(BenchmarkError, match="empty holds no client's result") as failed:
         judged_of(tmp_path / "empty")
+    assert "--exclude" not in str(failed.value)
