@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from os.path import realpath
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -60,22 +61,22 @@ class Layout:
 class Choice:
     """What `--exclude` says, and whether each of it was of use."""
 
-    def __init__(self, patterns: tuple[str, ...]) -> None:
+    def __init__(self, patterns: tuple[str, ...], folder: Path) -> None:
         self.reasons = {text.removeprefix(_BY_REASON) for text in patterns if text.startswith(_BY_REASON)}
-        self.patterns = [text for text in patterns if not text.startswith(_BY_REASON)]
+        self.patterns = {text: _within(text, folder) for text in patterns if not text.startswith(_BY_REASON)}
         self.used: set[str] = set()
         self.excluded: dict[str, str] = {}
 
     def leaves_out(self, shown: str) -> bool:
         """Whether a file is named by a path, a name, a pattern, or a folder above it."""
         path = shown.partition(":")[0]
-        for pattern in self.patterns:
-            text = pattern.removeprefix("./").rstrip("/")
-            fits = any(fnmatchcase(one, text) for one in (shown, path, path.rpartition("/")[2]))
-            if fits or path.startswith(f"{text}/"):
-                self.used.add(pattern)
-                self.excluded.setdefault(shown, "named by --exclude")
-                return True
+        for pattern, texts in self.patterns.items():
+            for text in texts:
+                fits = any(fnmatchcase(one, text) for one in (shown, path, path.rpartition("/")[2]))
+                if fits or path.startswith(f"{text}/"):
+                    self.used.add(pattern)
+                    self.excluded.setdefault(shown, "named by --exclude")
+                    return True
         return False
 
     def sift(self, problems: list[Problem]) -> list[Problem]:
@@ -104,6 +105,14 @@ class Choice:
     def notes(self) -> tuple[Excluded, ...]:
         """For the measurement."""
         return tuple(Excluded(file=file, why=why) for file, why in sorted(self.excluded.items()))
+
+
+def _within(text: str, folder: Path) -> tuple[str, ...]:
+    """How files in the folder may be named by that text: as it stands and, where it leads into the folder, from there on."""
+    written = text.removeprefix("./").rstrip("/")
+    place, home = Path(realpath(Path(text).parent)) / Path(text).name, Path(realpath(folder))
+    inside = place.relative_to(home).as_posix() if place.is_relative_to(home) and place != home else written
+    return tuple(dict.fromkeys((written, inside)))
 
 
 def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
@@ -233,7 +242,7 @@ class _Inside(Choice):
     """A choice for files that are named without their run's folder."""
 
     def __init__(self, choice: Choice) -> None:
-        super().__init__(())
+        super().__init__((), Path())
         self._choice = choice
 
     def leaves_out(self, shown: str) -> bool:

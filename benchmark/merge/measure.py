@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmark.errors import BenchmarkError
-from benchmark.folder import Asked, AskedSlo, DcgmSeries, MetricsSample
+from benchmark.folder import RUN_FOLDER, Asked, AskedSlo, DcgmSeries, MetricsSample
 from benchmark.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
 from benchmark.merge import clocks
 from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
@@ -29,12 +30,13 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
     Raises BenchmarkError with every file that cannot be merged and why, and for an option that leaves nothing out.
     """
     options = options or MergeOptions()
-    choice = Choice(options.exclude)
+    choice = Choice(options.exclude, folder)
     layout = find(folder, choice, allow_missing=options.allow_missing)
     merge = _Merge(layout=layout, choice=choice, options=options, problems=choice.sift(layout.problems))
     merge.note_missing_runs()
     if not any(run.results for run in layout.runs):
         refuse(folder, merge.problems)
+        merge.require_some_left()
         raise BenchmarkError(
             f"{folder} holds no client's result: give the folder of a measurement (run.json and point-PP-repeat-R folders) or one "
             "with the files of `vllm bench serve --save-result --save-detailed`"
@@ -81,6 +83,16 @@ class _Merge:
     seen: Seen = field(default_factory=Seen)
     gpus: list[GpuSeries] = field(default_factory=list)
     gpu_problem: str | None = None
+
+    def require_some_left(self) -> None:
+        """Raise BenchmarkError where there are results, and `--exclude` left out all of them."""
+        bare = any(run.bare for run in self.layout.runs)
+        lost = [name for name in self.choice.excluded if RUN_FOLDER.fullmatch(name) or is_result(name, bare=bare)]
+        if lost:
+            patterns = " ".join(f"--exclude {shlex.quote(text)}" for text in self.options.exclude)
+            raise BenchmarkError(
+                f"{self.layout.folder}: nothing is left to merge, {patterns} leaves out every client's result; leave fewer out"
+            )
 
     def note_missing_runs(self) -> None:
         """Points and repeats that were asked for and have no folder, and folders that nobody asked for."""

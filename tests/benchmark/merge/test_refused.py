@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -417,9 +418,56 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
         merge_folder(tmp_path / "nowhere")
 
 
-def test_leaving_every_client_out_is_refused() -> None:
-    with pytest.raises(BenchmarkError):
-        merge_folder(sound(**LIGHT), MergeOptions(exclude=("client-*.json",)))
+@pytest.mark.parametrize("pattern", ["*", "client-*.json", RUN, "point-*"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_leaving_every_client_out_is_refused(tmp_path: Path, pattern: str, bare: bool) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    if bare:
+        folder = (folder / RUN).rename(tmp_path / "bare")
+        pattern = "*" if pattern == RUN else pattern.replace("point-", "client-")
+    with pytest.raises(BenchmarkError) as refusal:
+        merge_folder(folder, MergeOptions(exclude=(pattern,)))
+    given = f"--exclude {shlex.quote(pattern)}"
+    assert str(refusal.value) == (
+        f"{folder}: nothing is left to merge, {given} leaves out every client's result; leave fewer out"
+    )
+
+
+def test_leaving_files_out_of_a_folder_without_results_is_not_what_emptied_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("", encoding="utf-8")
+    with pytest.raises(BenchmarkError, match="holds no client's result"):
+        merge_folder(tmp_path, MergeOptions(exclude=("*.txt",)))
+
+
+@pytest.mark.parametrize("way", ["relative", "absolute", "link", "pattern", "inside", "folder"])
+def test_a_path_that_a_shell_completes_is_taken_within_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    copied(tmp_path, **LIGHT, repeats=2)
+    folder, file, where = Path("measurement"), f"{RUN}/client-001.json", tmp_path
+    given = {
+        "relative": f"measurement/{file}",
+        "absolute": str(tmp_path / "measurement" / file),
+        "link": f"link/{file}",
+        "pattern": f"./measurement/{RUN}/client-*1.json",
+        "inside": "client-001.json",
+        "folder": f"measurement/{RUN}/",
+    }[way]
+    if way == "link":
+        (tmp_path / "link").symlink_to("measurement")
+    if way == "inside":
+        folder, where = tmp_path / "measurement" / RUN, tmp_path / "measurement" / RUN
+        given = f"../{file}"
+    monkeypatch.chdir(where)
+    merged = merge_folder(folder, MergeOptions(exclude=(given,)))
+    expected = {"inside": "client-001.json", "folder": RUN}.get(way, file)
+    assert [one.file for one in merged.excluded] == [expected]
+
+
+def test_a_path_into_another_folder_leaves_nothing_out(tmp_path: Path) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    with pytest.raises(BenchmarkError, match="leaves nothing out"):
+        merge_folder(folder, MergeOptions(exclude=(str(tmp_path / "other" / RUN / "client-001.json"),)))
 
 
 def test_leaving_every_client_of_a_run_out_by_their_problem(tmp_path: Path) -> None:
