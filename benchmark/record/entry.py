@@ -15,6 +15,8 @@ from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
 from benchmark.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
+"""Where raw results are kept: a URL of these two, without spaces."""
 SOURCE: Final = "own-measurement"
 """Of planner/data/sources.yaml."""
 _WALL_CLOCK: Final = 1e9
@@ -62,9 +64,10 @@ def entry_of(
     """The entry for one load of a measurement.
 
     Raises BenchmarkError for bare results, for a self-test, for a load that is not certified by itself, for a sweep without a
-    named load, and for an id or title that a ledger cannot keep.
+    named load, and for an id, a title or a place of raw results that a ledger cannot keep.
     """
     _check_names(id_, title)
+    _check_raw(raw)
     asked = measurement.asked
     if asked is None:
         raise BenchmarkError(
@@ -138,6 +141,14 @@ def _check_names(id_: str, title: str) -> None:
     if not title.strip() or "\n" in title:
         raise BenchmarkError(
             f"--title {title!r} must be one line of words, for example 'twelve Spot nodes, vLLM 0.18.1'"
+        )
+
+
+def _check_raw(raw: str | None) -> None:
+    if raw is not None and not RAW.fullmatch(raw):
+        raise BenchmarkError(
+            f"--raw {raw!r} must be the URL under which others find the raw results, https:// or gs://, for example "
+            "gs://my-results/runs/bench-20261121; leave it away for their place in the stack's results bucket"
         )
 
 

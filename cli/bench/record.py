@@ -34,7 +34,7 @@ def record(
         typer.Option(
             "--raw",
             metavar="URL",
-            help="Where the raw results are kept. Default: their place in the stack's results bucket.",
+            help="Where the raw results are kept, https:// or gs://. Default: their place in the stack's results bucket.",
             show_default=False,
         ),
     ] = None,

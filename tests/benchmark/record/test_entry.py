@@ -51,8 +51,17 @@ def test_an_entry_names_the_file_that_its_requests_came_from() -> None:
     assert _entry(of_a_file)["prompts"]["dataset_sha256"] == "5b41" * 16
 
 
-def test_where_the_raw_results_are_can_be_said() -> None:
-    assert _entry(raw="https://example.org/results.tar")["raw"] == "https://example.org/results.tar"
+@pytest.mark.parametrize("raw", ["https://example.org/results.tar", "gs://kept", "https://user@[::1]:8443/a?b=c#d"])
+def test_where_the_raw_results_are_can_be_said(raw: str) -> None:
+    assert _entry(raw=raw)["raw"] == raw
+
+
+@pytest.mark.parametrize(
+    "raw", ["not a url", "", "runs/x", "/home/me/results", "file:///tmp/x", "https://", "gs:///x", "gs://a b", "gs://a\n", "x gs://a"]
+)  # fmt: skip
+def test_what_is_no_url_is_no_place_of_raw_results(raw: str) -> None:
+    with pytest.raises(BenchmarkError, match=r"--raw .* must be the URL .*https:// or gs://"):
+        _entry(raw=raw)
 
 
 def test_an_uncertified_measurement_is_refused_with_its_reason() -> None:
