@@ -99,7 +99,7 @@ def test_the_kubeconfig_is_removed_when_the_program_is_stopped(tmp_path: Path, n
         assert file.read_text() == SECRET
         process.send_signal(number)
         try:
-            assert process.wait(20) != 0
+            assert process.wait(50) != 0
         finally:
             process.kill()
     assert list(tmp_path.iterdir()) == []
@@ -201,4 +201,4 @@ def test_a_pulumi_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
     began = time.monotonic()
     with pytest.raises(LiveError, match="did not end within"):
         stack_outputs.read("spot", tmp_path)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,16 +89,21 @@ def test_a_fetch_without_a_network_is_tried_for_a_while_and_then_left_for_later(
     assert LATER in str(caught.value)
 
 
-def test_patience_ends() -> None:
-    asked: list[int] = []
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    asked: list[float] = []
 
     def action() -> None:
-        asked.append(1)
+        asked.append(now[0])
         raise LiveError("no route", reason="unreachable")
 
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("benchmark.run.watching.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     with pytest.raises(LiveError, match="no route"):
-        patiently(action, lambda _: None, poll_seconds=0.001, patience_seconds=0.02)
-    assert len(asked) > 1
+        patiently(action, lambda _: None, poll_seconds=4.0, patience_seconds=10.0)
+    assert asked == [1000.0, 1004.0, 1008.0, 1012.0]
 
 
 def test_with_a_kubeconfig_of_ones_own_a_signal_is_an_exception_too(

@@ -70,7 +70,7 @@ def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(
     pods = ["server-a", "server-b"]
     files = [tmp_path / "gpu" / f"dmon-{pod}.txt" for pod in pods]
     with GpuSamples(kubectl, pods, "vllm", tmp_path) as samples:
-        until(lambda: all(file.is_file() and file.read_text().count("\n") > 3 for file in files), 20)
+        until(lambda: all(file.is_file() and file.read_text().count("\n") > 3 for file in files))
         assert samples.problems == ()
         assert len(running(tmp_path)) == 2
         began = time.monotonic()
@@ -87,7 +87,7 @@ def test_a_connection_that_breaks_is_taken_up_again_and_told(
     monkeypatch.setenv("SAMPLES", "2")
     file = tmp_path / "gpu" / "dmon-server-a.txt"
     with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
-        until(lambda: file.is_file() and file.read_text().count("#Date") >= 2, 20)
+        until(lambda: file.is_file() and file.read_text().count("#Date") >= 2)
     (problem,) = samples.problems
     assert problem == "gaps in the GPU samples by nvidia-smi: nvidia-smi dmon ended by itself (1 of 1 servers)"
 
@@ -101,7 +101,7 @@ def test_a_network_that_is_away_for_minutes_is_waited_for_and_leaves_no_cut_row(
     monkeypatch.setattr(gpu_samples, "_LOOK_SECONDS", 0.01)
     file = tmp_path / "gpu" / "dmon-server-a.txt"
     with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
-        until(lambda: file.is_file() and "UTC 2" in file.read_text(), 20)
+        until(lambda: file.is_file() and "UTC 2" in file.read_text())
     assert file.read_text().startswith(
         "#Date       Time        gpu    pwr\n#Date       Time        gpu    pwr\nUTC 0\n"
     )
@@ -116,7 +116,7 @@ def test_a_network_that_stays_away_is_given_up(
     monkeypatch.setattr(gpu_samples, "PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(gpu_samples, "_LOOK_SECONDS", 0.01)
     with GpuSamples(kubectl, ["server-a"], "vllm", tmp_path) as samples:
-        until(lambda: not samples._threads[0].is_alive(), 20)
+        until(lambda: not samples._threads[0].is_alive())
     assert "does not answer" in samples.problems[0]
 
 
@@ -140,7 +140,7 @@ def test_where_there_can_be_none_it_goes_on_and_says_so_once(
         (tmp_path / "bin" / "nvidia-smi").unlink()
         monkeypatch.setenv("PATH", os.defpath)
     with GpuSamples(kubectl, ["server-a", "server-b"], "vllm", tmp_path) as samples:
-        until(lambda: len(samples._problems) == 2, 20)
+        until(lambda: len(samples._problems) == 2)
     (problem,) = samples.problems
     assert problem.startswith("no GPU samples by nvidia-smi: ")
     assert words in problem

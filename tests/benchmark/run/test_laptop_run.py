@@ -191,12 +191,13 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
 def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
     here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals, times: int
 ) -> None:
+    # A kubectl that does not want to end keeps the first Ctrl-C busy for two minutes.
+    slow = "import live.kubectl; live.kubectl.STOP_SECONDS = 60.0"
     command = [
-        *(sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())"),
+        *(sys.executable, "-c", f"{slow}; import sys; from cli.main import main; sys.exit(main())"),
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]
-    # A kubectl that does not want to end would keep the first Ctrl-C busy for ten seconds.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **here.environment, "STUBBORN": "1" if times == 2 else ""}
     with subprocess.Popen(
         command, env=environment, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -208,11 +209,11 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
             process.send_signal(number)
             time.sleep(1)
         try:
-            out, said = process.communicate(timeout=30)
+            out, said = process.communicate(timeout=100)
         finally:
             process.kill()
     assert process.returncode == 128 + number, said
-    assert time.monotonic() - began < 9  # a stubborn kubectl takes ten, unless a second Ctrl-C came
+    assert time.monotonic() - began < 50
     assert "The benchmark goes on in the cluster" in out
     assert "fleet bench fetch benchmark-" in out
     assert f"--stack try --outputs {here.outputs} --out {tmp_path / 'out'} --root {here.root}\n" in out
