@@ -52,6 +52,9 @@ _DCGM: Final[Mapping[str, str]] = {
     "DCGM_FI_PROF_DRAM_ACTIVE": "dram_active_share",
 }
 _DAY: Final = 86_400.0
+_UNFIT_SHARE: Final = 0.01
+"""Rows of a dmon file that may be left out. Assumed: an exec that broke and was resumed cuts one row each time; more than one in a
+hundred, and more than one, is another kind of file."""
 Source = Literal["nvidia-smi dmon", "DCGM"]
 
 
@@ -85,11 +88,25 @@ def _epoch(day: str, at: str) -> float:
     return float(calendar.timegm(time.strptime(f"{day} {at}", "%Y%m%d %H:%M:%S")))
 
 
-def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
-    """Every quantity of every GPU in one pod's file; none of one that ended at its header, which is no fault of the file."""
+@dataclass(frozen=True, kw_only=True)
+class DmonFile:
+    """What one pod's file holds."""
+
+    series: list[GpuSeries]
+    """Every quantity of every GPU."""
+    problems: list[Problem]
+    remarks: list[str]
+    """What a reader of the measurement should know of it."""
+
+
+def read_dmon(path: Path, shown: str) -> DmonFile:
+    """One pod's file; one that ended at its header has no series, which is no fault of the file.
+
+    A few rows that do not fit are left out with a remark; of too many nothing is believed.
+    """
     columns = _Columns([])
     rows: dict[tuple[str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    dated, headed, unread = True, False, 0
+    dated, headed, count, unfit = True, False, 0, 0
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("#"):
@@ -104,26 +121,27 @@ def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
             continue
         if len(words) != columns.count or columns.time is None:
             if number < len(lines):  # the last line may have been cut when the measurement ended
-                unread += 1
+                count, unfit = count + 1, unfit + 1
             continue
+        count += 1
         try:
             at = _epoch("19700101" if columns.date is None else words[columns.date], words[columns.time])
             values = [(name, float(words[place])) for name, place in columns.quantities if words[place] != "-"]
         except ValueError:
-            unread += 1
+            unfit += 1
             continue
         for name, value in values:
             moments, readings = rows[(words[columns.gpu], name)]
             moments.append(at)
             readings.append(value)
-    if unread or not headed:
-        found = f"{unread} rows do not fit their header" if unread else "it has no reading"
+    if not headed or unfit > max(1.0, _UNFIT_SHARE * count):
+        found = f"{unfit:,} of {count:,} rows do not fit their header" if headed else "it has no reading"
         problem = Problem(
             file=shown, reason="not-dmon", found=found, allowed="what `nvidia-smi dmon -d 1 -o DT` prints: a header with "
             "gpu and Time, and rows of as many columns",
         )  # fmt: skip
-        return [], [problem]
-    return [
+        return DmonFile(series=[], problems=[problem], remarks=[])
+    series = [
         GpuSeries(
             source="nvidia-smi dmon",
             name=name,
@@ -133,7 +151,10 @@ def read_dmon(path: Path, shown: str) -> tuple[list[GpuSeries], list[Problem]]:
             dated=dated,
         )
         for (gpu, name), (at, values) in rows.items()
-    ], []
+    ]
+    left = "row does not fit the header and is" if unfit == 1 else "rows do not fit the header and are"
+    remark = f"{shown}: {unfit:,} {left} left out, of {count:,}"
+    return DmonFile(series=series, problems=[], remarks=[remark] if unfit else [])
 
 
 def of_dcgm(file: DcgmSeries) -> list[GpuSeries]:

@@ -135,10 +135,11 @@ class _Merge:
         """All GPU readings, which are of the whole measurement."""
         said: list[str] = []
         for path in self.layout.dmon:
-            series, problems = read_dmon(path, self.layout.shown(path))
-            self.problems += self.choice.sift(problems)
-            self.gpus += series
-            if not series and not problems:
+            read = read_dmon(path, self.layout.shown(path))
+            self.problems += self.choice.sift(read.problems)
+            self.remarks += read.remarks
+            self.gpus += read.series
+            if not read.series and not read.problems:
                 said.append(f"{self.layout.shown(path)} has no reading")
         if self.layout.dcgm is not None:
             file, problems = read_file(self.layout.dcgm, self.layout.shown(self.layout.dcgm), DcgmSeries)

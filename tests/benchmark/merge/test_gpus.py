@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmark.merge import merge_folder
-from benchmark.merge.gpus import gpus_of_run, of_dcgm, read_dmon
+from benchmark.merge.gpus import DmonFile, gpus_of_run, of_dcgm, read_dmon
 from tests.benchmark.merge.folders import copied, sound
 
 # Header lines as drivers 535 and 570 print them, one with and one without the newer columns.
@@ -45,9 +45,9 @@ def _gpus(series, expected: int | None = None, rate: float = 1000.0):  # noqa: A
 
 
 def test_columns_are_found_by_their_header(tmp_path: Path) -> None:
-    series, problems = _read(tmp_path, NEW)
-    assert problems == []
-    found = _gpus(series)
+    read = _read(tmp_path, NEW)
+    assert (read.problems, read.remarks) == ([], [])
+    found = _gpus(read.series)
     readings = {one.name: one for one in found.readings}
     assert (readings["power_watts"].mean, readings["power_watts"].peak, readings["power_watts"].gpus) == (
         700.0,
@@ -62,7 +62,7 @@ def test_columns_are_found_by_their_header(tmp_path: Path) -> None:
 
 
 def test_older_drivers_columns(tmp_path: Path) -> None:
-    readings = {one.name: one.mean for one in _gpus(_read(tmp_path, OLD)[0]).readings}
+    readings = {one.name: one.mean for one in _gpus(_read(tmp_path, OLD).series).readings}
     assert readings == {
         "power_watts": 251.0, "temperature_celsius": 48.0, "sm_percent": 92.0, "memory_percent": 40.0,
         "memory_clock_mhz": 2619.0, "sm_clock_mhz": 1980.0,
@@ -70,18 +70,75 @@ def test_older_drivers_columns(tmp_path: Path) -> None:
 
 
 def test_times_without_a_date_are_of_the_day_of_the_run(tmp_path: Path) -> None:
-    readings = _gpus(_read(tmp_path, TIME_ONLY)[0]).readings
+    readings = _gpus(_read(tmp_path, TIME_ONLY).series).readings
     assert [(one.name, one.mean) for one in readings] == [("power_watts", 505.0)]
 
 
-def test_a_last_row_that_was_cut_is_passed_over_and_any_other_is_named(tmp_path: Path) -> None:
-    series, problems = _read(tmp_path, NEW + " 20260528   20:26:42      0    7")
-    assert problems == []
-    assert max(len(one.values) for one in series) == 2
-    _, problems = _read(tmp_path, NEW.replace("698     54", "698"))
-    assert "1 rows do not fit" in problems[0].found
-    _, problems = _read(tmp_path, "")
-    assert "no reading" in problems[0].found
+def test_a_last_row_that_was_cut_is_passed_over(tmp_path: Path) -> None:
+    read = _read(tmp_path, NEW + " 20260528   20:26:42      0    7")
+    assert (read.problems, read.remarks) == ([], [])
+    assert max(len(one.values) for one in read.series) == 2
+
+
+def _lines(unfit: int, rows: int, bad: str = "exit") -> str:
+    """That many rows of one GPU, of which so many do not fit, spread over the file."""
+    row = (
+        " 20260528   20:26:{:02d}      0    702     55     66     99     60      0      0      0      0   3996   1830\n"
+    )
+    cut = {number * rows // max(unfit, 1) for number in range(unfit)}
+    text = "".join(f"{bad}\n" if number in cut else row.format(number % 60) for number in range(rows))
+    return f"{NEW.splitlines()[0]}\n{text}{row.format(59)}"
+
+
+@pytest.mark.parametrize(
+    ("unfit", "rows", "kept"), [(1, 3, True), (2, 3, False), (1, 250, True), (2, 250, True), (2, 198, False), (3, 250, False)]
+)  # fmt: skip
+def test_a_few_rows_that_do_not_fit_are_left_out_and_many_are_a_problem(
+    tmp_path: Path, unfit: int, rows: int, kept: bool
+) -> None:
+    read = _read(tmp_path, _lines(unfit, rows))
+    if kept:
+        assert read.problems == []
+        left = "row does not fit the header and is" if unfit == 1 else "rows do not fit the header and are"
+        assert read.remarks == [f"dmon-vllm-0.txt: {unfit} {left} left out, of {rows + 1}"]
+        assert {len(one.values) for one in read.series} == {rows + 1 - unfit}
+    else:
+        assert (read.series, read.remarks) == ([], [])
+        assert read.problems[0].found == f"{unfit} of {rows + 1} rows do not fit their header"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        " 20260528   20:26:42      0    7#Date       Time        gpu    pwr  gtemp",
+        " 20260528   20:26:4" + NEW.splitlines()[2],
+        NEW.splitlines()[2].replace("702", "7O2"),
+    ],
+)
+def test_a_row_that_a_broken_exec_cut_is_left_out(tmp_path: Path, bad: str) -> None:
+    read = _read(tmp_path, _lines(1, 9, bad))
+    assert len(read.remarks) == 1
+    assert {len(one.values) for one in read.series} == {9}
+
+
+def test_rows_left_out_are_a_remark_of_the_measurement_which_is_merged(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    file = folder / "gpu" / "dmon-vllm-0.txt"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join([*lines[:40], lines[40][:30], *lines[40:]]), encoding="utf-8")
+    merged, whole = merge_folder(folder), merge_folder(sound())
+    rows = sum(not line.startswith("#") for line in lines)
+    told = f"gpu/dmon-vllm-0.txt: 1 row does not fit the header and is left out, of {rows}"
+    assert merged.remarks == (*whole.remarks, told) or merged.remarks == (told, *whole.remarks)
+    gpus = merged.runs[0].gpus
+    assert gpus is not None
+    assert gpus.problem is None
+    assert {one.gpus for one in gpus.readings if one.source == "nvidia-smi dmon"} == {16}
+
+
+def test_a_file_without_a_header_has_no_reading(tmp_path: Path) -> None:
+    for text in ("", "cannot run\nno such file\nexit\n"):
+        assert _read(tmp_path, text).problems[0].found == "it has no reading"
 
 
 def test_a_header_without_rows_keeps_no_measurement_from_its_merge(tmp_path: Path) -> None:
@@ -90,7 +147,7 @@ def test_a_header_without_rows_keeps_no_measurement_from_its_merge(tmp_path: Pat
     dashes = "".join(line if line.startswith("#") else line[:22] + "  0" + "  -" * (len(line.split()) - 3) + "\n"
                      for line in NEW.splitlines(keepends=True))  # fmt: skip
     for text in (header, dashes):
-        assert _read(tmp_path, text) == ([], [])
+        assert _read(tmp_path, text) == DmonFile(series=[], problems=[], remarks=[])
     folder = copied(tmp_path)
     (folder / "gpu" / "dmon-vllm-1.txt").write_text(header, encoding="utf-8")
     gpus = merge_folder(folder).runs[0].gpus
@@ -100,7 +157,7 @@ def test_a_header_without_rows_keeps_no_measurement_from_its_merge(tmp_path: Pat
 
 
 def test_energy_needs_every_gpu(tmp_path: Path) -> None:
-    series, _ = _read(tmp_path, NEW)
+    series = _read(tmp_path, NEW).series
     assert _gpus(series, expected=2).watt_hours_per_million_tokens == pytest.approx(1400.0 / 3600 / 1000 * 1e6)
     short = _gpus(series, expected=16)
     assert short.watt_hours_per_million_tokens is None
@@ -108,7 +165,7 @@ def test_energy_needs_every_gpu(tmp_path: Path) -> None:
 
 
 def test_readings_of_another_time_are_said_to_be(tmp_path: Path) -> None:
-    series, _ = _read(tmp_path, NEW.replace("20:26", "22:26"))
+    series = _read(tmp_path, NEW.replace("20:26", "22:26")).series
     found = _gpus(series)
     assert found.readings == ()
     assert "time zone" in found.problem
