@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import tempfile
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Final, Self
+from typing import Self
 
+from live.stopping import stopped_by_exception
 from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi
 from rehearsal.control_plane.process import Process
 
 Progress = Callable[[str], None]
-_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class RunningCluster(ABC):
@@ -43,7 +40,7 @@ class RunningCluster(ABC):
     def __enter__(self) -> Self:
         began = time.monotonic()
         try:
-            self._stack.enter_context(_signals_as_exceptions())
+            self._stack.enter_context(stopped_by_exception())
             self._folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
             self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             self._stack.callback(self._stop_programs)
@@ -99,23 +96,3 @@ class RunningCluster(ABC):
             process.tell_to_stop()
         for process in self._processes.values():
             process.stop()
-
-
-@contextlib.contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
-    """SIGTERM and SIGHUP as SystemExit, so that what was started is ended; only where nobody else handles them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    taken = [number for number in _ENDING_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
