@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, sqrt
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -18,11 +18,9 @@ from benchmark.certificate.certify import certify
 from benchmark.errors import BenchmarkError
 from benchmark.folder import AskedShape, AskedWorkload
 from benchmark.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
-from benchmark.student_t import two_sided
+from benchmark.repeats import CONFIDENCE, estimate, welch_half_width
 from benchmark.whole_file import write_whole
 
-CONFIDENCE: Final = 0.95
-"""Of the intervals of one quantity at all loads together. Two-sided: where nothing has changed, it is called worse once in forty times."""
 RELEVANT_RATE: Final = 0.01
 """Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
 differ by up to 3.4 %."""
@@ -364,48 +362,6 @@ def _why(change: float, noise: float, quantity: _Quantity, how: _How, *, pieces:
     if pieces:
         words += "; from the pieces of single runs, which do not show what differs from run to run: repeat the runs to be sure"
     return words.replace("%", " %").replace("  %", " %")
-
-
-def welch_half_width(before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE) -> float:
-    """Half the width of the interval for the difference of two means whose spreads need not be equal.
-
-    Welch's t with the Welch-Satterthwaite degrees of freedom; 0 where neither side varies, infinite where nobody can say. Each
-    side needs two values.
-    """
-    (_, first), (_, second) = _mean_and_variance(before), _mean_and_variance(after)
-    parts = first / len(before), second / len(after)
-    error = sum(parts)
-    if not isfinite(error):
-        return inf
-    if not error > 0:
-        return 0.0
-    # Shares instead of the squares themselves: the squares of tiny numbers are 0.
-    shares = parts[0] / error, parts[1] / error
-    degrees = 1 / (shares[0] * shares[0] / (len(before) - 1) + shares[1] * shares[1] / (len(after) - 1))
-    return two_sided(degrees, confidence) * sqrt(error)
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """A mean with its 95 % confidence interval by Student's t; of no values, 0 of no repeats."""
-    if not values:
-        return Estimate(mean=0.0, low=None, high=None, repeats=0, variation=None)
-    mean = sum(values) / len(values)
-    if len(values) < 2:
-        return Estimate(mean=mean, low=None, high=None, repeats=1, variation=None)
-    deviation = sqrt(_mean_and_variance(values)[1])
-    half = two_sided(len(values) - 1) * deviation / sqrt(len(values))
-    return Estimate(
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-        repeats=len(values),
-        variation=deviation / mean if mean else None,
-    )
-
-
-def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
-    mean = sum(values) / len(values)
-    return mean, sum((value - mean) * (value - mean) for value in values) / (len(values) - 1)
 
 
 def _unpaired(title: str, old: Mapping[int, BaselinePoint], new: Mapping[int, BaselinePoint]) -> Iterator[Comparison]:

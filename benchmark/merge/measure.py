@@ -21,7 +21,7 @@ from benchmark.merge.reading import Reader, reader
 from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
 from benchmark.merge.run_figures import Pool, Surroundings, run_figures
 from benchmark.merge.servers import read_samples
-from benchmark.merge.statistics import estimate
+from benchmark.repeats import estimate
 
 
 def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measurement:

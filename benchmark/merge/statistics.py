@@ -1,4 +1,4 @@
-"""Exact statistics of values that lie in several sorted arrays, and means over repeats with their confidence interval."""
+"""Exact statistics of values that lie in several sorted arrays."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from benchmark.measurement import Distribution, Estimate, Histogram
+from benchmark.measurement import Distribution, Histogram
 from benchmark.merge.client_data import Floats
-from benchmark.student_t import two_sided
 
-CONFIDENCE: Final = 0.95
 BINS: Final = 60
 _WIDE: Final = 20.0
 """Most over least from which bins grow geometrically: on even ones all values would lie in the first."""
@@ -115,16 +113,3 @@ def _histogram(arrays: Sequence[Floats], low: float, high: float, scale: float) 
     below = np.array([[np.searchsorted(array, edge, "left") for edge in edges[1:-1]] for array in arrays]).sum(axis=0)
     counts = np.diff(np.concatenate([[0], below, [count]]))
     return Histogram(edges=tuple((edges * scale).tolist()), counts=tuple(int(n) for n in counts))
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """Mean of independent repeats with the 95 % interval of Student's distribution."""
-    count = len(values)
-    mean = sum(values) / count
-    if count < 2:
-        return Estimate(mean=mean, low=None, high=None, repeats=count, variation=None)
-    deviation = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    half = two_sided(count - 1, CONFIDENCE) * deviation / sqrt(count)
-    return Estimate(
-        mean=mean, low=mean - half, high=mean + half, repeats=count, variation=deviation / mean if mean else None
-    )

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from benchmark.certificate import baseline, certify
 from benchmark.measurement import ClientResult, Measurement, Run, ServerMetrics
+from benchmark.repeats import welch_half_width
 from tests.benchmark.certificate.any_measurement import any_of
 from tests.benchmark.certificate.sound import sound
 
@@ -52,7 +53,7 @@ def test_any_measurement_is_compared_or_not_comparable(measurement: Measurement)
 
 @given(st.lists(st.floats(), min_size=2, max_size=4), st.lists(st.floats(), min_size=2, max_size=4))
 def test_any_values_have_a_width(before: list[float], after: list[float]) -> None:
-    assert baseline.welch_half_width(before, after) >= 0
+    assert welch_half_width(before, after) >= 0
 
 
 def _judge(measurement: Measurement) -> None:

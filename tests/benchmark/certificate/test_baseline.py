@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmark.certificate import baseline
-from benchmark.certificate.baseline import Baseline, compare, of, regressed, welch_half_width
+from benchmark.certificate.baseline import Baseline, compare, of, regressed
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Batches, Comparison, Measurement, Run
+from benchmark.repeats import welch_half_width
 from benchmark.student_t import two_sided
 from tests.benchmark.certificate.sound import every_run, sound
 from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_point, an_asked
