@@ -67,6 +67,11 @@ class AskedWorkload(_File):
     dataset: str | None = None
     """SHA-256 of the file that requests come from. None: they come from none, or it was not written down."""
 
+    @property
+    def of_a_file(self) -> bool:
+        """Whether requests come from a file, which may hold one several times; else every client draws its own."""
+        return self.kind in ("sharegpt", "trace")
+
 
 class AskedSlo(_File):
     """Limits of a good request, milliseconds; None: no limit."""

@@ -293,7 +293,12 @@ class Run(_Part):
     pod_cores: tuple[float, ...]
     """CPU that each pod could use."""
     pod_cpu_peak: tuple[float, ...]
-    """Highest CPU that all clients of a pod used together in a second, in cores."""
+    """Highest CPU that all clients of a pod used together in a second of the window that is looked at, in cores."""
+
+    @property
+    def looked_at(self) -> Rates:
+        """The narrowest window that there is: over it the clients' CPU, the servers and the GPUs are read."""
+        return self.steady or self.common or self.whole
 
 
 class Estimate(_Part):

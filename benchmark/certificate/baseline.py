@@ -246,7 +246,7 @@ def _incomparable(new: Baseline, old: Baseline) -> list[str]:
             reasons.append(f"{which} is not certified ({', '.join(one.lacks) or 'no reason kept'})")
         if one.shape is None or one.workload is None:
             reasons.append(f"{which} does not say what it measured")
-        elif one.workload.kind in ("sharegpt", "trace") and one.workload.dataset is None:
+        elif one.workload.of_a_file and one.workload.dataset is None:
             reasons.append(f"{which} does not say which file its requests came from")
     if new.shape is not None and old.shape is not None:
         reasons += _shape_differences(new.shape, old.shape)

@@ -38,7 +38,7 @@ CPU: Final = Rule(
 POD_CPU: Final = Rule(
     id="pod-cpu",
     title="Benchmark pods had CPU to spare",
-    allowed=f"at most {percent(limits.POD_CPU_LIMIT, 0)} of a pod's cores in any second",
+    allowed=f"at most {percent(limits.POD_CPU_LIMIT, 0)} of a pod's cores in any second of the steady window",
     why="Clients with headroom of their own still wait when their pod has no core left. Use a larger benchmark.machineType, or "
     "fewer clients a pod.",
     blames="client",

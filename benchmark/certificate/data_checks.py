@@ -78,7 +78,7 @@ def _prompts(subject: Subject) -> Check:
     bad, missing = [], []
     workload = subject.asked.workload if subject.asked else None
     repeated = f"{prompts.repeated:,} of {prompts.known:,} prompts had been sent before"
-    if workload is None or workload.kind in ("random", "shared-prefix"):
+    if workload is None or not workload.of_a_file:
         allowed = _repeats_allowed(subject)
         if not prompts.repeated <= allowed:
             bad.append(f"{repeated}, {allowed:,.0f} allowed")
@@ -122,16 +122,15 @@ def _hits(subject: Subject) -> Check:
     workload = subject.asked.workload if subject.asked else None
     if workload is None:
         return HITS.says(good="", missing=[f"the workload is not known; {RUN_COMMAND} writes it down"])
-    of_a_file = workload.kind not in ("random", "shared-prefix")
     again = share(subject.measurement.prompts.repeated, subject.measurement.prompts.known)
     bad, seen = [], []
     for run, server in subject.servers():
         if server.prefix_hit_share is None:
             continue
-        allowed = _replays_allowed(workload, again) if of_a_file else _hits_allowed(workload, run, subject)
+        allowed = _replays_allowed(workload, again) if workload.of_a_file else _hits_allowed(workload, run, subject)
         seen.append(server.prefix_hit_share)
         if not server.prefix_hit_share <= allowed:
-            reason = f", and {percent(again)} of prompts had been sent before" if of_a_file else ""
+            reason = f", and {percent(again)} of prompts had been sent before" if workload.of_a_file else ""
             bad.append(
                 f"{run.name}: {percent(server.prefix_hit_share)} of prompt tokens were found in the cache, {percent(allowed)} "
                 f"allowed{reason}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmark import cache_configs
 from benchmark.certificate import limits
-from benchmark.certificate.subject import Rule, Subject, percent, share, window_of_servers
+from benchmark.certificate.subject import Rule, Subject, percent, share
 from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
 
 SCRAPES: Final = Rule(
@@ -148,7 +148,7 @@ def _preemptions(subject: Subject) -> Check:
     bad, worst = [], 0.0
     for run, server in subject.servers():
         # Both of one window: the run's requests besides would hide most of its preemptions.
-        window = window_of_servers(run)
+        window = run.looked_at
         served = window.requests_per_s * window.seconds
         found = share(server.preemptions, served)
         worst = max(worst, found)
@@ -191,7 +191,7 @@ def _foreign(subject: Subject) -> Check:
 
 def _prompts_per_token(run: Run, server: ServerMetrics) -> tuple[float, float, float]:
     """Prompt tokens per generated one by the servers and by the clients, in one window, and how far apart they may be, as a share."""
-    window = window_of_servers(run)
+    window = run.looked_at
     requests = window.requests_per_s * window.seconds
     return (
         share(

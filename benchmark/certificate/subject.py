@@ -10,7 +10,7 @@ from typing import Literal
 
 from benchmark.certificate import limits
 from benchmark.folder import Asked
-from benchmark.measurement import Check, ClientResult, Measurement, Point, Rates, Run, ServerMetrics
+from benchmark.measurement import Check, ClientResult, Measurement, Point, Run, ServerMetrics
 
 Blame = Literal["client", "server", "run", "data"]
 
@@ -157,11 +157,6 @@ def lag_limit_ms(run: Run) -> float:
 def limiting_lag_ms(run: Run) -> float:
     """Event-loop lag beyond which a client sets the rate, and not only spoils latencies."""
     return lag_limit_ms(run) * limits.LIMITING_LAG_SHARE_OF_ITL / limits.LAG_SHARE_OF_ITL
-
-
-def window_of_servers(run: Run) -> Rates:
-    """What the clients had in the window over which the servers' figures are taken."""
-    return run.steady or run.common or run.whole
 
 
 def named(run: Run, client: ClientResult) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmark.certificate.baseline import incomparable
 from benchmark.measurement import Comparison, Estimate
-from benchmark.report.words import NOTHING, percent
+from benchmark.report.words import NOTHING, percent, signed
 from planner.report.table import Cell, Table, numbers, texts
 from planner.report.wording import number
 
@@ -67,6 +67,4 @@ def _mean(one: Estimate) -> str:
 
 
 def _change(one: Comparison) -> str:
-    if one.verdict == "not comparable":
-        return NOTHING
-    return f"{100 * one.change_share:+.1f} %".replace("-", "\N{MINUS SIGN}")
+    return NOTHING if one.verdict == "not comparable" else signed(one.change_share)

@@ -10,7 +10,7 @@ from benchmark.folder import Asked, AskedSlo
 from benchmark.measurement import Measurement
 from benchmark.report.shown import Shown, engine, is_self_test
 from benchmark.report.tables import clock_in_words
-from benchmark.report.words import milliseconds, percent, plural, seconds
+from benchmark.report.words import milliseconds, percent, plural, seconds, signed
 from planner.report.table import Cell, Table, texts
 from planner.report.wording import CAPACITIES, ROUTINGS, usd
 
@@ -117,7 +117,7 @@ def method(shown: Shown) -> Table:
         rows.append(
             (
                 "drift of total tokens in it",
-                f"{100 * run.batches.drift_share:+.1f} %".replace("-", "\N{MINUS SIGN}"),
+                signed(run.batches.drift_share),
                 f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of {seconds(run.batches.seconds)}; prompts come "
                 "in waves, so the certificate looks at output tokens alone",
             )
@@ -191,7 +191,7 @@ def _settings(asked: Asked) -> Iterator[str]:
     yield "  enabled: true"
     yield "  runOnUpdate: false # fleet bench run starts it, pulumi up does not"
     yield f"  workload: {asked.workload.name}"
-    if asked.workload.kind in ("sharegpt", "trace"):
+    if asked.workload.of_a_file:
         known = asked.workload.dataset
         where = "whose place is not in run.json" if known else "which run.json does not name"
         yield f"  dataset: {{url: gs://BUCKET/OBJECT, sha256: {known or 'DIGEST'}}} # the file of this measurement, {where}"

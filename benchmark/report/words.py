@@ -41,6 +41,11 @@ def plural(count: int, noun: str, more: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else more or noun + 's'}"
 
 
+def signed(share: float) -> str:
+    """A change, with its sign and one place."""
+    return f"{100 * share:+.1f} %".replace("-", "\N{MINUS SIGN}")
+
+
 def rate(value: float | None) -> str:
     """A rate, whole from a thousand on; a dash where there is none."""
     return NOTHING if value is None else number(value)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from benchmark.folder import GPU_FOLDER
-from benchmark.run.watching import PATIENCE_SECONDS
+from benchmark.run.watching import AWAY, FINAL, PATIENCE_SECONDS
 from live.errors import LiveError
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ AGAIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 _LONGEST_ROW: Final = 4096
 """Bytes; dmon's rows with all these columns have some 200."""
-_FINAL: Final = frozenset({"forbidden", "missing program", "not found"})
-"""Reasons that no further attempt changes."""
-_AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
-"""The network or the login is gone; both come back. Waited for as long as the measurement's own end is."""
 ATTEMPTS: Final = 10
 """Fruitless attempts in a row, while the cluster does answer, after which a server is left alone. Assumed."""
 
@@ -92,10 +88,10 @@ class GpuSamples:
                 self._problems[pod] = str(problem).replace(pod, "the server's pod")
                 # A header alone is no fruit: a dmon that ends at once will not mend itself.
                 fruitful = file.tell() > had and time.monotonic() - began > AGAIN_SECONDS
-                if fruitful or problem.reason not in _AWAY:
+                if fruitful or problem.reason not in AWAY:
                     answered = time.monotonic()
                     fruitless = 0 if fruitful else fruitless + 1
-                if problem.reason in _FINAL or self._stop.wait(AGAIN_SECONDS):
+                if problem.reason in FINAL or self._stop.wait(AGAIN_SECONDS):
                     return
 
     def _once(self, pod: str, file: IO[bytes]) -> LiveError:

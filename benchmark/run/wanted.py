@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from settings.settings import Settings
 
 _KEY: Final = "vllm-fleet:benchmark"
-_OF_A_FILE: Final = ("sharegpt", "trace")
-"""Workloads that read a dataset; the others are refused with one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +76,13 @@ def _section(text: str) -> dict[str, Any] | None:
 
 
 def _written(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
+    from settings.benchmark_checks import FILE_WORKLOADS
+
     written: dict[str, Any] = {}
     if changes.workload is not None:
         written["workload"] = changes.workload
-        if changes.workload not in _OF_A_FILE and "dataset" in section:
+        # The others are refused with one.
+        if changes.workload not in FILE_WORKLOADS and "dataset" in section:
             written["dataset"] = None
     if changes.concurrency is not None:
         written["concurrency"] = list(changes.concurrency)

@@ -22,10 +22,11 @@ POLL_SECONDS: Final = 4.0
 """Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""
 PATIENCE_SECONDS: Final = 15 * 60.0
 """How long cluster or bucket may give no answer before watching ends; the Job goes on. Assumed: a laptop's lid, a VPN's change."""
-_FINAL: Final = frozenset({"not found", "missing program", "forbidden"})
+FINAL: Final = frozenset({"not found", "missing program", "forbidden"})
 """Reasons that asking again does not change; a login or a network may come back. Not `refused`: what has worked a moment ago is not
 wrong now, and a control plane has more words for its own troubles than are known here."""
-_AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
+AWAY: Final = frozenset({"unreachable", "timeout", "credentials"})
+"""The network or the login is gone; both come back."""
 _WORDS: Final[Mapping[Stage, str]] = {
     "no pods": "waiting for the Job's pods",
     "unscheduled": "waiting for benchmark machines",
@@ -73,7 +74,7 @@ def watch(
             answered = time.monotonic()
         except LiveError as error:
             silent = time.monotonic() - answered > patience_seconds
-            if silent or error.reason in _FINAL:
+            if silent or error.reason in FINAL:
                 since = f" No answer for {patience_seconds / 60:.0f} minutes." if silent else ""
                 raise LiveError(
                     f"{error}.{since} {launched.job} goes on in the cluster. When it has ended: {launched.how_to_fetch()}",
@@ -103,7 +104,7 @@ def patiently(
         try:
             return action()
         except LiveError as error:
-            if error.reason not in _AWAY or time.monotonic() - began > patience_seconds:
+            if error.reason not in AWAY or time.monotonic() - began > patience_seconds:
                 raise
             show(State("no answer, trying again", str(error)))
         time.sleep(poll_seconds)

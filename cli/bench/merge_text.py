@@ -222,7 +222,7 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
 
 def _shown_run(measurement: Measurement) -> Run:
     """The run whose clients are shown: the one with the highest rate of its kind."""
-    return max(measurement.runs, key=lambda run: (run.steady or run.common or run.whole).total_tokens_per_s)
+    return max(measurement.runs, key=lambda run: run.looked_at.total_tokens_per_s)
 
 
 def _clients(page: Page, run: Run, *, of: int) -> None:
