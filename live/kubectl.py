@@ -53,9 +53,9 @@ class Kubectl:
 
     # Objects
 
-    def get(self, kind: str, name: str) -> Manifest:
+    def get(self, kind: str, name: str, *, seconds: float = ANSWER_SECONDS) -> Manifest:
         """One object. `kind` as kubectl takes it, e.g. `job` or `gateways.gateway.networking.k8s.io`."""
-        return self._json("get", kind, name, what=f"reading {kind} {name}")
+        return self._json("get", kind, name, what=f"reading {kind} {name}", seconds=seconds)
 
     def find(self, kind: str, name: str) -> Manifest | None:
         """One object, or None where there is none."""
@@ -66,12 +66,14 @@ class Kubectl:
                 return None
             raise
 
-    def list_all(self, kind: str, *, selector: str = "", fields: str = "") -> list[Manifest]:
+    def list_all(
+        self, kind: str, *, selector: str = "", fields: str = "", seconds: float = ANSWER_SECONDS
+    ) -> list[Manifest]:
         """Every object of the namespace with these labels and fields, both as kubectl takes them (`app=server`)."""
         arguments = ["get", kind]
         arguments += [f"--selector={selector}"] if selector else []
         arguments += [f"--field-selector={fields}"] if fields else []
-        items: list[Manifest] = self._json(*arguments, what=f"listing {kind}").get("items", [])
+        items: list[Manifest] = self._json(*arguments, what=f"listing {kind}", seconds=seconds).get("items", [])
         return items
 
     def create(self, manifest: Mapping[str, Any]) -> Manifest:
@@ -132,9 +134,9 @@ class Kubectl:
             raise kubectl_errors.in_words(what, done.stderr)
         return done.stdout
 
-    def _json(self, *arguments: str, what: str, stdin: str | None = None) -> Manifest:
+    def _json(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> Manifest:
         """The object that kubectl printed."""
-        text = self.run(*arguments, "--output=json", what=what, stdin=stdin)
+        text = self.run(*arguments, "--output=json", what=what, stdin=stdin, seconds=seconds)
         with contextlib.suppress(ValueError):
             found = json.loads(text)
             if isinstance(found, dict):

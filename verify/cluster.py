@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -38,12 +37,20 @@ _UNKNOWN_KIND: Final = "doesn't have a resource type"
 """kubectl's words where the cluster has no such custom resource. Source: kubectl 1.32, run."""
 
 
+def read_pods(kubectl: Kubectl, settings: Settings) -> tuple[Pod, ...]:
+    """The server's pods that have not ended, by name. Raises LiveError."""
+    found = kubectl.list_all("pods", selector=f"app={settings.server.name}", seconds=READ_SECONDS)
+    return tuple(sorted((_pod(one) for one in found if not _has_ended(one)), key=lambda pod: pod.name))
+
+
 def read(kubectl: Kubectl, settings: Settings) -> Cluster:
     """Pods, nodes and, with a gateway, its objects. Raises LiveError where not even the pods can be read."""
     gateway = settings.gateway
     reads: dict[str, Callable[[], Any]] = {
-        "pods": lambda: _list(kubectl, "pods", f"app={settings.server.name}"),
-        "nodes": lambda: _list(kubectl, "nodes", f"cloud.google.com/gke-accelerator={ACCELERATOR}"),
+        "pods": lambda: read_pods(kubectl, settings),
+        "nodes": lambda: kubectl.list_all(
+            "nodes", selector=f"cloud.google.com/gke-accelerator={ACCELERATOR}", seconds=READ_SECONDS
+        ),
     }
     if gateway.enabled:
         reads |= {
@@ -69,7 +76,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
         if name not in troubles:
             found[name] = value
     return Cluster(
-        pods=tuple(sorted((_pod(one) for one in found["pods"] if not _has_ended(one)), key=lambda pod: pod.name)),
+        pods=found["pods"],
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
         gateway=found.get("gateway"),
         route=found.get("route"),
@@ -125,32 +132,13 @@ def logged_kv_tokens(kubectl: Kubectl, pods: tuple[str, ...]) -> dict[str, tuple
     return dict(zip(pods, side_by_side(of, pods, AT_ONCE), strict=True))
 
 
-def _list(kubectl: Kubectl, kind: str, selector: str) -> list[Any]:
-    text = kubectl.run(
-        "get", kind, "--output=json", f"--selector={selector}", what=f"listing {kind}", seconds=READ_SECONDS
-    )
-    items: list[Any] = _parsed(text, f"listing {kind}").get("items", [])
-    return items
-
-
 def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
-    what = f"reading {kind} {name}"
     try:
-        return _parsed(kubectl.run("get", kind, name, "--output=json", what=what, seconds=READ_SECONDS), what)
+        return kubectl.get(kind, name, seconds=READ_SECONDS)
     except LiveError as error:
         if error.reason == "not found" or _UNKNOWN_KIND in str(error):
             return {}
         raise
-
-
-def _parsed(text: str, what: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, Mapping):
-        raise LiveError(f"{what}: kubectl printed something that is not a JSON object")
-    return found
 
 
 def _has_ended(manifest: Mapping[str, Any]) -> bool:

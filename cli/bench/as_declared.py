@@ -19,9 +19,9 @@ def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
     the file, and with flags that wait for a `pulumi up` it would be certified, and recorded, under the name of something that never ran.
     """
     from verify import checks_engine, checks_service, cluster
-    from verify.facts import Facts
+    from verify.facts import Cluster, Facts
 
-    facts = Facts(endpoint="", door=None, cluster=cluster.read(kubectl, settings))
+    facts = Facts(endpoint="", door=None, cluster=Cluster(pods=cluster.read_pods(kubectl, settings)))
     checks = (
         checks_engine.flags(facts, settings),
         checks_engine.environment(facts, settings),

@@ -29,6 +29,7 @@ def _kubectl(made: MadeCluster) -> Kubectl:
 
 def test_servers_as_declared_are_measured(made: MadeCluster) -> None:
     require_as_declared(_kubectl(made), made.settings)
+    assert len(made.calls) == 1  # the pods alone: neither nodes nor a gateway bear on it
 
 
 def test_a_flag_that_waits_for_an_update_is_told_with_both_values(made: MadeCluster) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from live.errors import LiveError, Reason
+from live.kubectl import Kubectl
 from live.stack_outputs import accept
 from model_server.node import Faults, Pace
 from settings.settings import Settings
@@ -20,7 +21,7 @@ from tests.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, 
 from tests.verify.stacks import check_of, served, settings_of
 from tests.verify.stacks import node_of as server_of
 from verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
-from verify.cluster import _node, _one, _parsed, _pod
+from verify.cluster import _node, _one, _pod
 from verify.facts import Cluster, Facts, Reply, Server
 from verify.findings import Check
 from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
@@ -349,15 +350,16 @@ def _written(settings: Settings, number: int, **changes: Any) -> dict[str, Any]:
     return pod
 
 
-class _Listing:
+class _Listing(Kubectl):
     """A control plane that has these pods and nodes, and nothing else."""
 
     def __init__(self, pods: list[Any], nodes: list[Any]) -> None:
+        super().__init__(namespace="vllm")
         self._items = {"pods": pods, "nodes": nodes}
 
-    def run(self, _: str, kind: str, *more: str, what: str, seconds: float) -> str:
-        del more, what, seconds
-        return json.dumps({"items": self._items[kind]})
+    def run(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = 0.0) -> str:
+        del what, stdin, seconds
+        return json.dumps({"items": self._items[arguments[1]]})
 
 
 def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody() -> None:
@@ -370,7 +372,7 @@ def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody()
         _written(spot, 3, nodeName="gke-taken-2", metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}),
     ]
     nodes = [node_of(spot, 0), node_of(spot, 1)]
-    facts = Facts(endpoint="", door=None, cluster=cluster.read(_Listing(pods, nodes), spot))  # type: ignore[arg-type]
+    facts = Facts(endpoint="", door=None, cluster=cluster.read(_Listing(pods, nodes), spot))
     for check in (checks_cluster.replicas(facts, spot), checks_cluster.capacity(facts, spot)):
         assert check.state == "passed", check
     assert "with pods on" not in checks_cluster.price(facts, spot).summary
@@ -604,26 +606,28 @@ def test_logs_are_read_from_their_beginning() -> None:
     assert asked == [("logs", "a", "--container=vllm", "--limit-bytes=2000000")]
 
 
-class _Refusing:
+class _Refusing(Kubectl):
     def __init__(self, reason: Reason, words: str = "no") -> None:
+        super().__init__(namespace="vllm")
         self._reason, self._words = reason, words
 
-    def run(self, *_: str, what: str, seconds: float) -> str:
-        del seconds
+    def run(self, *_: str, what: str, stdin: str | None = None, seconds: float = 0.0) -> str:
+        del stdin, seconds
         raise LiveError(f"{what}: {self._words}", reason=self._reason)
 
 
 def test_an_object_that_is_not_there_is_a_finding_and_one_that_may_not_be_read_is_none() -> None:
-    assert _one(_Refusing("not found"), "gateways", "inference-gateway") == {}  # type: ignore[arg-type]
+    assert _one(_Refusing("not found"), "gateways", "inference-gateway") == {}
     nothing_such = _Refusing("refused", 'error: the server doesn\'t have a resource type "inferencepools"')
-    assert _one(nothing_such, "inferencepools", "qwen35-pool") == {}  # type: ignore[arg-type]
+    assert _one(nothing_such, "inferencepools", "qwen35-pool") == {}
     with pytest.raises(LiveError, match="reading gateways inference-gateway: no"):
-        _one(_Refusing("forbidden"), "gateways", "inference-gateway")  # type: ignore[arg-type]
+        _one(_Refusing("forbidden"), "gateways", "inference-gateway")
 
 
-def test_what_kubectl_prints_beside_json_is_told() -> None:
-    with pytest.raises(LiveError, match="not a JSON object"):
-        _parsed("Unable to find a match", "listing pods")
+def test_what_kubectl_prints_beside_json_is_told(gateway: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kubectl, "run", lambda *_, **__: "Unable to find a match")
+    with pytest.raises(LiveError, match=r"listing pods: .* not a JSON object"):
+        cluster.read_pods(Kubectl(namespace="vllm"), gateway)
 
 
 # Which servers stand behind an address
