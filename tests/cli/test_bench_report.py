@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.measurement import Comparison
 from cli.bench.report import report
 from scripts.bench_results import make_measurement
-from tests.benchmark.measurements import a_bare_measurement, a_judged, estimate
+from tests.benchmark.measurements import a_bare_measurement, a_judged, compared
 from tests.cli.command import fleet
 
 
@@ -41,16 +40,7 @@ def test_out_names_another_folder(folder: Path, tmp_path: Path) -> None:
 def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worse = Comparison(
-        baseline="bench-1",
-        quantity="total tok/s",
-        before=estimate([100.0, 101.0]),
-        after=estimate([90.0, 91.0]),
-        change_share=-0.1,
-        noise_share=0.02,
-        verdict="regressed",
-        why="beyond noise",
-    )
+    worse = compared("total tok/s", "regressed", -0.1, why="beyond noise")
     judged = a_judged(a_bare_measurement())
     merged = tmp_path / "merged.json"
     merged.write_text(judged.model_copy(update={"comparisons": (worse,)}).model_dump_json(by_alias=True))

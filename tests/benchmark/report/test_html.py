@@ -41,6 +41,7 @@ from tests.benchmark.measurements import (
     a_measurement,
     a_sweep,
     an_asked,
+    compared,
     estimate,
 )
 from tests.planner.report.pages import Page
@@ -434,20 +435,6 @@ def test_failed_requests_are_counted_by_kind_over_all_runs() -> None:
     assert tiles(page)["failed requests"] == "6"
 
 
-def compared(quantity: str, verdict: str, change: float, **changes: Any) -> Comparison:
-    fields: dict[str, Any] = {
-        "baseline": "bench-1",
-        "quantity": quantity,
-        "before": estimate([100.0, 101.0]),
-        "after": estimate([90.0, 91.0]),
-        "change_share": change,
-        "noise_share": 0.02,
-        "verdict": verdict,
-        "why": "a reason",
-    }
-    return Comparison(**{**fields, **changes})
-
-
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -490,16 +477,7 @@ def test_what_cannot_be_compared_has_neither_a_change_nor_no_noise() -> None:
 
 
 def test_a_regression_against_the_baseline_stands_on_the_page() -> None:
-    worse = Comparison(
-        baseline="bench-1",
-        quantity="total tok/s at 24,000 in flight",
-        before=estimate([100.0, 101.0]),
-        after=estimate([90.0, 91.0]),
-        change_share=-0.1,
-        noise_share=0.02,
-        verdict="regressed",
-        why="beyond noise",
-    )
+    worse = compared("total tok/s at 24,000 in flight", "regressed", -0.1, why="beyond noise")
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": (worse,)})
     row = Page(text_of(judged)).cells("baseline-table")[1]
     assert row[3:] == ["\N{MINUS SIGN}10.0 %", "± 2.0 %", "regressed beyond noise"]
