@@ -97,7 +97,7 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     assert done.stderr == ""
     assert "endpoint: /health: declared HTTP 200, found Connection refused" in done.stdout
     assert "check the URL or the port forward" in " ".join(done.stdout.split())
-    assert "503" not in done.stdout
+    assert "503" not in done.stdout.replace(str(port), "PORT")  # a port may hold those digits
     assert "Traceback" not in done.stdout
 
 
