@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -32,7 +34,7 @@ settings, secrets = load()
 
 # Google Cloud: made here, or another stack's. `**dict(section)` passes a section of the stack file on as it stands.
 project, fleet, net = settings.project, f"vLLM fleet, stack {settings.stack}", settings.network
-place = {"project": project, "region": settings.region, "name_prefix": settings.stack}
+place: dict[str, Any] = {"project": project, "region": settings.region, "name_prefix": settings.stack}
 labels, apis = labels_of(settings.stack, settings.labels), required_apis(settings)
 if settings.platform.stack is None:
     own = OwnPlatform("platform", OwnPlatformArgs(namespace=settings.namespace))
