@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from preview.offline import open_stack, record_stack
-from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, binaries
+from rehearsal.apply.manifests import is_release
+from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, binaries, helm
 from rehearsal.control_plane.modules import module_folders
 from rehearsal.custom_resources.definitions import definitions
 from rehearsal.google_cloud.check import check
 from rehearsal.report.model import RehearsalReport, Versions, redacted
 from rehearsal.runner import Runner
+from rehearsal.simulation.chart import Charts
 from rehearsal.stage import Surroundings
 
 if TYPE_CHECKING:
@@ -42,9 +44,13 @@ def rehearse(
     found = check(recording)
     shown.starts("the control plane's programs")
     wanted = EVERYTHING if kubeconfig is None else frozenset({"kwok"})
+    programs, modules = binaries(shown.step, only=wanted), module_folders(shown.step)
+    if any(is_release(one) for one in recording.resources):
+        helm(shown.step)  # built now: once a drill begins, its clock runs
     around = Surroundings(
-        binaries=binaries(shown.step, only=wanted),
-        definitions=tuple(definitions(module_folders(shown.step))),
+        binaries=programs,
+        definitions=tuple(definitions(modules)),
+        charts=Charts(modules=modules, progress=shown.step),
         speed=speed,
         kubeconfig=kubeconfig,
         context=context,

@@ -33,7 +33,7 @@ from rehearsal.custom_resources.install import install_definitions
 from rehearsal.drills.drill import DrillBrokenOffError
 from rehearsal.giving_back import forget_scaling, remove_platform, take_down
 from rehearsal.meter import Meter
-from rehearsal.simulation.chart import chart_objects
+from rehearsal.simulation.chart import Charts
 from rehearsal.simulation.disks import Disks
 from rehearsal.simulation.gateway import GatewayController
 from rehearsal.simulation.gateway_prerequisites import prerequisites_of
@@ -73,6 +73,7 @@ class Surroundings:
     binaries: Binaries
     definitions: tuple[Manifest, ...]
     """CustomResourceDefinitions that GKE or its add-ons bring."""
+    charts: Charts
     speed: float = DEFAULT_SPEED
     kubeconfig: Path | None = None
     context: str | None = None
@@ -305,7 +306,7 @@ class Stage:
             self.api,
             self.clock,
             self.timeline,
-            chart_objects=chart_objects,
+            chart_objects=self.around.charts.objects,
             on_progress=self._tell,
             slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
         )

@@ -11,42 +11,6 @@ from typing import Final
 from rehearsal.apply.await_workloads import REVISION, daemon_set, job, pod
 from rehearsal.apply.verdict import Context, Failed, Manifest, Ready, Verdict, Waiting, holds, observed
 
-INSTALL_ORDER: Final = (
-    "Namespace",
-    "NetworkPolicy",
-    "ResourceQuota",
-    "LimitRange",
-    "PodDisruptionBudget",
-    "ServiceAccount",
-    "Secret",
-    "ConfigMap",
-    "StorageClass",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "CustomResourceDefinition",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Role",
-    "RoleBinding",
-    "Service",
-    "DaemonSet",
-    "Pod",
-    "ReplicaSet",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "StatefulSet",
-    "Job",
-    "CronJob",
-    "Ingress",
-)
-"""Helm's order of kinds; those it does not know come last. Source: helm v3, pkg/releaseutil/kind_sorter.go."""
-
-
-def install_rank(one: Manifest) -> int:
-    """Where in an installation an object of this kind comes."""
-    kind = one["kind"]
-    return INSTALL_ORDER.index(kind) if kind in INSTALL_ORDER else len(INSTALL_ORDER)
-
 
 def deployment(one: Manifest, context: Context) -> Verdict:
     """As many pods of the newest replica set are ready as the rollout may not do without."""

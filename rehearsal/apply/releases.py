@@ -1,4 +1,4 @@
-"""A Helm release as the provider installs, waits for and removes it, with the objects of a chart stood in for."""
+"""A Helm release as the provider installs, waits for and removes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 from preview.recording import RecordedResource
 from preview.values import reveal
 from rehearsal.api import Manifest
-from rehearsal.apply.await_helm import install_rank
 from rehearsal.apply.manifests import HELM_MANAGER
 from rehearsal.apply.operations import OperationError, Operations, ref_of
 from rehearsal.apply.options import Options
@@ -24,6 +23,7 @@ class Releases:
     """Installs, upgrades and uninstalls."""
 
     def __init__(self, operations: Operations, chart_objects: Callable[[RecordedResource], list[Manifest]]) -> None:
+        """`chart_objects` renders a release, in Helm's order of installing."""
         self._operations, self._chart_objects = operations, chart_objects
 
     def apply(
@@ -38,7 +38,7 @@ class Releases:
         What the API server warns of is added to `warnings`.
         """
         inputs: dict[str, Any] = reveal(dict(resource.inputs))
-        wanted = sorted(self._chart_objects(resource), key=install_rank)
+        wanted = self._chart_objects(resource)
         refs = tuple(ref_of(one) for one in wanted)
         applied: list[Manifest] = []
         try:

@@ -1,4 +1,4 @@
-"""The programs of a control plane: Kubernetes, etcd and kwok, built once from Go modules."""
+"""The programs of a rehearsal, built once from Go modules: Kubernetes, etcd and kwok, and Helm where a stack has a chart."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ class Source:
     """Program -> the package it is built from."""
     version_variables: tuple[str, ...] = ()
     """Variables that take the version when linked; a build from a module knows no tag."""
+    asked_by: str = "--version"
+    """What makes a program tell its version."""
 
     @property
     def files(self) -> tuple[Path, Path]:
@@ -72,7 +74,7 @@ class Source:
     def linker_flags(self) -> str:
         """No symbol tables, which nobody reads here and which double the size; and the version."""
         major, minor, *_ = self.version.removeprefix("v").split(".")
-        values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+        values = {"gitVersion": self.version, "version": self.version, "gitMajor": major, "gitMinor": minor}
         settings = (f"-X {variable}={values[variable.rsplit('.', 1)[1]]}" for variable in self.version_variables)
         return " ".join(("-s", "-w", *settings))
 
@@ -114,6 +116,15 @@ ETCD: Final = Source(
     folder="etcd", title="etcd", module="go.etcd.io/etcd/server/v3", packages={"etcd": "go.etcd.io/etcd/server/v3"}
 )
 SOURCES: Final = (KUBERNETES, KWOK, ETCD)
+"""What a control plane runs."""
+HELM: Final = Source(
+    folder="helm",
+    title="Helm",
+    module="helm.sh/helm/v3",
+    packages={"helm": "helm.sh/helm/v3/cmd/helm"},
+    version_variables=("helm.sh/helm/v3/internal/version.version",),
+    asked_by="version",
+)
 EVERYTHING: Final = frozenset(name for source in SOURCES for name in source.packages)
 
 
@@ -122,10 +133,7 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
 
     A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
     """
-    if not sys.platform.startswith(SYSTEMS):
-        raise RehearsalError(
-            "a control plane runs on Linux and macOS; on Windows, rehearse in the Windows Subsystem for Linux"
-        )
+    _require_system()
     wanted = EVERYTHING if only is None else only
     if unknown := wanted - EVERYTHING:
         raise ValueError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(sorted(EVERYTHING))}")
@@ -146,9 +154,25 @@ def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binar
     )
 
 
+def helm(progress: Progress) -> Path:
+    """The `helm` command, built if it is not in the cache. Only a stack with a Helm release needs it. Raises RehearsalError."""
+    _require_system()
+    folder = cache.folder()
+    home = folder / HELM.home
+    _provide(HELM, tuple(HELM.packages), folder, home, progress)
+    return home / "helm"
+
+
 def is_built() -> bool:
-    """Whether every program is in the cache. Looks only."""
+    """Whether every program of a control plane is in the cache. Looks only."""
     return not any(_missing(cache.place() / source.home, tuple(source.packages)) for source in SOURCES)
+
+
+def _require_system() -> None:
+    if not sys.platform.startswith(SYSTEMS):
+        raise RehearsalError(
+            "a control plane runs on Linux and macOS; on Windows, rehearse in the Windows Subsystem for Linux"
+        )
 
 
 def _provide(source: Source, names: Sequence[str], folder: Path, home: Path, progress: Progress) -> None:
@@ -250,7 +274,9 @@ def _built_name(package: str) -> str:
 
 
 def _check(source: Source, name: str, program: Path) -> None:
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False)
+    done = subprocess.run(
+        [program, source.asked_by], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
+    )
     if source.version.removeprefix("v") not in done.stdout:
         raise RehearsalError(
             f"{name} was built and does not say that it is {source.version}: {(done.stdout + done.stderr).strip()[:200]}"

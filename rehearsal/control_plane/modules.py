@@ -1,4 +1,4 @@
-"""Go modules that are not built but read: the projects that publish the definitions of custom resources."""
+"""Go modules that are not built but read: the projects that publish definitions of custom resources, and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rehearsal.control_plane.toolchain import GO_FOLDER
 
 _FOLDER: Final = GO_FOLDER / "custom-resources"
 _KEPT: Final = "config"
-"""The folder of each module that is kept: the definitions are in it, and the rest is program text."""
+"""The folder of each module that is kept: definitions and charts are in it, and the rest is program text."""
 
 
 def module_folders(progress: Progress) -> Mapping[str, Path]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rehearsal.control_plane.build import Binaries
     from rehearsal.control_plane.cluster import ControlPlane
     from rehearsal.custom_resources.install import Installed
+    from rehearsal.simulation.chart import Charts
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,12 @@ def custom_resources(control_plane: ControlPlane) -> Installed:
     from rehearsal.custom_resources.install import install
 
     return install(control_plane.api, module_folders(print))
+
+
+@pytest.fixture(scope="session")
+def charts() -> Charts:
+    """The pinned charts, rendered by Helm; it is built, a minute or two, where it is not in the cache."""
+    from rehearsal.control_plane.modules import module_folders
+    from rehearsal.simulation.chart import Charts
+
+    return Charts(modules=module_folders(print), progress=print)

@@ -27,6 +27,7 @@ class Parts:
     """What the stand-ins were asked for, and what they answer."""
 
     programs: list[Any] = field(default_factory=list)
+    helms: int = 0
     around: Any = None
     played: tuple[str, ...] = ()
     steps: list[str] = field(default_factory=list)
@@ -76,8 +77,12 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
         parts.programs.append(only)
         return SimpleNamespace()
 
+    def helm(_progress: Any) -> None:
+        parts.helms += 1
+
     monkeypatch.setattr(module, "Runner", FakeRunner)
     monkeypatch.setattr(module, "binaries", programs)
+    monkeypatch.setattr(module, "helm", helm)
     monkeypatch.setattr(module, "module_folders", lambda _: {})
     monkeypatch.setattr(module, "definitions", lambda _: [])
     return parts
@@ -95,6 +100,12 @@ def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
     assert (report.versions.etcd, report.versions.borrowed) == (ETCD.version, False)
     assert parts.programs == [EVERYTHING]
     assert (parts.around.speed, parts.around.kubeconfig) == (240.0, None)
+
+
+@pytest.mark.parametrize(("stack", "built"), [("dev", 0), ("gateway", 1)])
+def test_helm_is_built_before_the_first_drill_where_the_stack_has_a_chart(parts: Parts, stack: str, built: int) -> None:
+    rehearsed(parts, stack)
+    assert parts.helms == built
 
 
 def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -> None:

@@ -243,9 +243,3 @@ def test_helm_waits_for_jobs_only_when_told() -> None:
     failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}}
     assert isinstance(judge(failed, Context()), Waiting)
     assert helm_judge("ConfigMap", jobs=True) is None
-
-
-def test_helm_installs_accounts_before_what_uses_them() -> None:
-    kinds = ["Deployment", "InferencePool", "ServiceAccount", "Service", "ConfigMap"]
-    ordered = sorted(({"kind": kind} for kind in kinds), key=await_helm.install_rank)
-    assert [one["kind"] for one in ordered] == ["ServiceAccount", "ConfigMap", "Service", "Deployment", "InferencePool"]

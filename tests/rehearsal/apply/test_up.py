@@ -587,9 +587,9 @@ def chart(*kinds: str) -> list[Manifest]:
     ]
 
 
-def test_a_release_installs_in_helms_order_and_uninstalls_backwards() -> None:
+def test_a_release_installs_in_the_order_of_its_rendering_and_uninstalls_backwards() -> None:
     cluster = FakeCluster()
-    charts = chart("Thing", "ConfigMap", "ServiceAccount")
+    charts = chart("ServiceAccount", "ConfigMap", "Thing")
     report = applier(cluster, charts=lambda _: charts).up(release())
     assert cluster.applied == ["ServiceAccount/serviceaccount", "ConfigMap/configmap", "Thing/thing"]
     assert set(cluster.managers.values()) == {"helm"}
@@ -620,7 +620,7 @@ def test_a_release_waits_unless_it_is_told_not_to(skip_await: bool) -> None:
 
 def test_a_release_that_is_refused_half_way_is_taken_down_with_the_rest() -> None:
     cluster = FakeCluster(lambda one: refuse(403, "Forbidden", "not here") if one["kind"] == "Thing" else None)
-    charts = chart("Thing", "ConfigMap")
+    charts = chart("ConfigMap", "Thing")
     report = applier(cluster, charts=lambda _: charts).up(release())
     assert "Helm release pool: Thing default/thing was not successfully created" in next(iter(report.failed.values()))
     applier(cluster, charts=lambda _: charts).destroy(report.state)

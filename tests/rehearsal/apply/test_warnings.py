@@ -58,14 +58,14 @@ def test_an_update_is_warned_of_too_and_what_stays_the_same_is_not() -> None:
 def test_objects_of_a_chart_warn_on_behalf_of_its_release() -> None:
     cluster = FakeCluster()
     cluster.warnings = {"ConfigMap/configmap": [WARNED], "Thing/thing": [WARNED]}
-    report = applier(cluster, charts=lambda _: chart("Thing", "ConfigMap")).up(release())
+    report = applier(cluster, charts=lambda _: chart("ConfigMap", "Thing")).up(release())
     assert [names([one.subject]) for one in report.findings] == [["pool"]]
 
 
 def test_a_chart_that_is_refused_half_way_still_tells_its_warnings() -> None:
     cluster = FakeCluster(lambda one: refuse(403, "Forbidden", "not here") if one["kind"] == "Thing" else None)
     cluster.warnings["ConfigMap/configmap"] = [DEPRECATED]
-    report = applier(cluster, charts=lambda _: chart("Thing", "ConfigMap")).up(release())
+    report = applier(cluster, charts=lambda _: chart("ConfigMap", "Thing")).up(release())
     assert {one.severity for one in report.findings} == {"warning", "error"}
 
 

@@ -13,13 +13,13 @@ from rehearsal.api import ApiRefusedError, ClusterApi, Kind
 from rehearsal.autopilot.install import BINDING, POLICY, SENTINEL, install
 from rehearsal.autopilot.policies import policies
 from rehearsal.autopilot.verdicts import Verdict, verdict, verdicts
-from rehearsal.simulation.chart import chart_objects
 from tests.rehearsal.autopilot.broken import BROKEN, Broken
 from tests.rehearsal.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
 from tests.rehearsal.shapes import SHAPES, STACKS, manifests, recorded
 
 if TYPE_CHECKING:
     from rehearsal.control_plane.cluster import ControlPlane
+    from rehearsal.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
 EFFECTS = {one.name: one.effect for one in policies()}
@@ -147,13 +147,13 @@ def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: Clu
             assert tried(ruled, alone) == [], manifest["metadata"]["name"]
 
 
-def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi) -> None:
+def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi, charts: Charts) -> None:
     """The chart sets no security context, and neither can its values; a general-purpose pod gets 1 GiB of disk."""
     found = [
         (manifest["kind"], one.policy, one.problem)
         for release in recorded("gateway").resources
         if release.custom and "helm" in release.type
-        for manifest in chart_objects(release)
+        for manifest in charts.objects(release)
         if manifest["kind"] in PLURALS
         for one in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
     ]

@@ -43,8 +43,8 @@ class FakeGo:
     calls_file: Path
     downloads_file: Path
     version: str = "go1.26.8"
-    says: str = "v1.36.3 v0.8.0 3.6.8"
-    """What a built program answers to --version."""
+    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0"
+    """What a built program answers when it is asked for its version."""
     extra: str = ""
     """Shell lines before everything else."""
     caches: dict[str, str] = field(default_factory=dict)

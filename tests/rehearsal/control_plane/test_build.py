@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.control_plane import build
-from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, SOURCES, binaries
+from rehearsal.control_plane.build import ETCD, EVERYTHING, HELM, KUBERNETES, KWOK, SOURCES, binaries, helm
 from rehearsal.control_plane.toolchain import GO_FOLDER
 from rehearsal.results import RehearsalError
 from tests.rehearsal.control_plane.conftest import FakeGo
@@ -28,7 +28,7 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in SOURCES] == ["v1.36.3", "v0.8.0", "v3.6.8"]
+    assert [source.version for source in (*SOURCES, HELM)] == ["v1.36.3", "v0.8.0", "v3.6.8", "v3.22.0"]
 
 
 def test_kubernetes_is_linked_with_its_version() -> None:
@@ -44,7 +44,7 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
-    assert len({source.key for source in SOURCES}) == 3
+    assert len({source.key for source in (*SOURCES, HELM)}) == 4
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
 
@@ -69,6 +69,15 @@ def test_only_what_is_asked_for_is_built(fake_go: FakeGo, tmp_path: Path) -> Non
     binaries(lambda _: None, only=frozenset({"kube-apiserver"}))
     assert cached(tmp_path) == {"kwok", "kube-scheduler", "kube-apiserver"}
     assert fake_go.calls.count("build") == 3
+
+
+def test_helm_is_built_apart_once_and_linked_with_its_version(fake_go: FakeGo, tmp_path: Path) -> None:
+    program = helm(lambda _: None)
+    assert os.access(program, os.X_OK)
+    assert cached(tmp_path) == {"helm"}
+    (fake_go.folder / "go").unlink()
+    assert helm(pytest.fail) == program
+    assert "-X helm.sh/helm/v3/internal/version.version=v3.22.0" in HELM.linker_flags
 
 
 def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +11,10 @@ from preview.offline import open_stack, record_stack
 from preview.recording import Recording
 from rehearsal.apply.findings_static import static_findings
 from rehearsal.results import Finding
-from rehearsal.simulation.chart import chart_objects
 from tests.rehearsal.drills.mutation import Inputs, Mutation, changed
+
+if TYPE_CHECKING:
+    from rehearsal.simulation.chart import Charts
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,32 +29,39 @@ def dev() -> Recording:
     return record_stack(open_stack(ROOT, "dev"), "known")
 
 
-def found(recording: Recording, mutation: Mutation | None = None) -> tuple[Finding, ...]:
-    return static_findings(recording if mutation is None else mutation(recording), chart_objects)
+def found(recording: Recording, mutation: Mutation | None = None, charts: Charts | None = None) -> tuple[Finding, ...]:
+    changed_recording = recording if mutation is None else mutation(recording)
+    return static_findings(changed_recording, None if charts is None else charts.objects)
 
 
 def two_pickers(inputs: Inputs) -> None:
     inputs["values"]["inferenceExtension"]["replicas"] = 2
 
 
-def test_the_stacks_themselves_have_no_finding(gateway: Recording, dev: Recording) -> None:
-    assert found(gateway) == ()
+@pytest.mark.slow
+def test_a_stack_with_a_chart_has_no_finding(gateway: Recording, charts: Charts) -> None:
+    assert found(gateway, charts=charts) == ()
+
+
+def test_a_stack_has_no_finding(dev: Recording) -> None:
     assert found(dev) == ()
 
 
-def test_a_second_endpoint_picker_that_the_release_waits_for_is_an_error(gateway: Recording) -> None:
-    (finding,) = found(gateway, changed("Release", two_pickers))
+@pytest.mark.slow
+def test_a_second_endpoint_picker_that_the_release_waits_for_is_an_error(gateway: Recording, charts: Charts) -> None:
+    (finding,) = found(gateway, changed("Release", two_pickers), charts)
     assert finding.severity == "error"
     assert finding.subject.endswith("::gateway-pool")
     assert "2 replicas that elect a leader; the others are standbys" in finding.message
 
 
-def test_the_same_second_picker_is_none_where_nobody_waits(gateway: Recording) -> None:
+@pytest.mark.slow
+def test_the_same_second_picker_is_none_where_nobody_waits(gateway: Recording, charts: Charts) -> None:
     def unawaited(inputs: Inputs) -> None:
         two_pickers(inputs)
         inputs["skipAwait"] = True
 
-    assert found(gateway, changed("Release", unawaited)) == ()
+    assert found(gateway, changed("Release", unawaited), charts) == ()
 
 
 def test_a_quota_below_the_replicas_is_an_error_before_a_machine_is_paid_for(dev: Recording) -> None:

@@ -23,6 +23,7 @@ from tests.rehearsal.drills.played import BreakableStage, failures, played
 
 if TYPE_CHECKING:
     from rehearsal.control_plane.build import Binaries
+    from rehearsal.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -34,12 +35,12 @@ LAG_SECONDS = 8.0
 
 
 @pytest.fixture(scope="module")
-def around(binaries: Binaries) -> Surroundings:
+def around(binaries: Binaries, charts: Charts) -> Surroundings:
     """Programs, definitions and speed of every stage here."""
-    from rehearsal.control_plane.modules import module_folders
     from rehearsal.custom_resources.definitions import definitions
 
-    return Surroundings(binaries=binaries, definitions=tuple(definitions(module_folders(print))), speed=SPEED)
+    found = tuple(definitions(charts.modules))
+    return Surroundings(binaries=binaries, definitions=found, charts=charts, speed=SPEED)
 
 
 @pytest.fixture(scope="module")

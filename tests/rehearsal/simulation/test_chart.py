@@ -1,17 +1,25 @@
+"""The project's charts, rendered by Helm with this program's values: real programs, hence slow."""
+
 from __future__ import annotations
 
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from preview.recording import RecordedResource
 from rehearsal.api import Manifest
+from rehearsal.control_plane import build
+from rehearsal.control_plane.modules import pinned
 from rehearsal.results import RehearsalError
-from rehearsal.simulation.chart import chart_objects
-from rehearsal.simulation.chart_values import CHART, VERSION
+from rehearsal.simulation.chart import MODULE, Charts
+from tests.rehearsal.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
-from workloads.gateway_values import chart_values
+from workloads.gateway_values import CHART, chart_values
 
 POOL = {"modelServers": {"matchLabels": {"app": "qwen35-server"}}}
 
@@ -21,7 +29,7 @@ def release(values: dict[str, Any] | None = None, **inputs: Any) -> RecordedReso
         "name": "qwen35-pool",
         "namespace": "vllm",
         "chart": CHART,
-        "version": VERSION,
+        "version": pinned()[MODULE],
         "values": {"inferencePool": POOL, **(values or {})},
         **inputs,
     }
@@ -32,36 +40,27 @@ def by_kind(objects: list[Manifest], kind: str) -> list[Manifest]:
     return [one for one in objects if one["kind"] == kind]
 
 
-def epp(values: dict[str, Any]) -> Manifest:
-    (deployment,) = by_kind(chart_objects(release({"inferenceExtension": values})), "Deployment")
-    return deployment
-
-
-def container(values: dict[str, Any]) -> Manifest:
-    (only,) = epp(values)["spec"]["template"]["spec"]["containers"]
-    found: Manifest = only
-    return found
-
-
-def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool() -> None:
-    settings = make_settings("gateway")
-    objects = chart_objects(release(chart_values(settings).rendered()))
-    assert sorted((one["kind"], one["metadata"]["name"]) for one in objects) == [
+@pytest.mark.slow
+def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool(charts: Charts) -> None:
+    objects = charts.objects(release(chart_values(make_settings("gateway")).rendered()))
+    assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
+        ("ServiceAccount", "qwen35-pool-epp"),
         ("ConfigMap", "qwen35-pool-epp"),
-        ("Deployment", "qwen35-pool-epp"),
-        ("InferencePool", "qwen35-pool"),
         ("Role", "qwen35-pool-epp-non-sa"),
         ("Role", "qwen35-pool-epp-sa"),
         ("RoleBinding", "qwen35-pool-epp-non-sa"),
         ("RoleBinding", "qwen35-pool-epp-sa"),
         ("Service", "qwen35-pool-epp"),
-        ("ServiceAccount", "qwen35-pool-epp"),
+        ("Deployment", "qwen35-pool-epp"),
+        ("InferencePool", "qwen35-pool"),
     ]
     assert {one["metadata"]["namespace"] for one in objects} == {"vllm"}
     (deployment,) = by_kind(objects, "Deployment")
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == "v1.4.0"
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert names.epp_selector("qwen35-pool").items() <= labels.items()
     (pod,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert pod["image"].endswith("/epp:v1.4.0")
     assert pod["resources"]["limits"] == pod["resources"]["requests"]
     assert "--metrics-endpoint-auth=false" in pod["args"]
     (pool,) = by_kind(objects, "InferencePool")
@@ -72,96 +71,83 @@ def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool() -> No
     }
 
 
-def test_one_picker_is_probed_by_its_own_service_and_replaced_whole() -> None:
-    spec = epp({})["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 130
-    assert container({})["readinessProbe"]["grpc"] == {"port": 9003, "service": "inference-extension"}
-    assert "--ha-enable-leader-election" not in container({})["args"]
-
-
-def test_two_pickers_elect_a_leader_and_the_standby_is_not_ready_by_design() -> None:
-    objects = chart_objects(release({"inferenceExtension": {"replicas": 2}}))
-    (deployment,) = by_kind(objects, "Deployment")
+@pytest.mark.slow
+def test_two_pickers_elect_a_leader_and_the_standby_is_not_ready_by_design(charts: Charts) -> None:
+    (deployment,) = by_kind(charts.objects(release({"inferenceExtension": {"replicas": 2}})), "Deployment")
     (pod,) = deployment["spec"]["template"]["spec"]["containers"]
     assert "--ha-enable-leader-election" in pod["args"]
     assert pod["readinessProbe"]["grpc"]["service"] == "readiness"
     assert pod["livenessProbe"]["grpc"]["service"] == "liveness"
-    (lease,) = [one for one in by_kind(objects, "Role") if one["metadata"]["name"].endswith("leader-election")]
-    assert lease["rules"][0]["resources"] == ["leases"]
-    assert "qwen35-pool-epp-leader-election-binding" in {one["metadata"]["name"] for one in objects}
 
 
-def test_flags_become_pairs_of_arguments_in_order() -> None:
-    args = container({"flags": {"v": 3, "secure-serving": True, "a-flag": "x"}})["args"]
-    start = args.index("--a-flag")
-    assert args[start : start + 6] == ["--a-flag", "x", "--secure-serving", "true", "--v", "3"]
-
-
-def test_values_are_merged_into_the_defaults_key_by_key_as_helm_does() -> None:
-    assert container({"resources": {"limits": {"cpu": "10"}}})["resources"] == {
-        "requests": {"cpu": "4", "memory": "8Gi"},
-        "limits": {"cpu": "10", "memory": "16Gi"},
-    }
-    assert "resources" not in container({"resources": None})
-
-
-def test_affinity_and_tolerations_reach_the_pod() -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
-    pod = epp({"affinity": affinity, "tolerations": [{"operator": "Exists"}]})["spec"]["template"]["spec"]
-    assert (pod["affinity"], pod["tolerations"]) == (affinity, [{"operator": "Exists"}])
-
-
-def test_a_long_release_name_is_cut_where_the_program_expects_it() -> None:
-    long = "a" * 60
-    (service,) = by_kind(chart_objects(release(name=long)), "Service")
+@pytest.mark.slow
+def test_a_long_release_name_is_cut_where_the_program_expects_it(charts: Charts) -> None:
+    long = "a" * 53  # Helm takes no longer one
+    (service,) = by_kind(charts.objects(release(name=long)), "Service")
     assert service["metadata"]["name"] == names.epp_name(long)
 
 
-def test_provider_gke_brings_the_two_policies_that_would_clash_with_the_programs_own() -> None:
-    objects = chart_objects(release({"provider": {"name": "gke"}}))
-    kinds = {one["kind"]: one for one in objects}
-    assert kinds["GCPBackendPolicy"]["spec"]["default"]["timeoutSec"] == 300
-    assert kinds["HealthCheckPolicy"]["spec"]["targetRef"]["name"] == "qwen35-pool"
+def paths(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        path = f"{above}{key}"
+        yield path
+        if isinstance(value, Mapping):
+            yield from paths(value, f"{path}.")
 
 
-def test_prometheus_off_gke_is_a_service_monitor() -> None:
-    values = {"inferenceExtension": {"monitoring": {"prometheus": {"enabled": True}}}}
-    kinds = {one["kind"] for one in chart_objects(release(values))}
-    assert {"ServiceMonitor", "Secret", "ClusterRole", "ClusterRoleBinding"} <= kinds
+@pytest.mark.slow
+def test_the_chart_reads_every_value_that_the_program_sets(charts: Charts) -> None:
+    """Helm takes a key that no template reads without a word."""
+    files = (charts.modules[MODULE] / "config" / "charts").glob("*/templates/*")
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    read = set(re.findall(r"\.Values\.([\w.]+)", text))
+    for name in (*STACKS, *SHAPES):
+        for one in recorded(name).resources:
+            if one.type == "kubernetes:helm.sh/v3:Release":
+                for path in paths(one.inputs["values"]):
+                    above = {path.rsplit(".", depth)[0] for depth in range(path.count(".") + 1)}
+                    assert above & read or any(known.startswith(f"{path}.") for known in read), path
+
+
+@pytest.mark.slow
+def test_what_the_chart_itself_refuses_is_told_with_the_release(charts: Charts) -> None:
+    with pytest.raises(RehearsalError, match=r"^Helm release qwen35-pool: .*matchLabels is required"):
+        charts.objects(release({"inferencePool": {"modelServers": {"matchLabels": {}}}}))
+
+
+@pytest.fixture
+def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Charts:
+    """A module with one empty chart, and no Helm."""
+    (tmp_path / "module" / "config" / "charts" / "inferencepool").mkdir(parents=True)
+    (tmp_path / "module" / "config" / "charts" / "inferencepool" / "Chart.yaml").touch()
+    monkeypatch.setattr(build, "helm", lambda _: Path("/nowhere/helm"))
+    return Charts(modules={MODULE: tmp_path / "module"}, progress=lambda _: None)
 
 
 @pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"inferenceExtension": {"nodeSelector": {"a": "b"}}}, "inferenceExtension.nodeSelector"),
-        ({"inferencePool": {**POOL, "targetPort": 8000}}, "inferencePool.targetPort"),
-        ({"inferenceExtension": {"monitoring": {"gke": {"enabled": True}}}}, "inferenceExtension.monitoring.gke"),
-        ({"router": {}}, "router"),
-    ],
+    "change", [{"version": "v1.5.0"}, {"chart": "oci://example.org/other"}, {"chart": f"{CHART}s"}]
 )
-def test_a_key_that_the_chart_does_not_read_is_an_error_with_its_path(values: dict[str, Any], key: str) -> None:
-    with pytest.raises(RehearsalError, match=f"reads no value {key}: Helm would take it without a word"):
-        chart_objects(release(values))
+def test_a_chart_or_version_that_is_not_at_hand_is_not_guessed_at(pretended: Charts, change: dict[str, str]) -> None:
+    with pytest.raises(RehearsalError, match="Use one of them, or pin their module"):
+        pretended.objects(release(**change))
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"inferenceExtension": {"sidecar": {"enabled": True, "name": "x"}}}, "sidecar.enabled: true"),
-        ({"inferenceExtension": {"latencyPredictor": {"enabled": True}}}, "latencyPredictor.enabled: true"),
-        ({"inferenceExtension": {"extraContainerPorts": [{"containerPort": 1}]}}, "extraContainerPorts"),
-        ({"provider": {"name": "istio"}}, "provider.name: istio"),
-        ({"experimentalHttpRoute": {"enabled": True}}, "experimentalHttpRoute.enabled"),
-        ({"inferencePool": {"modelServers": {"matchLabels": {}}}}, "which pods form the pool"),
-    ],
-)
-def test_what_the_stand_in_does_not_play_is_said(values: dict[str, Any], says: str) -> None:
-    with pytest.raises(RehearsalError, match=says):
-        chart_objects(release(values))
+def test_a_helm_that_does_not_run_is_told_in_words(pretended: Charts) -> None:
+    with pytest.raises(RehearsalError, match=r"^Helm release qwen35-pool: helm package did not run"):
+        pretended.objects(release())
 
 
-@pytest.mark.parametrize("change", [{"version": "v1.5.0"}, {"chart": "oci://example.org/other"}])
-def test_another_chart_or_version_is_not_guessed_at(change: dict[str, str]) -> None:
-    with pytest.raises(RehearsalError, match="Use that version, or teach"):
-        chart_objects(release(**change))
+def test_helm_is_not_led_by_a_persons_own_settings(pretended: Charts, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def run(command: list[Any], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+        seen.append(env)
+        return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("HELM_DRIVER", "sql")
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/kubeconfig")
+    assert pretended.objects(release()) == []
+    assert [sorted(key for key in env if key.startswith(("HELM_", "KUBE"))) for env in seen] == [
+        ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"]
+    ] * 2

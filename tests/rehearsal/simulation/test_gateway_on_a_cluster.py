@@ -12,9 +12,9 @@ import pytest
 from preview.recording import RecordedResource
 from rehearsal.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
 from rehearsal.clock import Clock
+from rehearsal.control_plane.modules import pinned
 from rehearsal.mirror import Mirror
-from rehearsal.simulation.chart import chart_objects
-from rehearsal.simulation.chart_values import CHART, VERSION
+from rehearsal.simulation.chart import MODULE
 from rehearsal.simulation.gateway import (
     BACKEND_POLICY,
     GATEWAY_CLASS,
@@ -29,11 +29,12 @@ from rehearsal.simulation.world import World
 from rehearsal.timeline import Timeline
 from tests.support.settings import make_settings
 from workloads.gateway import backend_policy, gateway_spec, health_check_policy, route_spec
-from workloads.gateway_values import chart_values
+from workloads.gateway_values import CHART, chart_values
 from workloads.namespace import pod_security_labels
 
 if TYPE_CHECKING:
     from rehearsal.control_plane.cluster import ControlPlane
+    from rehearsal.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
 WAIT = 30.0
@@ -56,8 +57,8 @@ Start = Callable[..., GatewayController]
 class Place:
     """A namespace with the program's own pod security, and a Gateway controller on demand."""
 
-    def __init__(self, api: ClusterApi, name: str) -> None:
-        self.api, self.name = api, name
+    def __init__(self, api: ClusterApi, charts: Charts, name: str) -> None:
+        self.api, self.charts, self.name = api, charts, name
         self.clock = Clock(600.0)
         self.timeline = Timeline(self.clock)
         labels = pod_security_labels(SETTINGS)
@@ -77,9 +78,9 @@ class Place:
 
     def chart_of(self, **values: Any) -> list[Manifest]:
         given = {**chart_values(SETTINGS).rendered(), **values}
-        inputs = {"name": POOL, "namespace": self.name, "chart": CHART, "version": VERSION, "values": given}
+        inputs = {"name": POOL, "namespace": self.name, "chart": CHART, "version": pinned()[MODULE], "values": given}
         release = RecordedResource(urn="u", type="kubernetes:helm.sh/v3:Release", name="pool", inputs=inputs)
-        return chart_objects(release)
+        return self.charts.objects(release)
 
     def everything(self) -> None:
         self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS))
@@ -101,9 +102,9 @@ class Place:
 
 
 @pytest.fixture
-def place(platform: ClusterApi, request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(platform: ClusterApi, charts: Charts, request: pytest.FixtureRequest) -> Iterator[Place]:
     name = f"gateway-{zlib.crc32(request.node.name.encode()) % 10**6}"
-    yield Place(platform, name)
+    yield Place(platform, charts, name)
     platform.delete(NAMESPACE, name)
 
 
@@ -174,7 +175,7 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
         with pytest.raises(ApiRefusedError, match="USE_FIXED_PORT go together"):
             place.chart(provider={"name": "gke"})
         for one in place.chart_of(provider={"name": "gke"}):
-            if one["kind"] == "GCPBackendPolicy":
+            if one["kind"] != "HealthCheckPolicy":
                 place.api.apply(one, field_manager="helm")
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
         place.apply(BACKEND_POLICY, "streams", backend_policy(SETTINGS))
