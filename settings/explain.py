@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from settings.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
 from settings.docstrings import field_docs
-from settings.problems import Problem
+from settings.problems import Problem, value_at
 from settings.section import NAMESPACE
 from settings.settings import Settings
 
@@ -75,6 +75,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if isinstance(given, tuple):
         given = list(given)  # as the stack file has it
+    given = value_at(path, given)  # before any sentence is made of it
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _capacity_mode(path, given)
     model, field = _find(root, location)
