@@ -187,7 +187,7 @@ def build_report(
             for one in recording.diagnostics
             if one.severity != "info" and _one_line(one.message) not in repeated
         ),
-        policies=policies,
+        policies=redactor.whole(policies),
         comparison=comparison,
         out=out,
     )

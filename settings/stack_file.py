@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
-from settings.secrets_in_text import SECRET_TEXT, looks_secret
+from settings.secrets_in_text import SECRET_TEXT, form_of, looks_secret
 from settings.section import NAMESPACE, SECRET_KEYS
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -88,7 +88,9 @@ def read(root: Path, stack: str) -> StackFile:
     problems: list[Problem] = []
     for key, value in raw.items():
         full = key if ":" in str(key) else f"{project}:{key}"
-        if _is_secure(value):
+        if _is_secure(value) and form_of(str(value["secure"])):
+            problems.append(secret_in_plain_text(full))  # typed by hand where a ciphertext belongs
+        elif _is_secure(value):
             # It cannot be decrypted without the stack's secrets provider.
             config[full] = SECRET_TEXT
             secret_keys.add(full)
