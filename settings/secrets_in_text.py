@@ -32,7 +32,7 @@ FORMS: Final = (
     ("an AWS access key", re.compile(r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b")),
     ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}")),
     # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
-    ("an API key", re.compile(r"\bsk-(?:[A-Za-z0-9_]+-)*[A-Za-z0-9_]{20,}")),
+    ("an API key", re.compile(r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}")),
     # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
     ("an API key", re.compile(r"\bgsk_[A-Za-z0-9]{40,}")),
     (
@@ -43,12 +43,12 @@ FORMS: Final = (
     ("a Grafana token", re.compile(r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}")),
     ("a Slack token", re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}")),
     # RFC 7519: a header and claims, both JSON objects in base64url.
-    ("a signed token (JWT)", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
+    ("a signed token (JWT)", re.compile(r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
     ("a bearer token", re.compile(r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}")),
     # RFC 3986, userinfo. A name by itself is a token where it is long, as GitHub and GitLab take theirs.
     (
         "a password in a URL",
-        re.compile(r"\b[a-z][a-z0-9+]*://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)"),
+        re.compile(r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)"),
     ),
     # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and tokens in a query.
     (
@@ -59,24 +59,25 @@ FORMS: Final = (
         ),
     ),
 )
-"""Forms that their issuers document, so that a match is hardly ever chance."""
+"""Forms that their issuers document, so that a match is hardly ever chance. What may repeat is bounded: a hostile text takes no longer."""
 # To the end of the word: what stands behind a match may belong to the secret.
 _ANY: Final = re.compile(f"(?:{'|'.join(form.pattern for _, form in FORMS)})" r"[^\s\"'`,;<>(){}\[\]|]*")
 _NAMES: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
-    r"|OTLP_(?:\w+_)?HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
+    r"|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
 )
 _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
     r"|PROVIDER|MANAGER)$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
 )
 """Where a secret lies or how it is treated, and the tokens of a language model."""
-_OPTION: Final = re.compile(r"--([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
-_LAST_OPTION: Final = re.compile(r"--([A-Za-z][\w.-]*)\s*$")
+_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
+_LAST_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)\s*$")
 _PLACEHOLDERS: Final = frozenset(
     {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
 )
 """What clients of servers without a key are given."""
+_VARIABLE: Final = re.compile(r"\$(?:[({]|[A-Z_][A-Z0-9_]*$)")
 _RUN: Final = re.compile(r"[A-Za-z0-9]{20,}")
 _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _TURNS_OF_CHANCE: Final = 4
@@ -169,7 +170,8 @@ def _walk(
         for index in range(len(value)):
             for item in _read(value, index, {}):
                 option = _LAST_OPTION.search(before)
-                why = "a secret given as an option" if option and names_secret(option[1]) else reason
+                given = option is not None and names_secret(option[1]) and not _is_left_out(item)
+                why = "a secret given as an option" if given else reason
                 yield from _walk(item, f"{path}[{index}]", why, frozenset(), unread, any_name=any_name)
                 before = item if isinstance(item, str) else ""
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -203,7 +205,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for found in _ANY.finditer(text):
         yield found.span()
     for option in _OPTION.finditer(text):
-        if names_secret(option[1]) and not _is_harmless(option[2].strip("\"'")):
+        if names_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)
 
 
@@ -212,7 +214,12 @@ def _texts(text: str) -> Iterator[str]:
 
 
 def _is_harmless(text: str) -> bool:
-    """Whether what a secret's name goes with is none: a placeholder, a variable, a file, the next option."""
+    """Whether what a secret's name goes with is none: a placeholder, a variable, a file."""
     text = text.strip()
-    is_elsewhere = text.startswith(("$", "--")) or (text.startswith("/") and not looks_drawn(text))
-    return text.lower() in _PLACEHOLDERS or is_elsewhere
+    is_elsewhere = _VARIABLE.match(text) or (text.startswith("/") and not looks_drawn(text))
+    return text.lower() in _PLACEHOLDERS or bool(is_elsewhere)
+
+
+def _is_left_out(value: Any) -> bool:
+    """Whether an option's value is none: harmless, a variable of any shell, or the next option."""
+    return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--")))

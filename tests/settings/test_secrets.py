@@ -109,6 +109,7 @@ def test_every_form_of_secret_is_refused_in_any_place_and_not_shown(form: str) -
         {"server": {"apiKeySecret": f"{NAMED} battery"}},
         {"server": {"apiKeySecret": 123456789}},
         {"server": {"auth": {"apiKeys": [{"for": NAMED}]}}},
+        {"server": {"apiKey": f"$ecret-{NAMED}"}},
         {"weights": {"token": NAMED}},
         {"weights": {"tokenSecret": [NAMED]}},
         {"gateway": {"clientSecret": NAMED}},
