@@ -68,11 +68,13 @@ _NAMES: Final = re.compile(
 )
 _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
-    r"|PROVIDER|MANAGER)$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
+    r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
 )
 """Where a secret lies or how it is treated, and the tokens of a language model."""
 _OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
 _LAST_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)\s*$")
+_OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
+"""Options that say how a secret is treated, such as `pulumi config set --secret KEY`; what follows is none."""
 _PLACEHOLDERS: Final = frozenset(
     {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
 )
@@ -170,7 +172,7 @@ def _walk(
         for index in range(len(value)):
             for item in _read(value, index, {}):
                 option = _LAST_OPTION.search(before)
-                given = option is not None and names_secret(option[1]) and not _is_left_out(item)
+                given = option is not None and _gives_secret(option[1]) and not _is_left_out(item)
                 why = "a secret given as an option" if given else reason
                 yield from _walk(item, f"{path}[{index}]", why, frozenset(), unread, any_name=any_name)
                 before = item if isinstance(item, str) else ""
@@ -205,12 +207,16 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for found in _ANY.finditer(text):
         yield found.span()
     for option in _OPTION.finditer(text):
-        if names_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
+        if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)
 
 
 def _texts(text: str) -> Iterator[str]:
     return (text[start:stop].strip("\"'") for start, stop in _spans(text))
+
+
+def _gives_secret(option: str) -> bool:
+    return names_secret(option) and not _OPTION_WITHOUT_SECRET.fullmatch(option)
 
 
 def _is_harmless(text: str) -> bool:

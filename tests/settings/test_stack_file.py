@@ -61,6 +61,7 @@ def test_a_secret_key_in_plain_text_is_refused_without_repeating_it(root: Path) 
     with pytest.raises(SettingsError) as refusal:
         read(root, "x")
     assert refusal.value.problems[0].id == "secret-in-plain-text"
+    assert refusal.value.problems[0].write == "pulumi config set --secret vllm-fleet:hfToken"
     assert "hf_plain" not in str(refusal.value)
 
 
