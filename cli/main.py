@@ -50,7 +50,9 @@ def main() -> int:
         if os.environ.get("FLEET_DEBUG"):
             raise
         flush(UNUSABLE)
-        sys.stderr.write(_in_words(error) + "\n")
+        from settings.secrets_in_text import without_secrets
+
+        sys.stderr.write(without_secrets(_in_words(error)) + "\n")
         return UNUSABLE
 
 

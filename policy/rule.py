@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
+from secrets_in_text import without_secrets
+
 Level = Literal["advisory", "mandatory"]
 Severity = Literal["low", "medium", "high", "critical"]
 SettingType = Literal["string", "number", "integer", "boolean", "array", "object"]
@@ -179,7 +181,7 @@ def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:
     lines = [finding.what, f"Why: {finding.why or rule.evidence}", f"Fix: {finding.fix or rule.fix}"]
     if stake := finding.at_stake or at_stake:
         lines.append(f"At stake: {stake}")
-    return "\n".join(lines)
+    return without_secrets("\n".join(lines))
 
 
 def dig(value: Any, *path: str | int) -> Any:

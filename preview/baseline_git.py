@@ -23,6 +23,7 @@ from preview.baseline import Baseline, BaselineError
 from preview.baseline_process import result_name
 from preview.recording import Recording
 from preview.recording_json import from_json
+from settings.redact import Redactor, plaintexts_in
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -90,7 +91,9 @@ class GitBaseline:
             return Baseline(resources=nothing, label=self._label, remarks=(remark,))
         failed, _, recorded = self._result(stack).partition("\n")
         if failed:
-            raise BaselineError(f"the program of {self._label} could not be recorded: {json.loads(failed)}")
+            raise BaselineError(
+                f"the program of {self._label} could not be recorded: {_hidden(json.loads(failed), config)}"
+            )
         remarks = (
             *_differing_pins(self._checkout, self._root, self._label),
             *_sealed_anew(self._checkout, self._root, stack, self._label),
@@ -116,6 +119,19 @@ class GitBaseline:
         tail = "\n".join(said.decode(errors="replace").splitlines()[-_KEPT_STDERR_LINES:])
         ended = f"the process that records {self._label} ended with {process.returncode}"
         return f"{ended}:\n{tail}" if tail else ended
+
+
+def _hidden(message: str, config: Mapping[str, Any]) -> str:
+    """A message of another version's program, which may repeat what this version's settings would hide."""
+    values = {key: _opened(text) for key, text in config["config"].items()}
+    return Redactor(plaintexts_in([values], any_name=True)).text(message)
+
+
+def _opened(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

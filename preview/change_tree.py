@@ -45,7 +45,7 @@ def change_tree(changes: Changes, recording: Recording) -> ChangeNode | None:
 class _Planter:
     def __init__(self, changes: Sequence[ResourceChange], recording: Recording) -> None:
         self._recorded: Mapping[str, RecordedResource] = recording.by_urn
-        self._redactor = Redactor(recording.secrets)
+        self._redactor = Redactor(recording.plaintexts)
         known = {one.urn for one in changes}
         # What is deleted names the parent it had, which may live on under another URN.
         moved = {one.old_urn: one.urn for one in changes if one.moved}

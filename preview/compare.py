@@ -19,6 +19,7 @@ from preview.redact import KUBERNETES_SECRET, Redactor
 from preview.replacement import deletes_first, reasons
 from preview.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
 from preview.values import UNKNOWN, Secret, Value, reveal, transform
+from settings.redact import plaintexts_in
 
 _SECRET_PARTS: Final = ("data", "stringData")
 _OPTIONS: Final = ("protect", "retain_on_delete", "deleted_with")
@@ -34,7 +35,7 @@ def compare(
     assumed = sorted(comparison.assumed)
     if assumed:
         remarks = (*remarks, f"What a data source answers is taken as unchanged: {', '.join(assumed)}.")
-    return with_blast_radius(
+    changes = with_blast_radius(
         Changes(
             against=against,
             resources=resources,
@@ -49,6 +50,8 @@ def compare(
         comparison.old_resources,
         comparison.new_resources,
     )
+    # What ran before may carry a secret that its version let pass, in whatever a sentence is made of.
+    return comparison.redactor.whole(changes)
 
 
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
@@ -78,8 +81,10 @@ class _Comparison:
         self._fates: dict[str, ResourceChange] = {}
         self.assumed: list[str] = []
         """Live properties that come from no resource but from a question to the cloud, which nobody could ask here."""
-        secrets = new.secrets | (old.secrets if isinstance(old, Recording) else frozenset())
-        self._redactor = Redactor(secrets)
+        old_plaintexts = (
+            old.plaintexts if isinstance(old, Recording) else plaintexts_in(one.inputs for one in old.resources)
+        )
+        self.redactor = Redactor(new.plaintexts | old_plaintexts)
         # A stand-in for a secret says nothing about the secret that is live.
         self._stand_ins = new.secrets if self.live else frozenset()
 
@@ -125,7 +130,7 @@ class _Comparison:
             urn=one.urn,
             old_urn=old_urn,
             type=one.type,
-            name=self._redactor.text(one.name),
+            name=one.name,
             parent=one.parent,
             custom=one.custom,
             operation=operation,
@@ -208,7 +213,7 @@ class _Comparison:
                 yield PropertyChange(path=names.get(name, name), kind="changed", before=before[name], after=after[name])
 
     def _printed(self, one: Difference, type_: str) -> PropertyChange:
-        redacted = self._redactor.value
+        redacted = self.redactor.value
         # Whoever reads a Secret's inputs bare has its contents.
         bare = type_ == KUBERNETES_SECRET and bool(one.path) and one.path[0] in _SECRET_PARTS
         before, after = (
@@ -216,7 +221,7 @@ class _Comparison:
             for value in (one.before, one.after)
         )
         return PropertyChange(
-            path=self._redactor.text(path_text(one.path)),
+            path=path_text(one.path),
             kind=one.kind,
             before=before,
             after=after,

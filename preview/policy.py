@@ -194,7 +194,7 @@ class PolicyRun:
                     raise PolicyError(self._complaint(str(error.details()))) from error
         finally:
             self.close()
-        redactor = Redactor({*recording.secrets, *_secret_texts(recording)})
+        redactor = Redactor({*recording.plaintexts, *_secret_texts(recording)})
         clean = {replace(one, message=redactor.text(one.message)) for one in found}
         return tuple(
             sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message))

@@ -103,12 +103,20 @@ class Recording:
     """The stack's exports."""
     diagnostics: tuple[Diagnostic, ...]
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Plaintexts of secret config values: a second net for whoever prints."""
+    """Plaintexts of secret config values."""
 
     @cached_property
     def by_urn(self) -> Mapping[str, RecordedResource]:
         """The resources by URN."""
         return {resource.urn: resource for resource in self.resources}
+
+    @cached_property
+    def plaintexts(self) -> frozenset[str]:
+        """What whoever prints has to hide: secret config values, and what stands readable where the program wrote it."""
+        # Here because the process that records another version's program must not import this version's settings.
+        from settings.redact import plaintexts_in
+
+        return self.secrets | plaintexts_in(one.inputs for one in self.resources)
 
 
 def urn_of(*, stack: str, project: str, parent: str, type_: str, name: str) -> str:

@@ -47,7 +47,7 @@ def render(recording: Recording, out: Path) -> list[Path]:
 
 
 def _files(recording: Recording) -> dict[str, str]:
-    redactor = Redactor(recording.secrets)
+    redactor = Redactor(recording.plaintexts)
     unknowns: list[str] = []
     files: dict[str, str] = {}
     index: list[dict[str, Any]] = []

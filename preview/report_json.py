@@ -45,7 +45,7 @@ def as_document(report: Report) -> dict[str, Any]:
         "changes": _created(report) if report.comparison is None else _changes(report.comparison),
         "plan": _plan(report),
     }
-    return dict(Redactor(recording.secrets).value(document))
+    return dict(Redactor(recording.plaintexts).value(document))
 
 
 def json_text(*outcomes: Outcome) -> str:

@@ -164,7 +164,7 @@ def build_report(
 ) -> Report:
     """Everything there is to say about one recorded stack."""
     repeated = {_one_line(problem.text()) for problem in problems}
-    redactor = Redactor(recording.secrets)
+    redactor = Redactor(recording.plaintexts)
     return Report(
         recording=recording,
         fleet=_fleet(settings, stand_in_project),
@@ -175,16 +175,19 @@ def build_report(
         dangers=tuple(_dangers(settings)),
         findings=tuple(Finding(problem=one, on_purpose=one.on_purpose) for one in problems if one.level == "finding"),
         notices=tuple(one for one in problems if one.level == "notice"),
-        remarks=(
-            *_remarks(settings, stand_in_project, environments, secret_keys),
-            *(f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording)),
+        remarks=tuple(
+            redactor.text(one)
+            for one in (
+                *_remarks(settings, stand_in_project, environments, secret_keys),
+                *(f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording)),
+            )
         ),
         diagnostics=tuple(
             replace(one, message=redactor.text(one.message))
             for one in recording.diagnostics
             if one.severity != "info" and _one_line(one.message) not in repeated
         ),
-        policies=policies,
+        policies=redactor.whole(policies),
         comparison=comparison,
         out=out,
     )
@@ -296,16 +299,7 @@ def _tree(recording: Recording, redactor: Redactor) -> Node:
         raise ValueError("the recording has no stack resource")
     for siblings in below.values():
         siblings.sort(key=_place)
-    return _redacted(_node(top, below), redactor)
-
-
-def _redacted(node: Node, redactor: Redactor) -> Node:
-    return replace(
-        node,
-        name=redactor.text(node.name),
-        facts=tuple(redactor.text(fact) for fact in node.facts),
-        children=tuple(_redacted(child, redactor) for child in node.children),
-    )
+    return redactor.whole(_node(top, below))
 
 
 def _place(resource: RecordedResource) -> tuple[str, int]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from preview.changes_in_words import value_in_words
-from preview.redact import Redactor
 from preview.several_stacks import Refusal, stack_of
 from preview.stack_file_lines import StackFileLines
 from preview.verdicts import verdicts
@@ -179,7 +178,6 @@ def _policy_results(report: Report, lines: StackFileLines) -> Iterator[_Result]:
 
 
 def _danger_results(report: Report, lines: StackFileLines) -> Iterator[_Result]:
-    redactor = Redactor(report.recording.secrets)
     for danger in report.comparison.dangers if report.comparison is not None else ():
         urn = danger.urns[0] if danger.urns else ""
         file, line = _position(report, urn, lines)
@@ -187,7 +185,7 @@ def _danger_results(report: Report, lines: StackFileLines) -> Iterator[_Result]:
             rule=f"change/{danger.id}",
             about="A change that a reviewer should stop for.",
             level="warning",
-            message=redactor.text(danger.message),
+            message=danger.message,
             file=file,
             line=line,
             key="\0".join(danger.urns),

@@ -50,6 +50,7 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
     from preview.recording import ProgramError
     from preview.render import RenderError
     from settings.problems import SettingsError
+    from settings.secrets_in_text import without_secrets
 
     outcomes: list[Outcome] = []
     for stack in stacks:
@@ -57,5 +58,5 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
             outcomes.append(preview(stack))
         except (SettingsError, ProgramError, PolicyError, RenderError, BaselineError) as error:
             problems = error.problems if isinstance(error, SettingsError) else ()
-            outcomes.append(Refusal(stack=stack, message=str(error), problems=problems))
+            outcomes.append(Refusal(stack=stack, message=without_secrets(str(error)), problems=problems))
     return tuple(outcomes)

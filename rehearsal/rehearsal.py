@@ -82,4 +82,4 @@ def rehearse(
         retained=tuple(runner.retained),
         checked_resources=sum(one.type.startswith("gcp:") for one in recording.resources),
     )
-    return redacted(report, recording.secrets)
+    return redacted(report, recording.plaintexts)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from settings.secrets_in_text import names_secret
+
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
@@ -25,7 +27,12 @@ _OF_THE_SERVER = {
 }
 """Flags that other parts of the stack decide, and where."""
 
-_SECRET_WORDS = ("TOKEN", "API_KEY", "SECRET", "PASSWORD", "CREDENTIAL")
+_UNSAFE = {
+    "VLLM_SERVER_DEV_MODE": "it opens /collective_rpc, /sleep and others that run or stop the engine for whoever reaches the port; no API "
+    "key guards them",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it lets messages carry pickled functions, which run as the server",
+}
+"""Variables that hand the server to whoever can reach it. Source: vLLM 0.18.1, vllm/envs.py and its security guide."""
 
 _OF_THE_POD = frozenset(
     {
@@ -60,9 +67,10 @@ _OF_THE_POD = frozenset(
 
 def check_extra_args(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or somebody else's to set."""
-    for argument in arguments:
+    for number, argument in enumerate(arguments, 1):
         if not _FLAG.match(argument):
-            raise ValueError(f"{argument!r} must be one string, --name or --name=value, value included")
+            # It is not repeated: the second half of `--api-key VALUE` is a secret of any form.
+            raise ValueError(f"flag {number} must be one string, --name or --name=value, value included")
         name = argument.removeprefix("--").partition("=")[0].partition(".")[0].replace("_", "-")
         if name in _REMOVED:
             raise ValueError(f"--{name} does not exist in vLLM 0.18.1, the server would exit: {_REMOVED[name]}")
@@ -77,7 +85,9 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     for name in variables:
         if not _VARIABLE.match(name):
             raise ValueError(f"{name!r} is not a name of an environment variable")
-        if any(word in name.upper() for word in _SECRET_WORDS):
+        if name in _UNSAFE:
+            raise ValueError(f"{name} is not for a server that others reach: {_UNSAFE[name]}")
+        if names_secret(name):
             raise ValueError(f"{name} looks like a secret and would be printed everywhere; use a Secret Manager secret")
         if name in _OF_THE_POD:
             raise ValueError(f"{name} is set by the server itself or by a field of the engine; leave it out here")

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from settings.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
 from settings.docstrings import field_docs
-from settings.problems import Problem
+from settings.problems import Problem, value_at
 from settings.section import NAMESPACE
 from settings.settings import Settings
 
@@ -68,13 +68,16 @@ def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
     raw = detail["loc"]
-    location = _without_union_branches(tuple(part for part in raw if part not in _MODES), root)
+    # pydantic puts the mode after the section; further on, the same word is a key: `capacity.reservation`.
+    in_mode = len(raw) > 1 and raw[0] == "capacity" and raw[1] in _MODES
+    location = _without_union_branches(raw[:1] + raw[2:] if in_mode else raw, root)
     path = _path(location, prefix)
-    if len(raw) > 2 and raw[0] == "capacity" and raw[1] in _MODES:
+    if in_mode and len(raw) > 2:
         root, location = _MODES[raw[1]], location[1:]
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if isinstance(given, tuple):
         given = list(given)  # as the stack file has it
+    given = value_at(path, given)  # before any sentence is made of it
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _capacity_mode(path, given)
     model, field = _find(root, location)
@@ -230,7 +233,7 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
     if kind == "too_long":
         return f"at most {context.get('max_length')} of them"
     message = message.removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
+    return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable keeps its capitals
 
 
 def _write(kind: str, name: str, given: Any, context: dict[str, Any]) -> str:

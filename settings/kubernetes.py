@@ -5,14 +5,24 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from settings.secrets_in_text import looks_drawn
 from settings.section import Section
 
 Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 """A git commit: 40 hexadecimal digits."""
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$")]
+
+
+def _is_a_name(text: str) -> str:
+    """The text. Raises ValueError for what is the secret itself, by the look of it."""
+    if looks_drawn(text):
+        raise ValueError("the name of a secret, and this looks like the secret itself: put it into Secret Manager")
+    return text
+
+
+SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$"), AfterValidator(_is_a_name)]
 """Name of a Secret Manager secret of the stack's project."""
 
 

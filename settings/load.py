@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from settings.problems import Problem, SettingsError, secret_in_plain_text
+from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
+from settings.secrets_in_text import secrets_in
 from settings.section import NAMESPACE, SECRET_KEYS
 from settings.settings import PLACEHOLDER_PROJECT, Settings
 
@@ -53,9 +54,12 @@ def load() -> tuple[Settings, Secrets]:
 
     everything = {**get_config_env(), **CONFIG.get()}
     try:
-        in_plain_text = [f"{NAMESPACE}:{name}" for name in SECRET_KEYS if everything.get(f"{NAMESPACE}:{name}")]
-        if exposed := [key for key in in_plain_text if not is_config_secret(key)]:
-            raise SettingsError(pulumi.get_stack(), [secret_in_plain_text(key) for key in exposed])
+        of_secrets = [f"{NAMESPACE}:{name}" for name in SECRET_KEYS if everything.get(f"{NAMESPACE}:{name}")]
+        exposed = [secret_in_plain_text(key) for key in of_secrets if not is_config_secret(key)]
+        # Decrypted by the engine: any sentence about it would show what the stack file hides.
+        sealed = [secret_in_section(f"{NAMESPACE}:{name}") for name in sorted(_SECTIONS | _SCALARS)]
+        if refused := exposed + [one for one in sealed if is_config_secret(one.path)]:
+            raise SettingsError(pulumi.get_stack(), refused)
         settings = accept(pulumi.get_stack(), everything)
     except SettingsError as error:
         raise pulumi.RunError(error.text()) from None
@@ -99,6 +103,8 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
                     values[name] = section
         else:
             problems.append(_unknown_key(key))
+    given = {_path(name): value for name, value in values.items() if name not in SECRET_KEYS.values()}
+    problems += [secret_in_plain_text(found.path, found.what) for found in secrets_in(given)]
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
@@ -135,6 +141,10 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
             write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
         ),
     )
+
+
+def _path(name: str) -> str:
+    return f"gcp:{name}" if name in ("project", "region") else f"{NAMESPACE}:{name}"
 
 
 def _tuples(value: Any) -> Any:

@@ -1,10 +1,17 @@
-"""How a wrong setting is told to a person: where, what was given, what is allowed, why, what to write."""
+"""How a wrong setting is told to a person: where, what was given, what is allowed, why, what to write.
+
+No `Problem` carries a secret, so no report of one can show it, in whatever format.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from settings.redact import Redactor, plaintexts_in
+from settings.secrets_in_text import SECRET_TEXT, without_secrets
 
 Level = Literal["refused", "finding", "notice"]
 
@@ -18,7 +25,7 @@ class Problem:
     path: str
     """The key's path as it is written in the stack file, e.g. "vllm-fleet:server.engine.maxModelLen"."""
     value: Any
-    """The value that was given (or the default that applies)."""
+    """The value that was given (or the default that applies); `[secret]` where key or value looks like one."""
     allowed: str
     """What would be accepted, in words or as a range with its unit."""
     why: str
@@ -29,6 +36,14 @@ class Problem:
     """`refused`: nothing runs. `finding`: shown, counted. `notice`: shown."""
     on_purpose: bool = False
     """The profile reproduces a published row that teaches this, and the stack file left the settings concerned alone."""
+
+    def __post_init__(self) -> None:
+        """Take secrets out: what a key of the path calls one, and what looks like one, in the value and in every sentence."""
+        redactor = Redactor(_secrets_at(self.path, self.value))
+        object.__setattr__(self, "value", value_at(self.path, self.value))
+        object.__setattr__(self, "path", without_secrets(self.path))
+        for name in ("allowed", "why", "write"):
+            object.__setattr__(self, name, redactor.text(getattr(self, name)))
 
     def text(self) -> str:
         """The problem as the few lines that a terminal shows."""
@@ -50,17 +65,49 @@ class SettingsError(Exception):
     def text(self) -> str:
         """All problems, ready to print."""
         count = len(self.problems)
-        head = f"Stack {self.stack!r}: {count} setting{'' if count == 1 else 's'} cannot be used."
+        head = f"Stack {without_secrets(self.stack)!r}: {count} setting{'' if count == 1 else 's'} cannot be used."
         return "\n\n".join([head, *(problem.text() for problem in self.problems)])
 
 
-def secret_in_plain_text(key: str) -> Problem:
-    """The refusal of a secret key whose value is not encrypted; the value itself is not repeated."""
+def value_at(path: str, value: Any) -> Any:
+    """A value as it may be shown at its place in a stack file: as it is, or without its secrets."""
+    found = _secrets_at(path, value)
+    return Redactor(found).value(value) if found else value
+
+
+def _secrets_at(path: str, value: Any) -> frozenset[str]:
+    nested = value
+    for name in reversed(re.split(r"[.:\[\]]+", path)):
+        nested = {name: nested}
+    return plaintexts_in([nested], any_name=True)
+
+
+def secret_in_plain_text(path: str, what: str = "") -> Problem:
+    """The refusal of a secret that is not encrypted: of a key that is for one, or, where `what` says what it looks like, of a
+    value anywhere else.
+    """
     return Problem(
         id="secret-in-plain-text",
-        path=key,
-        value="(not shown)",
-        allowed="an encrypted value",
-        why="plain text in a stack file or in the stack's configuration ends in version control, state and logs",
-        write=f"pulumi config set --secret {key}",
+        path=path,
+        value=SECRET_TEXT,
+        allowed="a value without a secret" if what else "an encrypted value",
+        why=(f"it looks like {what}; " if what else "")
+        + "plain text in a stack file or in the stack's configuration ends in version control, state and logs",
+        write="nothing secret here (server.apiKeySecret and weights.tokenSecret take the names of Secret Manager secrets), and replace "
+        "the secret, because it has been written down"
+        if what
+        else f"pulumi config set --secret {path}",
+    )
+
+
+def secret_in_section(path: str) -> Problem:
+    """The refusal of an encrypted value inside a section, or of an encrypted section."""
+    return Problem(
+        id="secret-in-section",
+        path=path,
+        value=SECRET_TEXT,
+        allowed="secrets as top-level keys of their own, or names of Secret Manager secrets",
+        why="a secret inside a section makes the whole section secret: nothing in it could be checked before it is paid for",
+        write="`pulumi config set --secret vllm-fleet:hfToken` (or apiKey), or name a Secret Manager secret in "
+        "weights.tokenSecret or server.apiKeySecret",
     )

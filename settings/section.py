@@ -12,7 +12,14 @@ NAMESPACE = "vllm-fleet"
 class Section(BaseModel):
     """A section of the stack file: frozen, camelCase keys, no unknown keys, no silent conversions ("12" is not 12)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        hide_input_in_errors=True,  # a value may be a secret; `explain` shows what may be shown
+    )
 
 
 SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}

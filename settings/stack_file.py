@@ -11,11 +11,9 @@ from typing import Any
 
 import yaml
 
-from settings.problems import Problem, SettingsError, secret_in_plain_text
+from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
+from settings.secrets_in_text import SECRET_TEXT, form_of, looks_secret
 from settings.section import NAMESPACE, SECRET_KEYS
-
-SECURE_STAND_IN = "[secret]"
-"""What stands for a `secure:` value offline: it cannot be decrypted without the stack's secrets provider."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -84,17 +82,20 @@ def read(root: Path, stack: str) -> StackFile:
     document = _parse(path, stack)
     raw = document.get("config") or {}
     if not isinstance(raw, dict):
-        raise SettingsError(stack, [_broken(path, raw, "`config:` must be a mapping of keys to values")])
+        raise SettingsError(stack, [_broken(path, _kind(raw), "`config:` must be a mapping of keys to values")])
     config: dict[str, str] = {}
     secret_keys: set[str] = set()
     problems: list[Problem] = []
     for key, value in raw.items():
         full = key if ":" in str(key) else f"{project}:{key}"
-        if _is_secure(value):
-            config[full] = SECURE_STAND_IN
+        if _is_secure(value) and form_of(str(value["secure"])):
+            problems.append(secret_in_plain_text(full))  # typed by hand where a ciphertext belongs
+        elif _is_secure(value):
+            # It cannot be decrypted without the stack's secrets provider.
+            config[full] = SECRET_TEXT
             secret_keys.add(full)
         elif path_to_secure := _find_secure(value):
-            problems.append(_secret_inside(full, path_to_secure))
+            problems.append(secret_in_section(f"{full}{path_to_secure}"))
         elif value and full in {f"{project}:{name}" for name in SECRET_KEYS}:
             problems.append(secret_in_plain_text(full))
         else:
@@ -146,37 +147,39 @@ def _parse(path: Path, stack: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        what = getattr(error, "problem", None) or "not YAML"
+        # Without what it quotes of the file, which may be a secret that was not put in quotes.
+        what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", getattr(error, "problem", None) or "not YAML")
         raise SettingsError(stack, [_broken(path, f"{where}: {what}", "it could not be read as YAML")]) from None
     if ambiguous:
         raise SettingsError(stack, ambiguous)
     if not isinstance(document, dict):
-        raise SettingsError(stack, [_broken(path, document, "the file must be a mapping with a `config:` key")])
+        raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping with a `config:` key")])
     return document
 
 
 def _ambiguous(node: Any) -> list[Problem]:
     problems: list[Problem] = []
-    stack = [node]
+    stack = [(node, "")]
     while stack:
-        current = stack.pop()
+        current, name = stack.pop()
         if isinstance(current, yaml.ScalarNode):
             plain = current.style in (None, "") and current.tag == "tag:yaml.org,2002:str"
             if plain and _AMBIGUOUS.match(current.value):
+                shown = SECRET_TEXT if looks_secret(name, current.value) else current.value
                 problems.append(
                     Problem(
                         id="ambiguous-yaml",
                         path=f"line {current.start_mark.line + 1}",
-                        value=current.value,
+                        value=shown,
                         allowed="a quoted string, true/false, or a plain decimal number",
                         why="YAML 1.1 and 1.2 readers disagree about this word, and the engine's reader is not this one",
-                        write=f'"{current.value}" if it is text; true, false or a decimal number otherwise',
+                        write=f'"{shown}" if it is text; true, false or a decimal number otherwise',
                     )
                 )
         elif isinstance(current, yaml.SequenceNode):
-            stack.extend(current.value)
+            stack.extend((value, name) for value in current.value)
         elif isinstance(current, yaml.MappingNode):
-            stack.extend(value for _, value in current.value)
+            stack.extend((value, str(key.value)) for key, value in current.value)
     return problems
 
 
@@ -203,6 +206,10 @@ def _as_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def _kind(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "one single value"
+
+
 def _broken(path: Path, value: Any, why: str) -> Problem:
     return Problem(
         id="broken-stack-file",
@@ -211,15 +218,4 @@ def _broken(path: Path, value: Any, why: str) -> Problem:
         allowed="YAML with a `config:` mapping",
         why=why,
         write="mend the line; an editor that follows the file's schema comment shows where",
-    )
-
-
-def _secret_inside(key: str, inside: str) -> Problem:
-    return Problem(
-        id="secret-in-section",
-        path=f"{key}{inside}",
-        value=SECURE_STAND_IN,
-        allowed="secrets as top-level keys of their own, or names of Secret Manager secrets",
-        why="a secret inside a section makes the whole section secret: nothing in it could be checked before it is paid for",
-        write=f"`pulumi config set --secret {NAMESPACE}:hfToken` (or apiKey), or name a Secret Manager secret in {key}",
     )

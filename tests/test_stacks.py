@@ -9,7 +9,8 @@ import pytest
 
 from preview.offline import open_stack, record_stack
 from preview.recording import Mode, Recording
-from preview.values import paths_of_unknowns, reveal
+from preview.values import Value, paths_of_unknowns, reveal, transform
+from settings.secrets_in_text import without_secrets
 from settings.stack_file import stack_names
 from tests.inventory import FOLDER, ROOT, inventory, stack_inventory
 from tests.support.schemas import problems
@@ -62,6 +63,18 @@ def test_every_kubernetes_object_has_the_stacks_own_provider(stack: str) -> None
 def test_the_kubeconfig_is_a_secret_output(stack: str) -> None:
     outputs = inventory(recorded(stack, "known"))["outputs"]
     assert outputs["kubeconfig"] == "[secret]"
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
+    def same(text: Value) -> Value:
+        assert not isinstance(text, str) or without_secrets(text) == text
+        return text
+
+    for mode in ("preview", "known"):
+        assert recorded(stack, mode).plaintexts == frozenset()
+        for resource in recorded(stack, mode).resources:
+            transform([dict(resource.inputs), resource.name, resource.urn], same)
 
 
 def test_only_the_gateway_stack_enables_network_services() -> None:

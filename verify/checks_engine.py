@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner import memory
 from planner.gpu_memory import DoesNotFitError
+from settings.secrets_in_text import SECRET_TEXT, looks_secret
 from verify import declared, lessons
 from verify.checks_service import nobody
 from verify.facts import Facts, Pod, Server
@@ -151,6 +152,8 @@ def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
     if name not in flags_:
         return _LEFT_OUT
     value = flags_[name]
+    if looks_secret(name, value):
+        return SECRET_TEXT
     return "given" if value is True else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

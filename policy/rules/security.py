@@ -158,8 +158,8 @@ def _plain_secret(resource: Resource, _: Settings) -> Iterator[Finding]:
     # A provider has to be given its credentials, and Pulumi encrypts them in its state.
     if resource.type.startswith("pulumi:providers:"):
         return
-    for path, what in secrets_in(resource.props, SECRET_STORES.get(resource.type, ())):
-        yield Finding(what=f"{path} looks like {what}")
+    for found in secrets_in(resource.props, SECRET_STORES.get(resource.type, ())):
+        yield Finding(what=f"{found.path} looks like {found.what}")
 
 
 RULES = (

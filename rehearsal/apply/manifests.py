@@ -51,7 +51,7 @@ class Manifests:
         if recording.mode != "known":
             raise RehearsalError("only a known-mode recording can be applied: the other has unknown values in it")
         self._recording = recording
-        self._redactor = Redactor(recording.secrets)
+        self._redactor = Redactor(recording.plaintexts)
 
     def of(self, resource: RecordedResource) -> Manifest:
         """The object to apply. Raises RehearsalError when it holds what only a cloud can tell."""

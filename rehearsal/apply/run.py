@@ -81,7 +81,7 @@ class Run:
                 resources=dict(self._resources),
                 condemned=tuple(self._condemned),
                 outputs=recording.outputs,
-                secrets=recording.secrets,
+                secrets=recording.plaintexts,
             )
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from preview.redact import Redactor
 from preview.words import count
@@ -12,8 +12,6 @@ from rehearsal.results import DrillResult, Figure, Finding
 
 if TYPE_CHECKING:
     from rehearsal.apply.inventory import Retained
-
-T = TypeVar("T")
 
 LIMITS: Final = (
     "No GPU, no vLLM and no Google Cloud took part. Kubernetes' API server, controllers and scheduler are real; machines, disks, "
@@ -209,18 +207,4 @@ def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
 
 def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:
     """The report without these plaintexts, wherever in it they might be: messages of the API server quote what they refuse."""
-    return _redacted(report, Redactor(secrets))
-
-
-def _redacted(value: T, redactor: Redactor) -> T:
-    cleaned: Any = value
-    if isinstance(value, str):
-        cleaned = redactor.text(value)
-    elif isinstance(value, tuple):
-        cleaned = tuple(_redacted(one, redactor) for one in value)
-    elif isinstance(value, Mapping):
-        cleaned = {key: _redacted(one, redactor) for key, one in value.items()}
-    elif is_dataclass(value) and not isinstance(value, type):
-        changes = {field.name: _redacted(getattr(value, field.name), redactor) for field in fields(value)}
-        cleaned = replace(value, **changes)
-    return cleaned  # type: ignore[no-any-return]  # each branch keeps the type it was given
+    return Redactor(secrets).whole(report)

@@ -14,6 +14,7 @@ import cli
 from cli import packages
 from cli.main import _in_words, _run
 from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.support.canaries import CANARIES, shown
 
 
 def refused(*arguments: str, cwd: Path = ROOT) -> str:
@@ -29,6 +30,15 @@ def test_version_is_that_of_the_package() -> None:
     assert declared is not None
     assert declared[1] == cli.VERSION
     assert fleet("--version").stdout == f"fleet {cli.VERSION}\n"
+
+
+def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
+    canary = CANARIES["hugging-face"]
+    folder = project(tmp_path, blue=f"{SMALL_STACK}  vllm-fleet:labels: {{team: {canary}}}\n", green=SMALL_STACK)
+    for command in (("config", "check"), ("preview", "--format", "sarif"), ("render", "--out", "out")):
+        assert "secret" in refused(*command, "--stack", "blue", cwd=folder)
+        assert not shown(refused(*command, "--stack", "blue", cwd=folder))
+    assert not shown(refused("preview", "--stack", "green", "--against", canary, cwd=folder))
 
 
 def test_a_missing_stack_option_lists_the_stacks(tmp_path: Path) -> None:

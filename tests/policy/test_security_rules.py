@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
-from rule import Finding, Resource, Rule, rule_named, with_defaults
+from rule import Finding, Resource, Rule, found, message, rule_named, with_defaults
 from tests.policy.manifests import CONTAINER, GONE, POD, SPACE, changed, kubernetes, one, resource, said, server, urns
 
 CONTEXT = f"{CONTAINER}.securityContext"
@@ -206,6 +206,13 @@ def test_a_secret_in_any_property_is_found_and_never_repeated(path: str, value: 
 )
 def test_what_only_speaks_of_secrets_is_not_one(path: str, value: Any) -> None:
     assert said("secret-in-plain-text", changed(server(), path, value)) == []
+
+
+def test_no_message_repeats_a_secret_that_another_rule_came_upon() -> None:
+    leaking = changed(server(), f"{POD}.volumes", [{"name": "x", "hostPath": {"path": f"/mnt/{TOKEN}"}}])
+    [finding] = found(rule_named("host-namespaces"), leaking)
+    assert TOKEN in finding.what
+    assert TOKEN not in message(rule_named("host-namespaces"), finding)
 
 
 def test_a_secrets_own_place_and_a_providers_credentials_are_not_judged() -> None:

@@ -115,6 +115,7 @@ def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
     [
         ("HF_TOKEN", "looks like a secret"),
         ("VLLM_API_KEY", "looks like a secret"),
+        ("GITHUB_PAT", "looks like a secret"),
         ("HOME", "set by the server itself"),
         ("VLLM_ENGINE_READY_TIMEOUT_S", "a field of the engine"),
         ("NOT-A-NAME", "not a name"),
@@ -123,6 +124,16 @@ def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
 def test_an_extra_variable_that_is_secret_or_set_elsewhere_is_refused(name: str, reason: str) -> None:
     message = refusal(extraEnv={name: "hunter2"})
     assert reason in message
+
+
+def test_a_variable_that_only_sounds_like_a_secret_is_taken() -> None:
+    variables = {"TOKENIZERS_PARALLELISM": "false", "HF_TOKEN_PATH": "/mnt/token", "MAX_TOKENS": "512"}
+    assert Engine.model_validate({"extraEnv": variables}).extra_env == variables
+
+
+def test_a_flag_in_two_halves_is_refused_without_repeating_either() -> None:
+    message = refusal(extraArgs=("--api-key", "sesame"))
+    assert "sesame" not in message
 
 
 def test_every_variable_the_pod_sets_is_refused_as_an_extra_one() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest import mock
 
+import pulumi
 import pytest
+from pulumi.runtime.config import CONFIG
 
-from settings.load import accept, parse
+from settings.load import accept, load, parse
 from settings.problems import SettingsError
 from tests.support.settings import make_config, make_settings
 
@@ -96,6 +99,19 @@ def test_secret_keys_only_say_that_they_are_there() -> None:
     assert settings.has_hf_token
     assert "plain-token-text" not in repr(settings)
     assert not parse("x", {**make_config(), "vllm-fleet:hfToken": ""}).has_hf_token
+
+
+def test_a_section_that_the_engine_decrypted_is_refused_before_anything_is_said_about_it() -> None:
+    keys = [key for key in make_config() if key.startswith("vllm-fleet:")]
+    runtime = {**make_config(server={"engine": {"extraEnv": {"NOTE": "sesame"}}}), "vllm-fleet:hfToken": "sesame"}
+    with (
+        mock.patch.dict(CONFIG.get(), runtime),
+        mock.patch("pulumi.runtime.config.is_config_secret", lambda key: key in {*keys[1:], "vllm-fleet:hfToken"}),
+        pytest.raises(pulumi.RunError) as refusal,
+    ):
+        load()
+    assert keys[1] in str(refusal.value)
+    assert "sesame" not in str(refusal.value)
 
 
 def test_keys_of_other_providers_are_left_alone() -> None:

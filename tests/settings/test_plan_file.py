@@ -22,6 +22,7 @@ from settings.plan_file import stack_text, write_stack
 from settings.planning import deployment_of, facts_of_stack
 from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.support.canaries import CANARIES, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = ("cud-1y", "reservation", "calendar")
@@ -120,6 +121,16 @@ def test_what_would_be_refused_is_not_written(root: Path) -> None:
     wrong = replace(made, sizing=replace(made.sizing, volume_gib=4))
     with pytest.raises(SettingsError, match="the download fills the volume"):
         write_stack(root, "planned", wrong)
+    assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
+
+
+def test_a_secret_among_the_options_is_refused_and_not_shown(root: Path) -> None:
+    made = answer(users=100, capacity="ladder")
+    for canary in CANARIES.values():
+        for how in ({"project": canary}, {"reservation": canary}, {"zone": canary}, {"stack": canary}):
+            with pytest.raises(SettingsError) as caught:
+                write_stack(root, how.pop("stack", "planned"), made, **how)
+            assert not shown(str(caught.value))
     assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
 
 

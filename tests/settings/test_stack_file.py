@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from settings.problems import SettingsError
-from settings.stack_file import SECURE_STAND_IN, read, stack_names
+from settings.stack_file import read, stack_names
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_an_encrypted_top_level_key_is_a_secret_with_a_stand_in(root: Path) -> N
     write(root, "encryptionsalt: v1:abc\nconfig:\n  vllm-fleet:hfToken:\n    secure: v1:ciphertext\n")
     file = read(root, "x")
     assert file.secret_keys == {"vllm-fleet:hfToken"}
-    assert file.config["vllm-fleet:hfToken"] == SECURE_STAND_IN
+    assert file.config["vllm-fleet:hfToken"] == "[secret]"
 
 
 def test_a_secret_inside_a_section_is_refused_with_its_path(root: Path) -> None:
@@ -61,6 +61,7 @@ def test_a_secret_key_in_plain_text_is_refused_without_repeating_it(root: Path) 
     with pytest.raises(SettingsError) as refusal:
         read(root, "x")
     assert refusal.value.problems[0].id == "secret-in-plain-text"
+    assert refusal.value.problems[0].write == "pulumi config set --secret vllm-fleet:hfToken"
     assert "hf_plain" not in str(refusal.value)
 
 

@@ -469,6 +469,14 @@ def test_flags_of_an_older_update_are_named() -> None:
     }
 
 
+def test_a_flag_that_holds_a_secret_is_named_without_it() -> None:
+    dev = settings_of("dev")
+    other = pod_of(dev, 0)
+    other["spec"]["containers"][0]["args"] += ["--api-key=hunter2", f"--served-model-name=sk-{'x' * 24}"]
+    check = checks_engine.flags(_facts(dev, pods=(_pod(other),)), dev)
+    assert {one.found for one in check.differences if one.name in ("--api-key", "--served-model-name")} == {"[secret]"}
+
+
 @pytest.mark.parametrize(
     ("declared_flag", "found_flag", "lesson"),
     [

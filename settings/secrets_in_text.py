@@ -1,0 +1,231 @@
+"""What a secret looks like, where one stands readable in a value, and a text without it.
+
+The file is in settings/ and, word for word, in policy/, because the pack runs apart; a test holds the two equal.
+A message never repeats what was found, nor any part of it: verdicts end in logs and in pull requests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+SECRET_TEXT: Final = "[secret]"  # noqa: S105 - what is shown instead of one
+
+FORMS: Final = (
+    # Hugging Face, "User access tokens"; `api_org_` are an organization's.
+    ("a Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}")),
+    # RFC 7468; to its end, because a header alone is not what has to be hidden.
+    (
+        "a private key",
+        re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)"),
+    ),
+    # Google Cloud, "API keys"; OAuth 2.0 access tokens and client secrets.
+    ("a Google API key", re.compile(r"\bAIza[0-9A-Za-z_-]{35}")),
+    ("a Google access token", re.compile(r"\bya29\.[0-9A-Za-z_-]{20,}")),
+    ("a Google client secret", re.compile(r"\bGOCSPX-[0-9A-Za-z_-]{20,}")),
+    # GitHub, "Behind GitHub's new authentication token formats"; GitLab, "Token prefixes".
+    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30,})")),
+    ("a GitLab token", re.compile(r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}")),
+    # AWS IAM, "Unique identifiers".
+    ("an AWS access key", re.compile(r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b")),
+    ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}")),
+    # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
+    ("an API key", re.compile(r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}")),
+    # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
+    ("an API key", re.compile(r"\bgsk_[A-Za-z0-9]{40,}")),
+    (
+        "a registry's token",
+        re.compile(r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})"),
+    ),
+    ("a Pulumi access token", re.compile(r"\bpul-[0-9a-f]{40}\b")),
+    ("a Grafana token", re.compile(r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}")),
+    ("a Slack token", re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}")),
+    # RFC 7519: a header and claims, both JSON objects in base64url.
+    ("a signed token (JWT)", re.compile(r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
+    ("a bearer token", re.compile(r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}")),
+    # RFC 3986, userinfo. A name by itself is a token where it is long, as GitHub and GitLab take theirs.
+    (
+        "a password in a URL",
+        re.compile(r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)"),
+    ),
+    # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and tokens in a query.
+    (
+        "a signed URL",
+        re.compile(
+            r"[?&](?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|(?:access_|auth_)?token|api_?key|sig|signature)"
+            r"=[A-Za-z0-9%._~+/=-]{16,}"
+        ),
+    ),
+)
+"""Forms that their issuers document, so that a match is hardly ever chance. What may repeat is bounded: a hostile text takes no longer."""
+# To the end of the word: what stands behind a match may belong to the secret.
+_ANY: Final = re.compile(f"(?:{'|'.join(form.pattern for _, form in FORMS)})" r"[^\s\"'`,;<>(){}\[\]|]*")
+_NAMES: Final = re.compile(
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
+    r"|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
+)
+_NAMES_OF_OTHER_THINGS: Final = re.compile(
+    r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
+    r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
+)
+"""Where a secret lies or how it is treated, and the tokens of a language model."""
+_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
+_LAST_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)\s*$")
+_OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
+"""Options that say how a secret is treated, such as `pulumi config set --secret KEY`; what follows is none."""
+_PLACEHOLDERS: Final = frozenset(
+    {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
+)
+"""What clients of servers without a key are given."""
+_VARIABLE: Final = re.compile(r"\$(?:[({]|[A-Z_][A-Z0-9_]*$)")
+_RUN: Final = re.compile(r"[A-Za-z0-9]{20,}")
+_TURN: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_TURNS_OF_CHANCE: Final = 4
+"""Changes between letters and digits in a run of 20 from which on it was drawn, not named. Assumed: 20 random hexadecimal digits
+have nine, a name with a year has one or two."""
+
+
+class Found(NamedTuple):
+    """A secret that stands readable."""
+
+    path: str
+    what: str
+    """What it looks like, in words."""
+    texts: tuple[str, ...]
+    """The secret itself: to be hidden wherever it turns up, never to be shown."""
+
+
+def form_of(text: str) -> str:
+    """What kind of secret a text holds, by its form; empty where it holds none."""
+    return next((name for name, pattern in FORMS if pattern.search(text)), "") if _ANY.search(text) else ""
+
+
+@lru_cache(maxsize=4096)
+def names_secret(name: str) -> bool:
+    """Whether a key, a variable or an option says that its value is a secret: HF_TOKEN, apiKey, --api-key."""
+    words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).upper()
+    return bool(_NAMES.search(words)) and not _NAMES_OF_OTHER_THINGS.search(words)
+
+
+def looks_drawn(text: str) -> bool:
+    """Whether a text holds what a random generator made rather than a person: not a secret by itself, but where one may be."""
+    return any(len(_TURN.findall(run)) >= _TURNS_OF_CHANCE for run in _RUN.findall(text))
+
+
+def looks_secret(name: str, value: object) -> bool:
+    """Whether a value is not to be shown: by the name it goes by, or by its own form."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    return bool(form_of(str(value))) or (names_secret(name) and not _is_harmless(str(value)))
+
+
+def without_secrets(text: str) -> str:
+    """The text with `[secret]` in place of whatever has a secret's form or is given by a secret's option."""
+    shown, end = [], 0
+    for start, stop in sorted(_spans(text)):
+        if start >= end:
+            shown += [text[end:start], SECRET_TEXT]
+        end = max(end, stop)
+    return "".join([*shown, text[end:]])
+
+
+def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = False) -> Iterator[Found]:
+    """Every secret that stands readable in these properties, without the top-level keys in `skipped`.
+
+    Of keys only variables in capitals count, because a `secret` of Kubernetes or Google Cloud is a reference; with
+    `any_name` every key does, and whatever lies below it.
+
+    A value that is unknown during a preview is passed over: a provider has yet to make it, and the update judges it. Where
+    the name beside it says that it is a secret it raises, once all others are judged: what is known to be wrong is said,
+    and the engine says that there was more to read.
+    """
+    unread: list[Exception] = []
+    yield from _walk(value, "", "", frozenset(skipped), unread, any_name=any_name)
+    if unread:
+        raise unread[0]
+
+
+def _walk(
+    value: Any, path: str, reason: str, skipped: frozenset[str], unread: list[Exception], *, any_name: bool
+) -> Iterator[Found]:
+    """`reason` is why the value is a secret whatever its form, empty where nothing says so."""
+    if isinstance(value, Mapping):
+        unknown: dict[Any, Exception] = {}
+        keys = [key for key in value if path or key not in skipped]
+        items = {key: item for key in keys for item in _read(value, key, unknown)}
+        for key in keys:
+            name = str(key)
+            step = SECRET_TEXT if form_of(name) else name
+            place = f"{path}.{step}" if path else step
+            if step is SECRET_TEXT:
+                yield Found(place, f"{form_of(name)} in a key", tuple(_texts(name)))
+            why = _reason(name, items, any_name=any_name)
+            if key in items:
+                inherited = reason if any_name else ""
+                yield from _walk(items[key], place, why or inherited, frozenset(), unread, any_name=any_name)
+            elif why:
+                unread.append(unknown[key])
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        before = ""
+        for index in range(len(value)):
+            for item in _read(value, index, {}):
+                option = _LAST_OPTION.search(before)
+                given = option is not None and _gives_secret(option[1]) and not _is_left_out(item)
+                why = "a secret given as an option" if given else reason
+                yield from _walk(item, f"{path}[{index}]", why, frozenset(), unread, any_name=any_name)
+                before = item if isinstance(item, str) else ""
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        text = str(value)
+        texts = tuple(_texts(text))
+        if reason and not _is_harmless(text):
+            yield Found(path, form_of(text) or reason, (*texts, text, text.strip()))
+        elif texts:
+            yield Found(path, form_of(text) or "a secret given as an option", texts)
+
+
+def _read(container: Any, key: Any, unknown: dict[Any, Exception]) -> Iterator[Any]:
+    """The value, or nothing and the reason among `unknown`."""
+    try:
+        value = container[key]
+    except Exception as error:  # the SDK's own class for unknown values; this module knows no SDK
+        unknown[key] = error
+    else:
+        yield value
+
+
+def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
+    """Why a key's value is a secret: by the key, or, of a variable `{name, value}`, by the name beside it."""
+    name = items.get("name")
+    if key == "value" and isinstance(name, str) and names_secret(name):
+        return f"a secret, by the name {without_secrets(name)}"
+    return "a secret, by its name" if names_secret(key) and (any_name or key.isupper()) else ""
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    for found in _ANY.finditer(text):
+        yield found.span()
+    for option in _OPTION.finditer(text):
+        if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
+            yield option.span(2)
+
+
+def _texts(text: str) -> Iterator[str]:
+    return (text[start:stop].strip("\"'") for start, stop in _spans(text))
+
+
+def _gives_secret(option: str) -> bool:
+    return names_secret(option) and not _OPTION_WITHOUT_SECRET.fullmatch(option)
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether what a secret's name goes with is none: a placeholder, a variable, a file."""
+    text = text.strip()
+    is_elsewhere = _VARIABLE.match(text) or (text.startswith("/") and not looks_drawn(text))
+    return text.lower() in _PLACEHOLDERS or bool(is_elsewhere)
+
+
+def _is_left_out(value: Any) -> bool:
+    """Whether an option's value is none: harmless, a variable of any shell, or the next option."""
+    return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--")))

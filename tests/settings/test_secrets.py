@@ -1,0 +1,200 @@
+"""Secrets in a stack file are refused and never shown: canaries stand in every place that the schema knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preview.several_stacks import Refusal, preview_each
+from settings.load import check, parse
+from settings.problems import SettingsError
+from settings.secrets_in_text import looks_drawn, looks_secret, without_secrets
+from settings.stack_file import read
+from tests.support.canaries import CANARIES, shown
+from tests.support.formats import in_every_format
+from tests.support.settings import BASE, make_config
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "settings" / "stack.schema.json").read_text(encoding="utf-8"))
+NAMED = "correct-horse"
+"""A secret without any form: nothing but the key beside it says what it is."""
+
+
+def plantings(known: dict[str, Any], canary: str) -> Iterator[Any]:
+    """Values of about this shape, each with the canary in one place: as any value, item, key, and key that is unknown."""
+    if "$ref" in known:
+        known = SCHEMA["$defs"][known["$ref"].rpartition("/")[2]]
+    yield canary
+    for branch in (*known.get("anyOf", ()), *known.get("oneOf", ())):
+        yield from plantings(branch, canary)
+    if "items" in known:
+        yield from ([one] for one in plantings(known["items"], canary))
+    properties = known.get("properties", {})
+    always = {name: one["const"] for name, one in properties.items() if "const" in one and name == "mode"}
+    for name, one in properties.items():
+        yield from ({**always, name: planted} for planted in plantings(one, canary))
+    if known.get("type") == "object":
+        yield {**always, canary: 1}
+        yield {**always, "apiKey": {"deeper": [canary]}}
+    if isinstance(known.get("additionalProperties"), dict):
+        yield from ({"name": planted} for planted in plantings(known["additionalProperties"], canary))
+
+
+def stack_files(canary: str) -> Iterator[dict[str, Any]]:
+    """The configuration of a small valid stack with the canary in one place."""
+    base = {"gcp:project": "fleet-tests", "gcp:region": "europe-west4"}
+    base |= {f"vllm-fleet:{key}": value for key, value in BASE.items()}
+    for key, known in SCHEMA["properties"]["config"]["properties"].items():
+        yield from ({**base, key: planted} for planted in plantings(known, canary))
+    yield {**base, f"vllm-fleet:{canary}": 1}
+    yield {**base, "vllm-fleet:apikey": canary}
+
+
+def refusal(root: Path, text: str) -> Refusal:
+    """What a preview of all stacks makes of a stack file that cannot be used."""
+    (root / "Pulumi.x.yaml").write_text(text, encoding="utf-8")
+
+    def preview(stack: str) -> Any:
+        check(parse(stack, read(root, stack).config))
+        raise AssertionError(f"nothing is refused in {text}")
+
+    [outcome] = preview_each(["x"], preview)
+    assert isinstance(outcome, Refusal)
+    return outcome
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
+    return tmp_path
+
+
+def test_a_canary_in_any_place_of_a_stack_file_is_refused_and_shown_in_no_format(root: Path) -> None:
+    by_form = [list(stack_files(canary)) for canary in CANARIES.values()]
+    files = [by_form[place % len(by_form)][place] for place in range(len(by_form[0]))]
+    assert len(files) > 350
+    refused = [refusal(root, json.dumps({"config": one})) for one in files]
+    for name, text in in_every_format(*refused).items():
+        assert not shown(text), name
+
+
+@pytest.mark.parametrize("form", CANARIES)
+def test_every_form_of_secret_is_refused_in_any_place_and_not_shown(form: str) -> None:
+    for file in stack_files(CANARIES[form]):
+        if file.keys() & {"vllm-fleet:hfToken", "vllm-fleet:apiKey"}:
+            continue  # the stack file's reader refuses these; the program is given them by the engine
+        with pytest.raises(SettingsError) as refused:
+            parse("x", {key: value if isinstance(value, str) else json.dumps(value) for key, value in file.items()})
+        assert not shown(str(refused.value)), file
+        assert not shown(repr(refused.value.problems)), file
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"server": {"engine": {"extraEnv": {"HF_TOKEN": NAMED}}}},
+        {"server": {"engine": {"extraEnv": {"GITHUB_PAT": NAMED}}}},
+        {"server": {"engine": {"extraEnv": {"AWS_SECRET_ACCESS_KEY": NAMED}}}},
+        {"server": {"engine": {"extraEnv": {"AWS_ACCESS_KEY_ID": NAMED}}}},
+        {"server": {"engine": {"extraEnv": {"OTEL_EXPORTER_OTLP_HEADERS": f"api-key={NAMED}"}}}},
+        {"server": {"engine": {"extraEnv": {"PGPASSWORD": NAMED}}}},
+        {"server": {"engine": {"extraArgs": [f"--api-key={NAMED}"]}}},
+        {"server": {"engine": {"extraArgs": ["--api-key", NAMED]}}},
+        {"server": {"engine": {"extraArgs": [f"--otlp-password={NAMED}"]}}},
+        {"server": {"apiKey": NAMED}},
+        {"server": {"apiKeySecret": f"{NAMED} battery"}},
+        {"server": {"apiKeySecret": 123456789}},
+        {"server": {"auth": {"apiKeys": [{"for": NAMED}]}}},
+        {"server": {"apiKey": f"$ecret-{NAMED}"}},
+        {"weights": {"token": NAMED}},
+        {"weights": {"tokenSecret": [NAMED]}},
+        {"gateway": {"clientSecret": NAMED}},
+    ],
+)
+def test_what_its_key_calls_a_secret_is_refused_and_not_shown(sections: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        parse("x", make_config(**sections))
+    for text in in_every_format(
+        Refusal(stack="x", message=str(refused.value), problems=refused.value.problems)
+    ).values():
+        assert "correct" not in text
+        assert "battery" not in text
+        assert "123456789" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config:\n  vllm-fleet:apiKey: 0123456\n",
+        "config:\n  vllm-fleet:server:\n    apiKey: 0123456\n",
+        "config:\n  vllm-fleet:apiKey: *a0123456\n",
+        "config:\n  vllm-fleet:apiKey: !a0123456 x\n",
+        "config:\n  vllm-fleet:apiKey: {secure: 0123456\n",
+        "vllm-fleet:apiKey=a0123456\n",
+        "- apiKey a0123456\n",
+        "config: apiKey a0123456\n",
+    ],
+)
+def test_a_file_that_is_refused_before_its_keys_are_read_shows_no_secret(root: Path, text: str) -> None:
+    assert "0123456" not in refusal(root, text).message
+
+
+def test_a_value_where_the_name_of_a_secret_belongs_is_refused_as_such() -> None:
+    drawn = "9f8a7d6e5c4b3a29" * 2
+    for section, key in (("server", "apiKeySecret"), ("weights", "tokenSecret")):
+        with pytest.raises(SettingsError) as refused:
+            parse("x", make_config(**{section: {key: drawn}}))
+        [problem] = refused.value.problems
+        assert (problem.path, problem.value) == (f"vllm-fleet:{section}.{key}", "[secret]")
+        assert drawn not in str(refused.value)
+        named = parse("x", make_config(**{section: {key: "hf_token-production-2026"}}))
+        assert "hf_token-production-2026" in repr(named)
+
+
+@pytest.mark.parametrize("name", ["VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_INSECURE_SERIALIZATION"])
+def test_a_variable_that_opens_the_server_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        parse("x", make_config(server={"engine": {"extraEnv": {name: "1"}}}))
+    assert name in refused.value.problems[0].allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("TOKENIZER", "Qwen/Qwen3.5-27B-FP8"),
+        ("MAX_TOKENS", "512"),
+        ("tokens-per-second", "95317"),
+        ("EOS_TOKEN", "<|im_end|>"),
+        ("HF_TOKEN_PATH", "/var/run/secrets/hf-token/token"),
+        ("VLLM_API_KEY", "$(KEY)"),
+        ("HF_TOKEN", ""),
+        ("secretName", "hf-token"),
+        ("PATH", "/usr/bin:/opt/qwen3.5/2026/bin"),
+        ("project", "sk-hynix-inference-production-1"),
+        ("url", "https://example.com/requests.jsonl?alt=media"),
+        ("image", "vllm/vllm-openai@sha256:" + "0f1e2d3c" * 8),
+        ("revision", "0f1e2d3c" * 5),
+        ("billingAccount", "01ABCD-234567-89EFAB"),
+        ("id", "Qwen/Qwen3.5-27B-FP8"),
+        ("automountServiceAccountToken", False),
+    ],
+)
+def test_what_only_sounds_like_a_secret_is_shown(name: str, value: Any) -> None:
+    assert not looks_secret(name, value)
+    assert without_secrets(f"{name}: {value}") == f"{name}: {value}"
+
+
+def test_a_name_that_a_person_gave_does_not_look_drawn() -> None:
+    for name in ("hf-token", "vllm-api-key-prod-2026", "huggingfacetokenproduction2026", "team7_cluster12_key"):
+        assert not looks_drawn(name)
+
+
+def test_the_pack_and_the_settings_have_one_definition_of_a_secret() -> None:
+    assert (ROOT / "policy" / "secrets_in_text.py").read_bytes() == (
+        ROOT / "settings" / "secrets_in_text.py"
+    ).read_bytes()

@@ -1,0 +1,29 @@
+"""A preview in every format there is."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+from preview.page import Paper
+from preview.report_html import html_text
+from preview.report_json import json_text
+from preview.report_markdown import markdown_text
+from preview.report_sarif import sarif_text
+from preview.report_text import print_text
+from preview.several_stacks import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def in_every_format(*outcomes: Outcome) -> dict[str, str]:
+    paper = StringIO()
+    print_text(Paper(stream=paper, width=100, styled=False), *outcomes)
+    return {
+        "text": paper.getvalue(),
+        # Twenty at a time: a comment has a limit.
+        "markdown": "".join(markdown_text(*outcomes[n : n + 20]) for n in range(0, len(outcomes), 20)),
+        "json": json_text(*outcomes),
+        "html": html_text(*outcomes),
+        "sarif": sarif_text(ROOT, *outcomes),
+    }
