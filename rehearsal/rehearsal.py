@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from preview.offline import open_stack, record_stack
-from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, binaries
+from rehearsal.control_plane.build import ETCD, KUBERNETES, KWOK, binaries
 from rehearsal.control_plane.modules import module_folders
 from rehearsal.custom_resources.definitions import definitions
 from rehearsal.google_cloud.check import check
@@ -28,12 +28,10 @@ def rehearse(
     *,
     speed: float,
     shown: Shown,
-    kubeconfig: Path | None = None,
-    context: str | None = None,
 ) -> RehearsalReport:
     """Play the drills on one stack.
 
-    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine or a borrowed cluster.
+    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
@@ -41,13 +39,10 @@ def rehearse(
     recording = record_stack(opened, "known")
     found = check(recording)
     shown.starts("the control plane's programs")
-    wanted = EVERYTHING if kubeconfig is None else frozenset({"kwok"})
     around = Surroundings(
-        binaries=binaries(shown.step, only=wanted),
+        binaries=binaries(shown.step),
         definitions=tuple(definitions(module_folders(shown.step))),
         speed=speed,
-        kubeconfig=kubeconfig,
-        context=context,
         progress=shown.step,
     )
     shown.drills(len(drills))
@@ -65,8 +60,7 @@ def rehearse(
         versions=Versions(
             kubernetes=runner.kubernetes_version or KUBERNETES.version,
             kwok=KWOK.version,
-            etcd="" if kubeconfig is not None else ETCD.version,
-            borrowed=kubeconfig is not None,
+            etcd=ETCD.version,
         ),
         speed=speed,
         wall_seconds=time.monotonic() - began,

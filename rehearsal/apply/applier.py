@@ -53,18 +53,12 @@ class Applier:
         self._chart_objects, self._parallel = chart_objects, parallel
         self._slack_seconds = slack_seconds
         self._stop = threading.Event()
-        self._states: dict[str, AppliedState] = {}
         self.on_progress = on_progress
         """Called from many threads, with every event."""
 
     def cancel(self) -> None:
         """Break off what runs, as Ctrl-C does: nothing new starts, waiting ends, the state so far is kept."""
         self._stop.set()
-
-    @property
-    def states(self) -> tuple[AppliedState, ...]:
-        """Whatever this applier has on the cluster, stack by stack, the latest first; also after an apply that was broken off."""
-        return tuple(reversed(self._states.values()))
 
     def up(self, recording: Recording, previous: AppliedState | None = None) -> ApplyReport:
         """`pulumi up`: bring the cluster from `previous` to what the program says.
@@ -78,12 +72,9 @@ class Applier:
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
-            try:
-                walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
-                if not run.failed and not self._stop.is_set():
-                    self._remove(run, todo.deletes)
-            finally:
-                self._states[recording.stack] = run.state(recording)
+            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
+            if not run.failed and not self._stop.is_set():
+                self._remove(run, todo.deletes)
         self._explain(run)
         self._note_google_cloud(recording)
         after = self._fingerprints(todo)
@@ -115,10 +106,8 @@ class Applier:
                 stop=self._stop,
                 on_progress=self.on_progress,
             )
-            try:
-                destruction.run(self._parallel)
-            finally:
-                left = self._states[state.stack] = destruction.state()
+            destruction.run(self._parallel)
+            left = destruction.state()
             retained, unexpected = account(self._api, waiter, state, left)
         return DestroyReport(
             state=left,

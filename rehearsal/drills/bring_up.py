@@ -153,7 +153,6 @@ DRILLS = (
         proves="applied again, the stack ends in the same state",
         play=_restarted_api_server,
         start="empty",
-        own_control_plane=True,
         skip=needs_servers(),
     ),
     Drill(

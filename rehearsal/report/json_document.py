@@ -3,7 +3,7 @@
     project, stack          whose rehearsal it is
     passed                  what the exit code says
     verdict                 one line in words
-    versions                kubernetes, kwok, etcd ("" when borrowed), borrowed
+    versions                kubernetes, kwok, etcd
     speed                   simulated seconds in a wall second
     wallSeconds             the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
@@ -40,12 +40,7 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "stack": report.stack,
         "passed": report.passed,
         "verdict": report.verdict,
-        "versions": {
-            "kubernetes": versions.kubernetes,
-            "kwok": versions.kwok,
-            "etcd": versions.etcd,
-            "borrowed": versions.borrowed,
-        },
+        "versions": {"kubernetes": versions.kubernetes, "kwok": versions.kwok, "etcd": versions.etcd},
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill(one) for one in report.drills],

@@ -36,9 +36,6 @@ class Versions:
     """E.g. "v1.36.3", as the API server says it."""
     kwok: str
     etcd: str
-    """Empty where somebody else's cluster was used."""
-    borrowed: bool = False
-    """Whether it was a cluster passed with --kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

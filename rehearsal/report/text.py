@@ -39,8 +39,7 @@ def _headline(page: Page, report: RehearsalReport) -> None:
     name, right = f"{report.project} / {report.stack}", "rehearsal"
     page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
     versions = report.versions
-    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}"]
-    parts.append("on a cluster of yours" if versions.borrowed else f"etcd {versions.etcd}")
+    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}", f"etcd {versions.etcd}"]
     parts.append(f"{report.speed:g} simulated seconds a second")
     page.prose(" · ".join(parts), indent=0, style="dim")
     state: State = "passed" if report.passed else "failed"

@@ -302,8 +302,6 @@ class GatewayController:
         self._world.api.patch(kind, metadata["name"], metadata["namespace"], body, subresource="status")
 
     def _make_class(self, name: str) -> None:
-        if self._world.api.get(GATEWAY_CLASS, name) is not None:
-            return  # a borrowed cluster has its own
         self._classes.append(name)
         made = self._world.api.apply(
             {

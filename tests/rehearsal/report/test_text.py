@@ -88,12 +88,6 @@ def test_limits_scales_advice_and_files_are_named() -> None:
     assert text.endswith("→ out/rehearsal.html")
 
 
-def test_a_borrowed_cluster_is_called_so() -> None:
-    report = sample_report()
-    borrowed = dataclasses.replace(report, versions=dataclasses.replace(report.versions, borrowed=True, etcd=""))
-    assert "on a cluster of yours" in shown(borrowed)
-
-
 def test_a_name_wider_than_its_column_has_a_line_of_its_own() -> None:
     drill = dataclasses.replace(bring_up(), name="a-name-that-is-much-longer-than-a-third-of-the-page")
     lines = shown(sample_report(drill), 60).splitlines()
