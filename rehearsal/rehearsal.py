@@ -1,4 +1,4 @@
-"""One stack's rehearsal from beginning to end: what must be there, Google's descriptions, the drills, the report."""
+"""One stack's rehearsal from beginning to end: what must be there, the drills, the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from preview.offline import open_stack, record_stack
 from rehearsal.control_plane.build import ETCD, KUBERNETES, KWOK, binaries
 from rehearsal.control_plane.modules import module_folders
 from rehearsal.custom_resources.definitions import definitions
-from rehearsal.google_cloud.check import check
 from rehearsal.report.model import RehearsalReport, Versions, redacted
 from rehearsal.runner import Runner
 from rehearsal.stage import Surroundings
@@ -35,9 +34,8 @@ def rehearse(
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    shown.starts("the program and its Google Cloud half")
+    shown.starts("the program")
     recording = record_stack(opened, "known")
-    found = check(recording)
     shown.starts("the control plane's programs")
     around = Surroundings(
         binaries=binaries(shown.step),
@@ -65,9 +63,7 @@ def rehearse(
         speed=speed,
         wall_seconds=time.monotonic() - began,
         drills=results,
-        findings=found,
         scales=tuple(runner.scales),
         retained=tuple(runner.retained),
-        checked_resources=sum(one.type.startswith("gcp:") for one in recording.resources),
     )
     return redacted(report, recording.secrets)

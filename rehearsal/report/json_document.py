@@ -13,7 +13,6 @@
     scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
     retained                what outlives the stack: kind, name, why, usdPerMonth or null, note
     retainedUsdPerMonth     what is known of their sum
-    checkedResources        Google Cloud resources held against Google's API descriptions, or null
     remarks, limits         sentences about this run, and about every run
 
 Seconds of moments and `simulatedSeconds` are simulated, on the clock of the drill's control plane.
@@ -60,7 +59,6 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
             for one in report.retained
         ],
         "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
-        "checkedResources": report.checked_resources,
         "remarks": list(report.remarks),
         "limits": list(report.limits),
     }

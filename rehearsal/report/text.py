@@ -134,9 +134,8 @@ def _findings(page: Page, found: Sequence[Found]) -> None:
     for one in found:
         finding = one.finding
         style = "red" if finding.severity == "error" else "yellow"
-        where = f", in {', '.join(one.drills)}" if one.drills else ""
         page.prose(
-            f"{subject_in_words(finding.subject)} ({finding.severity}{where})",
+            f"{subject_in_words(finding.subject)} ({finding.severity}, in {', '.join(one.drills)})",
             mark="! ",
             style=style,
             mark_style=f"bold {style}",
@@ -188,11 +187,7 @@ def _retained(page: Page, report: RehearsalReport) -> None:
 
 def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
     page.title("About this rehearsal")
-    remarks = list(report.remarks)
-    if report.checked_resources is not None:
-        resources = count(report.checked_resources, "Google Cloud resource")
-        remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
-    for sentence in (*remarks, *report.limits):
+    for sentence in (*report.remarks, *report.limits):
         page.prose(sentence, mark="· ", mark_style="dim")
     if written:
         page.blank()

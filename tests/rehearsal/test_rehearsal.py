@@ -102,20 +102,10 @@ def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -
     assert rehearsed(parts).versions.kubernetes == KUBERNETES.version
 
 
-def test_the_google_cloud_half_is_checked_and_counted(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = Finding(severity="error", subject="cluster", message="the API would refuse it", fix="write it so")
-    monkeypatch.setattr(module, "check", lambda _: (refused,))
-    report = rehearsed(parts)
-    assert report.findings == (refused,)
-    assert not report.passed
-    expected = record_stack(open_stack(ROOT, "dev"), "known").resources
-    assert report.checked_resources == sum(one.type.startswith("gcp:") for one in expected)
-
-
 def test_progress_goes_from_the_program_to_the_last_drill(parts: Parts) -> None:
     rehearsed(parts)
     assert parts.steps == [
-        "the program and its Google Cloud half",
+        "the program",
         "the control plane's programs",
         "bring-up",
         "second-up",
