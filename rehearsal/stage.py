@@ -75,7 +75,6 @@ class Stage:
     meter: Meter
     stock: Stock
     provisioner: Provisioner
-    disks: Disks
     gateway: GatewayController
     writer: Writer
     applier: Applier
@@ -288,10 +287,10 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
-        self.disks = Disks(self.world, self.timings)
+        disks = Disks(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, self.disks, self.gateway, self.writer, self.standby):
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,
