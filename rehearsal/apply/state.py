@@ -32,7 +32,6 @@ class AppliedResource:
     resource: RecordedResource
     objects: tuple[ObjectRef, ...] = ()
     """What it is in the cluster: one object, those of a chart, or none for Google Cloud and components."""
-    field_manager: str = ""
     trouble: str = ""
     """Why it was accepted but never became ready; the next `pulumi up` waits for it again. Empty when it did."""
 
