@@ -68,7 +68,6 @@ class Applier:
         self._stop.clear()
         foreseen = static_findings(recording, self._chart_objects)
         todo = plan(recording, previous, self._live_is_ready)
-        before = self._fingerprints(todo)
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
@@ -77,7 +76,6 @@ class Applier:
                 self._remove(run, todo.deletes)
         self._explain(run)
         self._note_google_cloud(recording)
-        after = self._fingerprints(todo)
         return ApplyReport(
             state=run.state(recording),
             created=tuple(run.done["create"]),
@@ -90,7 +88,6 @@ class Applier:
             started_seconds=run.started_seconds,
             finished_seconds=run.finished_seconds,
             findings=(*foreseen, *run.findings),
-            touched=tuple(urn for urn, seen in before.items() if urn in after and after[urn] != seen),
         )
 
     def destroy(self, state: AppliedState) -> DestroyReport:
@@ -176,23 +173,6 @@ class Applier:
             return live is None or is_ready_now(self._api, live)
         except (ApiRefusedError, ApiUnreachableError, IndexError):
             return True
-
-    def _fingerprints(self, todo: Plan) -> dict[str, tuple[str, str]]:
-        """What identifies the objects of unchanged resources, and any change of what was asked of them."""
-        found: dict[str, tuple[str, str]] = {}
-        for urn, step in todo.steps.items():
-            if step.operation != "same" or step.old is None or not step.old.objects:
-                continue
-            ref = step.old.objects[0]
-            try:
-                live = self._api.get(ref.kind, ref.name, ref.namespace)
-            except (ApiRefusedError, ApiUnreachableError):
-                continue
-            if live is not None:
-                metadata = live["metadata"]
-                # A generation counts changes of the spec; kinds without one change their version only then.
-                found[urn] = metadata["uid"], str(metadata.get("generation") or metadata["resourceVersion"])
-        return found
 
     def _note_google_cloud(self, recording: Recording) -> None:
         count = sum(1 for one in recording.resources if one.type.startswith("gcp:"))

@@ -101,8 +101,6 @@ class ApplyReport:
     """Simulated time at which work on a resource began, by URN."""
     finished_seconds: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    touched: tuple[str, ...] = ()
-    """Unchanged resources whose object in the cluster nevertheless became another one during the apply."""
 
     @property
     def duration_seconds(self) -> Mapping[str, float]:

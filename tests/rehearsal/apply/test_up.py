@@ -109,7 +109,6 @@ def test_everything_is_created_in_order_and_a_second_up_does_nothing() -> None:
     assert len(cluster.applied) == 3
     assert not second.changed
     assert names(second.unchanged) == ["a", "b", "cluster", "namespace"]
-    assert second.touched == ()
 
 
 def test_each_resource_owns_its_fields_under_a_name_of_its_own() -> None:
@@ -125,22 +124,6 @@ def test_times_follow_the_graph() -> None:
     urn = {one.rpartition("::")[2]: one for one in report.created}
     assert report.finished_seconds[urn["a"]] <= report.started_seconds[urn["b"]]
     assert all(seconds >= 0 for seconds in report.duration_seconds.values())
-
-
-def test_what_somebody_changed_meanwhile_is_told() -> None:
-    cluster = FakeCluster()
-    recording = config_maps("a=1", "b=2")
-    first = applier(cluster).up(recording)
-
-    def meddle(one: Manifest) -> None:
-        if one["metadata"]["name"] == "b":
-            cluster.on_apply = lambda _: None
-            cluster.apply({**one, "metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"other": 1}})
-
-    cluster.on_apply = meddle
-    second = applier(cluster).up(config_maps("a=1", "b=3"), first.state)
-    assert names(second.replaced) == ["b"]
-    assert names(second.touched) == ["a"]
 
 
 def test_google_cloud_counts_as_there() -> None:
