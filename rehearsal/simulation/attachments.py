@@ -104,12 +104,9 @@ class Attachments:
     def _leave(self, pod: Manifest) -> None:
         node, pod_key = pod["spec"]["nodeName"], _pod_key(pod)
         with self._lock:
-            left = [
-                (key, use)
-                for key in ((node, self._volume_name(pod_key[0], claim)) for claim in claims_of(pod))
-                if (use := self._uses.get(key)) is not None
-            ]
-            for key, use in left:
+            for key, use in self._uses.items():  # not by the pod's claims: those may be seen to go before it
+                if key[0] != node or pod_key not in use.pods:
+                    continue
                 use.pods.discard(pod_key)
                 if not use.pods:
                     self._agenda.after(self._timings.disk_detach_seconds, self._detach, key)

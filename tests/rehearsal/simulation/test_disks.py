@@ -242,6 +242,17 @@ def test_pods_of_one_node_share_the_disk_and_the_last_lets_it_go(scene: Scene) -
     until(lambda: not scene.holds())
 
 
+def test_a_disk_whose_claim_is_seen_to_go_before_its_pod_is_let_go(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    name = scene.bound()
+    pod = scene.pod("writer", "claim")
+    until(lambda: scene.marked() == ["writer"])
+    feed(scene.world.claims, "deleted", scene.world.claims.get("claim", "vllm") or {})
+    feed(scene.world.pods, "deleted", pod)
+    until(lambda: not scene.disks.attachments.holds(name))
+
+
 def test_a_node_that_vanishes_lets_go_of_its_disks_at_once(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
