@@ -9,6 +9,7 @@ SPEED  ?= 60
 DRILLS ?= --fast
 STAMP  := $(VENV)/.installed
 READY  := $(VENV)/.installed-rehearsal
+TESTED := $(VENV)/.installed-test
 BENCH  := $(VENV)/.installed-benchmark
 VLLM   := .venv-vllm
 CHECKS := .venv-workflows
@@ -17,7 +18,7 @@ CHECKS := .venv-workflows
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -33,11 +34,18 @@ $(STAMP): requirements.txt requirements-dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-setup-rehearsal: $(READY) ## The packages that a rehearsal and the tests need on top
+setup-rehearsal: $(READY) ## The packages that a rehearsal needs on top
 
 $(READY): $(STAMP) requirements-rehearsal.txt
 	@echo "Installing what a rehearsal needs into $(VENV) (half a minute, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-rehearsal.txt
+	@touch $@
+
+setup-test: $(TESTED) ## The packages that the tests need on top
+
+$(TESTED): $(READY) requirements-test.txt
+	@echo "Installing what the tests need into $(VENV) (half a minute, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
 	@touch $@
 
 setup-benchmark: $(BENCH) ## The packages that merge, draw and start a benchmark
@@ -59,10 +67,10 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 rehearse: setup-rehearsal ## A stack on a control plane of its own, with its bad days (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
 	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
 
-test: setup-rehearsal setup-benchmark ## The fast suite
+test: setup-test setup-benchmark ## The fast suite
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow"
 
-test-slow: setup-rehearsal setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
+test-slow: setup-test setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
 lint: setup ## ruff, yamllint

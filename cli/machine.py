@@ -115,7 +115,7 @@ def _packages_of(root: Path, name: str, step: Step, file: str, why: str) -> Chec
 
 
 def _rehearsal_packages(root: Path) -> Check:
-    why = "clients of Kubernetes, certificates and Google's API descriptions"
+    why = "a client of Kubernetes, certificates, HTTP"
     return _packages_of(root, "rehearsal packages", "rehearse", "requirements-rehearsal.txt", why)
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 FOR_BENCHMARKS = frozenset({"aiohttp", "numpy", "orjson", "resvg_py", "ttf_opensans"})
 """Modules of requirements-benchmark.txt."""
-FOR_REHEARSALS = frozenset({"cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
+FOR_REHEARSALS = frozenset({"cryptography", "kubernetes", "trustme", "urllib3"})
 """Modules of requirements-rehearsal.txt."""
 
 

@@ -33,20 +33,6 @@ def rehearse(
         float,
         typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds in a second of wall time."),
     ] = 60.0,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            dir_okay=False,
-            help="Use this cluster (kind, envtest) and not one of our own; never a real GKE cluster.",
-            show_default=False,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.", show_default=False),
-    ] = None,
     format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
     out: Annotated[
         Path | None,
@@ -66,8 +52,6 @@ def rehearse(
     Needs no cloud and no GPU; the first run builds the control plane with Go, which takes minutes. Exits with 1 when a
     drill fails. Without --drill, every drill.
     """
-    if context is not None and kubeconfig is None:
-        raise CommandError(f"--context {context}: a context belongs to a kubeconfig; pass --kubeconfig FILE too")
     if drill and fast:
         raise CommandError("--fast chooses drills and so does --drill; pass one of them")
     from rehearsal.drills.catalogue import chosen
@@ -76,15 +60,13 @@ def rehearse(
     if list_:
         _print_drills(drills, format_)
         return CLEAN
-    if kubeconfig is not None and not kubeconfig.is_file():
-        raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
     from cli.project import find_root, require_stack
 
     folder = find_root(root)
     name = require_stack(folder, stack)
     if out is not None:
         _prepare(out)
-    return _play(folder, name, drills, speed, kubeconfig, context, format_, out)
+    return _play(folder, name, drills, speed, format_, out)
 
 
 def _play(
@@ -92,8 +74,6 @@ def _play(
     stack: str,
     drills: tuple[Drill, ...],
     speed: float,
-    kubeconfig: Path | None,
-    context: str | None,
     format_: _Format,
     out: Path | None,
 ) -> NoReturn:
@@ -105,7 +85,7 @@ def _play(
     from rehearsal.report.progress import shown
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
-        report = play(root, stack, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=progress)
+        report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
     if format_ == "json":
         from rehearsal.report.json_document import json_text

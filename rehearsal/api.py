@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from rehearsal import warning_header
-from rehearsal.results import RehearsalError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -97,15 +96,12 @@ class ClusterApi:
         self._endpoints: dict[Kind, _Endpoint] = {}
 
     @classmethod
-    def from_kubeconfig(cls, path: Path, context: str | None = None) -> ClusterApi:
-        """Open the cluster that a kubeconfig names. Raises RehearsalError when the file cannot be used."""
+    def from_kubeconfig(cls, path: Path) -> ClusterApi:
+        """Open the cluster that a kubeconfig names."""
         from kubernetes import client, config
 
         settings = client.Configuration()
-        try:
-            config.load_kube_config(config_file=str(path), context=context, client_configuration=settings)
-        except (config.ConfigException, OSError, ValueError) as error:
-            raise RehearsalError(f"{path} cannot be used as a kubeconfig: {error}") from error
+        config.load_kube_config(config_file=str(path), client_configuration=settings)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
         # The client sends even requests to this machine through HTTPS_PROXY; Go's clients do not.

@@ -1,4 +1,4 @@
-"""One stack's rehearsal from beginning to end: what must be there, Google's descriptions, the drills, the report."""
+"""One stack's rehearsal from beginning to end: what must be there, the drills, the report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from preview.offline import open_stack, record_stack
 from rehearsal.apply.manifests import is_release
-from rehearsal.control_plane.build import ETCD, EVERYTHING, KUBERNETES, KWOK, binaries, helm
+from rehearsal.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm
 from rehearsal.control_plane.modules import module_folders
 from rehearsal.custom_resources.definitions import definitions
-from rehearsal.google_cloud.check import check
 from rehearsal.report.model import RehearsalReport, Versions, redacted
 from rehearsal.runner import Runner
 from rehearsal.simulation.chart import Charts
@@ -30,21 +29,17 @@ def rehearse(
     *,
     speed: float,
     shown: Shown,
-    kubeconfig: Path | None = None,
-    context: str | None = None,
 ) -> RehearsalReport:
     """Play the drills on one stack.
 
-    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine or a borrowed cluster.
+    Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    shown.starts("the program and its Google Cloud half")
+    shown.starts("the program")
     recording = record_stack(opened, "known")
-    found = check(recording)
     shown.starts("the control plane's programs")
-    wanted = EVERYTHING if kubeconfig is None else frozenset({"kwok"})
-    programs, modules = binaries(shown.step, only=wanted), module_folders(shown.step)
+    programs, modules = binaries(shown.step), module_folders(shown.step)
     if any(is_release(one) for one in recording.resources):
         helm(shown.step)  # built now: once a drill begins, its clock runs
     around = Surroundings(
@@ -52,8 +47,6 @@ def rehearse(
         definitions=tuple(definitions(modules)),
         charts=Charts(modules=modules, progress=shown.step),
         speed=speed,
-        kubeconfig=kubeconfig,
-        context=context,
         progress=shown.step,
     )
     shown.drills(len(drills))
@@ -71,15 +64,12 @@ def rehearse(
         versions=Versions(
             kubernetes=runner.kubernetes_version or KUBERNETES.version,
             kwok=KWOK.version,
-            etcd="" if kubeconfig is not None else ETCD.version,
-            borrowed=kubeconfig is not None,
+            etcd=ETCD.version,
         ),
         speed=speed,
         wall_seconds=time.monotonic() - began,
         drills=results,
-        findings=found,
         scales=tuple(runner.scales),
         retained=tuple(runner.retained),
-        checked_resources=sum(one.type.startswith("gcp:") for one in recording.resources),
     )
     return redacted(report, recording.plaintexts)

@@ -9,7 +9,7 @@ from rehearsal.timeline import Moment
 
 
 class RehearsalError(Exception):
-    """What keeps a rehearsal from an answer, in words for a person: a build that fails, a port, a wrong kubeconfig."""
+    """What keeps a rehearsal from an answer, in words for a person: a build that fails, a port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,31 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from preview.offline import OfflineStack, record_stack
 from preview.recording import Recording
-from rehearsal.api import (
-    CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
-    ApiRefusedError,
-    ApiUnreachableError,
-    ClusterApi,
-    Manifest,
-)
+from rehearsal.api import DEPLOYMENT, ClusterApi, Manifest
 from rehearsal.apply.applier import Applier
 from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
 from rehearsal.apply.waiter import SLACK_SECONDS
 from rehearsal.autopilot.install import install as autopilot
 from rehearsal.clock import DEFAULT_SPEED, Clock
-from rehearsal.control_plane.borrowed import BorrowedCluster
 from rehearsal.control_plane.cluster import ControlPlane
-from rehearsal.control_plane.running import RunningCluster
 from rehearsal.custom_resources.install import install_definitions
 from rehearsal.drills.drill import DrillBrokenOffError
-from rehearsal.giving_back import forget_scaling, remove_platform, take_down
+from rehearsal.giving_back import forget_scaling
 from rehearsal.meter import Meter
 from rehearsal.simulation.chart import Charts
 from rehearsal.simulation.disks import Disks
@@ -68,15 +58,13 @@ QUICK_SPEED: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What every stage of a rehearsal shares: the programs to run, or somebody's cluster, and how fast time goes."""
+    """What every stage of a rehearsal shares: the programs to run, and how fast time goes."""
 
     binaries: Binaries
     definitions: tuple[Manifest, ...]
     """CustomResourceDefinitions that GKE or its add-ons bring."""
     charts: Charts
     speed: float = DEFAULT_SPEED
-    kubeconfig: Path | None = None
-    context: str | None = None
     progress: Progress = field(default=lambda _: None)
 
 
@@ -88,12 +76,11 @@ class Stage:
     meter: Meter
     stock: Stock
     provisioner: Provisioner
-    disks: Disks
     gateway: GatewayController
     writer: Writer
     applier: Applier
     timings: Timings
-    control_plane: RunningCluster
+    control_plane: ControlPlane
     first_report: ApplyReport
     """Of the bring-up, however it ended; empty before."""
     began_seconds: float = 0.0
@@ -286,10 +273,14 @@ class Stage:
         timings, least_empty = timings_for(self.settings), EMPTY_WALL_SECONDS * self.clock.speed
         self.timings = replace(timings, scale_down_seconds=max(timings.scale_down_seconds, least_empty))
         with self._phase("control plane"):
-            self.control_plane = self._stack.enter_context(self._cluster())
+            stages = kubelet_stages(self.timings, self.clock)
+            self.control_plane = self._stack.enter_context(
+                ControlPlane(self.around.binaries, stages=stages, progress=self.around.progress)
+            )
             self.api = self.control_plane.api
         with self._phase("definitions"):
-            self._platform()
+            install_definitions(self.api, self.around.definitions)
+            autopilot(self.api)
         self.world = World(self.api, self.clock, self.timeline)
         self.meter = Meter(self.world, self.server)
         self.story = Story(self.world)
@@ -297,10 +288,10 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
-        self.disks = Disks(self.world, self.timings)
+        disks = Disks(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, self.disks, self.gateway, self.writer, self.standby):
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,
@@ -310,43 +301,6 @@ class Stage:
             on_progress=self._tell,
             slack_seconds=SLACK_SECONDS if self.clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
         )
-        if self.around.kubeconfig is not None:
-            # Before Google's part ends: it plays the disks that go with their claims.
-            self._stack.callback(self._best_effort, self._take_down)
-
-    def _cluster(self) -> RunningCluster:
-        stages, around = kubelet_stages(self.timings, self.clock), self.around
-        if around.kubeconfig is None:
-            return ControlPlane(around.binaries, stages=stages, progress=around.progress)
-        return BorrowedCluster(
-            around.binaries,
-            around.kubeconfig,
-            around.context,
-            stages=stages,
-            namespaces=(self.namespace,),
-            progress=around.progress,
-        )
-
-    def _platform(self) -> None:
-        """What GKE brings along; taken away again from a cluster that is not ours."""
-        missing = self.around.definitions
-        if self.around.kubeconfig is not None:
-            there = {one["metadata"]["name"] for one in self.api.list_all(CUSTOM_RESOURCE_DEFINITION)}
-            missing = tuple(one for one in missing if one["metadata"]["name"] not in there)
-            self._stack.callback(self._best_effort, lambda: remove_platform(self.api, missing))
-        install_definitions(self.api, missing)
-        autopilot(self.api)
-
-    def _take_down(self) -> None:
-        self.around.progress("taking the stack down again")
-        take_down(self.api, self.applier)
-
-    def _best_effort(self, clean: Callable[[], None]) -> None:
-        """Clean up, and say so where that fails: why it came to cleaning up must not be hidden by it."""
-        try:
-            clean()
-        except (ApiRefusedError, ApiUnreachableError) as error:
-            self.around.progress(f"something of the rehearsal may be left in the cluster: {error}")
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:

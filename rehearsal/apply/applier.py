@@ -53,18 +53,12 @@ class Applier:
         self._chart_objects, self._parallel = chart_objects, parallel
         self._slack_seconds = slack_seconds
         self._stop = threading.Event()
-        self._states: dict[str, AppliedState] = {}
         self.on_progress = on_progress
         """Called from many threads, with every event."""
 
     def cancel(self) -> None:
         """Break off what runs, as Ctrl-C does: nothing new starts, waiting ends, the state so far is kept."""
         self._stop.set()
-
-    @property
-    def states(self) -> tuple[AppliedState, ...]:
-        """Whatever this applier has on the cluster, stack by stack, the latest first; also after an apply that was broken off."""
-        return tuple(reversed(self._states.values()))
 
     def up(self, recording: Recording, previous: AppliedState | None = None) -> ApplyReport:
         """`pulumi up`: bring the cluster from `previous` to what the program says.
@@ -74,19 +68,14 @@ class Applier:
         self._stop.clear()
         foreseen = static_findings(recording, self._chart_objects)
         todo = plan(recording, previous, self._live_is_ready)
-        before = self._fingerprints(todo)
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
-            try:
-                walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
-                if not run.failed and not self._stop.is_set():
-                    self._remove(run, todo.deletes)
-            finally:
-                self._states[recording.stack] = run.state(recording)
+            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
+            if not run.failed and not self._stop.is_set():
+                self._remove(run, todo.deletes)
         self._explain(run)
         self._note_google_cloud(recording)
-        after = self._fingerprints(todo)
         return ApplyReport(
             state=run.state(recording),
             created=tuple(run.done["create"]),
@@ -99,7 +88,6 @@ class Applier:
             started_seconds=run.started_seconds,
             finished_seconds=run.finished_seconds,
             findings=(*foreseen, *run.findings),
-            touched=tuple(urn for urn, seen in before.items() if urn in after and after[urn] != seen),
         )
 
     def destroy(self, state: AppliedState) -> DestroyReport:
@@ -115,10 +103,8 @@ class Applier:
                 stop=self._stop,
                 on_progress=self.on_progress,
             )
-            try:
-                destruction.run(self._parallel)
-            finally:
-                left = self._states[state.stack] = destruction.state()
+            destruction.run(self._parallel)
+            left = destruction.state()
             retained, unexpected = account(self._api, waiter, state, left)
         return DestroyReport(
             state=left,
@@ -187,23 +173,6 @@ class Applier:
             return live is None or is_ready_now(self._api, live)
         except (ApiRefusedError, ApiUnreachableError, IndexError):
             return True
-
-    def _fingerprints(self, todo: Plan) -> dict[str, tuple[str, str]]:
-        """What identifies the objects of unchanged resources, and any change of what was asked of them."""
-        found: dict[str, tuple[str, str]] = {}
-        for urn, step in todo.steps.items():
-            if step.operation != "same" or step.old is None or not step.old.objects:
-                continue
-            ref = step.old.objects[0]
-            try:
-                live = self._api.get(ref.kind, ref.name, ref.namespace)
-            except (ApiRefusedError, ApiUnreachableError):
-                continue
-            if live is not None:
-                metadata = live["metadata"]
-                # A generation counts changes of the spec; kinds without one change their version only then.
-                found[urn] = metadata["uid"], str(metadata.get("generation") or metadata["resourceVersion"])
-        return found
 
     def _note_google_cloud(self, recording: Recording) -> None:
         count = sum(1 for one in recording.resources if one.type.startswith("gcp:"))

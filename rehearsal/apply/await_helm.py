@@ -1,15 +1,14 @@
 """When a Helm release counts as deployed: Helm 3's own `--wait`, object by object, which is not Pulumi's rule.
 
-Source: helm v3, pkg/kube/ready.go. Jobs count only with `waitForJobs`.
+Source: helm v3, pkg/kube/ready.go.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
 
-from rehearsal.apply.await_workloads import REVISION, daemon_set, job, pod
-from rehearsal.apply.verdict import Context, Failed, Manifest, Ready, Verdict, Waiting, holds, observed
+from rehearsal.apply.await_workloads import REVISION
+from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting, observed
 
 
 def deployment(one: Manifest, context: Context) -> Verdict:
@@ -25,12 +24,6 @@ def deployment(one: Manifest, context: Context) -> Verdict:
     return Ready() if ready >= least else Waiting(f"{ready} of at least {least} pods ready")
 
 
-def claim(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001 - one signature for all kinds
-    """Bound, whatever its class says."""
-    phase = (one.get("status") or {}).get("phase")
-    return Ready() if phase == "Bound" else Waiting(f"phase Bound; it is {phase}")
-
-
 def service(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """It has an address; pods behind it do not matter."""
     spec = one["spec"]
@@ -40,20 +33,6 @@ def service(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
             return Waiting("the load balancer's address")
         return Ready()
     return Waiting("a cluster address")
-
-
-def definition(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """The API server serves the new kind."""
-    return Ready() if holds(one, "Established") else Waiting("the new kind to be established")
-
-
-def any_job(one: Manifest, context: Context) -> Verdict:
-    """Complete; a failed one does not end the wait in Helm, its timeout does."""
-    verdict = job(one, context)
-    return Waiting(verdict.reason) if isinstance(verdict, Failed) else verdict
-
-
-WORKLOADS: Final = {"DaemonSet": daemon_set, "Pod": pod}
 
 
 def _revision(one: Manifest) -> int:

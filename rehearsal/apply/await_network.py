@@ -1,11 +1,9 @@
-"""When Pulumi takes a Service or an Ingress for ready.
+"""When Pulumi takes a Service for ready.
 
-Source: pulumi-kubernetes 4, provider/pkg/await/service.go and ingress.go, and what the 4.34.2 SDK says of both classes.
+Source: pulumi-kubernetes 4, provider/pkg/await/service.go, and what the 4.34.2 SDK says of the class.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
 
@@ -28,35 +26,6 @@ def service(one: Manifest, context: Context) -> Verdict:
     return Ready() if context.settled else Waiting("its endpoints to settle")
 
 
-def ingress(one: Manifest, context: Context) -> Verdict:
-    """It has an address and each backend has endpoints, external names aside."""
-    for name in backends(one):
-        found = context.services.get(name)
-        if found is None:
-            return Waiting(f"Service {name}")
-        if found["spec"].get("type") == "ExternalName":
-            continue
-        if not any(_has_targets(slice_) and _service_of(slice_) == name for slice_ in context.endpoint_slices):
-            return Waiting(f"pods behind Service {name}")
-    if not ((one.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
-        return Waiting("the address of the Ingress")
-    return Ready()
-
-
-def backends(one: Manifest) -> tuple[str, ...]:
-    """Names of the services that an Ingress routes to."""
-
-    def named() -> Iterator[str]:
-        spec = one.get("spec") or {}
-        paths = [path for rule in spec.get("rules") or () for path in (rule.get("http") or {}).get("paths") or ()]
-        for backend in (spec.get("defaultBackend"), *(path.get("backend") for path in paths)):
-            name = ((backend or {}).get("service") or {}).get("name")
-            if name:
-                yield name
-
-    return tuple(dict.fromkeys(named()))
-
-
 def _has_endpoints(context: Context) -> bool:
     return any(_has_targets(one) for one in context.endpoint_slices)
 
@@ -65,7 +34,3 @@ def _has_targets(slice_: Manifest) -> bool:
     # An endpoint without the condition counts as ready: the API says so.
     endpoints = slice_.get("endpoints") or ()
     return any((one.get("conditions") or {}).get("ready", True) for one in endpoints)
-
-
-def _service_of(slice_: Manifest) -> str:
-    return str((slice_["metadata"].get("labels") or {}).get("kubernetes.io/service-name", ""))

@@ -1,15 +1,11 @@
-"""When Pulumi takes storage and bookkeeping objects for ready: claims, volumes, quotas, token secrets.
+"""When Pulumi takes claims and quotas for ready.
 
 Source: pulumi-kubernetes 4, provider/pkg/await/awaiters.go, and pull requests 3130 and 4181 for claims.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
-
-_TOKEN_SECRET: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 
 
 def claim(one: Manifest, context: Context) -> Verdict:
@@ -34,20 +30,7 @@ def claim(one: Manifest, context: Context) -> Verdict:
     return Waiting(f"phase Bound; it is {phase or 'without a phase'}")
 
 
-def volume(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001 - one signature for all kinds
-    """Available or Bound."""
-    phase = (one.get("status") or {}).get("phase")
-    return Ready() if phase in ("Available", "Bound") else Waiting(f"phase Available or Bound; it is {phase}")
-
-
 def resource_quota(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """The quota controller has taken over the limits."""
     wanted, seen = one["spec"].get("hard") or {}, (one.get("status") or {}).get("hard")
     return Ready() if seen == wanted else Waiting("the quota controller to take over its limits")
-
-
-def secret(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """At once, save for a service account's token, which a controller fills in."""
-    if one.get("type") != _TOKEN_SECRET or one.get("data"):
-        return Ready()
-    return Waiting("the token to be filled in")

@@ -1,6 +1,6 @@
-"""When Pulumi takes a workload for ready: Deployment, StatefulSet, DaemonSet, Job, Pod.
+"""When Pulumi takes a workload for ready: Deployment and Job.
 
-Source: pulumi-kubernetes 4, provider/pkg/await (deployment.go, daemonset.go, job.go), and what the 4.34.2 SDK says of
+Source: pulumi-kubernetes 4, provider/pkg/await (deployment.go, job.go), and what the 4.34.2 SDK says of
 each class. A ReplicaSet and a CronJob are not waited for.
 """
 
@@ -42,36 +42,6 @@ def deployment(one: Manifest, context: Context) -> Verdict:
     return Ready("scaled to zero: no pod has to be ready" if wanted == 0 else "")
 
 
-def stateful_set(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001 - one signature for all kinds
-    """All replicas exist, are of the newest revision and ready."""
-    if not observed(one):
-        return Waiting("the stateful set controller to look at it")
-    status, wanted = one["status"], one["spec"].get("replicas", 1)
-    ready = status.get("readyReplicas", 0)
-    if ready < wanted or status.get("replicas", 0) != wanted:
-        return Waiting(f"{ready} of {wanted} pods ready")
-    if status.get("currentRevision") != status.get("updateRevision"):
-        return Waiting(f"{status.get('updatedReplicas', 0)} of {wanted} pods to be of the new revision")
-    return Ready()
-
-
-def daemon_set(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """Every node it is meant for runs a ready pod of the newest revision (kstatus' rule)."""
-    status = one.get("status") or {}
-    if not observed(one) or "desiredNumberScheduled" not in status:
-        return Waiting("the daemon set controller to look at it")
-    wanted = status["desiredNumberScheduled"]
-    for key, words in (
-        ("currentNumberScheduled", "scheduled"),
-        ("updatedNumberScheduled", "updated"),
-        ("numberAvailable", "available"),
-        ("numberReady", "ready"),
-    ):
-        if status.get(key, 0) < wanted:
-            return Waiting(f"{status.get(key, 0)} of {wanted} pods {words}")
-    return Ready()
-
-
 def job(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
     """It has started and is Complete. A Failed one is given up at once."""
     status = one.get("status") or {}
@@ -83,17 +53,6 @@ def job(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
         return Ready()
     counts = ", ".join(f"{status.get(key, 0)} {key}" for key in ("active", "succeeded", "failed"))
     return Waiting(f"the Job to complete ({counts})")
-
-
-def pod(one: Manifest, context: Context) -> Verdict:  # noqa: ARG001
-    """It is scheduled, initialised and ready, or has ended well."""
-    phase = _phase(one)
-    if phase == "Succeeded":
-        return Ready()
-    for type_ in ("PodScheduled", "Initialized", "Ready"):
-        if not holds(one, type_):
-            return Waiting(said(condition(one, type_)) or f"{type_} of the pod ({phase or 'no phase yet'})")
-    return Ready() if phase == "Running" else Waiting(f"the pod to run ({phase})")
 
 
 def _revision(one: Manifest) -> str:

@@ -9,20 +9,12 @@ from typing import Any, Final
 from preview.recording import RecordedResource, Recording
 from rehearsal.api import Manifest
 from rehearsal.apply.graph import everything_below, needs_by_urn
-from rehearsal.apply.manifests import Manifests, is_object, is_patch, is_release, kind_and_name
+from rehearsal.apply.manifests import Manifests, is_object, is_release, kind_and_name
 from rehearsal.apply.options import Options, options_of
 from rehearsal.results import RehearsalError
 
-TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (),
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
-"""Where a kind keeps its pod template."""
+WORKLOADS: Final = ("Deployment", "Job")
+"""Kinds with a pod template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +55,7 @@ class Entry:
     @property
     def pod(self) -> Mapping[str, Any] | None:
         """Its pod template; None for a kind without pods."""
-        path = TEMPLATES.get(self.kind)
-        found: Any = None if path is None else self.manifest
-        for part in path or ():
-            found = (found or {}).get(part)
+        found: Any = (self.manifest.get("spec") or {}).get("template") if self.kind in WORKLOADS else None
         return found if isinstance(found, Mapping) else None
 
 
@@ -114,6 +103,6 @@ def _entries(
     if is_release(resource) and chart_objects is not None:
         for manifest in chart_objects(resource):
             yield Entry(resource=resource, manifest=manifest, options=Options(), of_chart=True)
-    elif is_object(resource) and not is_patch(resource):
+    elif is_object(resource):
         manifest = manifests.of(resource)
         yield Entry(resource=resource, manifest=manifest, options=options_of(manifest))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rehearsal.apply.manifests import is_patch, is_release
+from rehearsal.apply.manifests import is_release
 from rehearsal.apply.operations import OperationError, Operations
 from rehearsal.apply.options import annotated, custom_timeout_seconds
 from rehearsal.apply.releases import Releases
@@ -32,8 +32,4 @@ class Deletion:
         except ValueError as error:
             raise OperationError(str(error)) from error
         for ref in applied.objects:
-            if is_patch(resource):
-                self._operations.relinquish(ref, applied.field_manager)
-            else:
-                timeout = timeout if timeout is not None else options.timeout_seconds
-                self._operations.delete(ref, options, timeout)
+            self._operations.delete(ref, timeout_seconds=timeout, skip_await=options.skip_await)

@@ -180,7 +180,7 @@ def _custom(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
 
 
 _LOOKS: Final[Mapping[str, Callable[[ClusterApi, Manifest], Iterator[Diagnosis]]]] = {
-    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "Pod"), _workload),
+    **dict.fromkeys(("Deployment", "Job"), _workload),
     "PersistentVolumeClaim": _claim,
     "Service": _service,
 }

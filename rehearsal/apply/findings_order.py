@@ -15,11 +15,10 @@ _RETRY: Final = "the provider tries five times within about half a minute, and a
 
 
 def findings(catalogue: Catalogue) -> Iterator[Finding]:
-    """One object declared twice, namespaces and kinds that may come too late, what pods mount."""
+    """One object declared twice, namespaces that may come too late, what pods mount."""
     yield from _twice(catalogue)
     for entry in catalogue.entries:
         yield from _namespace(entry, catalogue)
-        yield from _definition(entry, catalogue)
         yield from _mounted(entry, catalogue)
 
 
@@ -63,19 +62,6 @@ def _namespace(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
         )
 
 
-def _definition(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
-    for definition in catalogue.of_kind("CustomResourceDefinition"):
-        spec = definition.manifest["spec"]
-        same = (spec.get("group"), spec.get("names", {}).get("kind")) == (entry.group, entry.kind)
-        if same and not catalogue.comes_after(entry, definition):
-            yield Finding(
-                severity="error",
-                subject=entry.resource.urn,
-                message=f"{entry.title} is of a kind that {definition.title} defines but does not depend on it: {_RETRY}",
-                fix=f"name {definition.title} in depends_on",
-            )
-
-
 def _mounted(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
     """Claims, config maps, secrets and accounts of the program that the pods use."""
     for kind, name, optional in references(entry):
@@ -102,8 +88,7 @@ def _mounted(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
 
 def waits_for_pods(entry: Entry) -> bool:
     """Whether Pulumi waits until this object's pods are ready."""
-    awaited = entry.kind in ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod")
-    return awaited and not entry.options.skip_await and not entry.of_chart
+    return entry.pod is not None and not entry.options.skip_await and not entry.of_chart
 
 
 def references(entry: Entry) -> Iterator[tuple[str, str, bool]]:

@@ -10,20 +10,16 @@ from rehearsal.results import Finding
 
 CLAIM_MINUTES: Final = 5
 """Source: pulumi-kubernetes, provider/pkg/await/awaiters.go (fixed there), and issue 4179 of 2026: 300 s."""
-GKE_CLASSES: Final = frozenset({"standard", "standard-rwo", "premium-rwo", "standard-rwx", "premium-rwx"})
-"""Source: GKE documentation, "About persistent volumes": classes of every Autopilot cluster."""
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
 def findings(catalogue: Catalogue) -> Iterator[Finding]:
-    """Every claim whose class, source or volume is missing or comes too late, or whose timeout does nothing."""
+    """Every claim whose class or source is missing or comes too late, or whose timeout does nothing."""
     for claim in catalogue.of_kind("PersistentVolumeClaim"):
         if claim.options.skip_await or claim.of_chart:
             continue
         storage_class = _class_of(claim, catalogue)
         yield from _class(claim, storage_class, catalogue)
         if not (storage_class and _mode(storage_class) == "WaitForFirstConsumer"):
-            yield from _never_bound(claim, storage_class, catalogue)
             yield from _source(claim, catalogue)
             yield from _timeout(claim)
 
@@ -31,11 +27,11 @@ def findings(catalogue: Catalogue) -> Iterator[Finding]:
 def _class(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> Iterator[Finding]:
     name = _spec(claim).get("storageClassName")
     if storage_class is None:
-        if name and name not in GKE_CLASSES:
+        if name:
             yield Finding(
                 severity="warning",
                 subject=claim.resource.urn,
-                message=f"{claim.title} is of class {name}, which the program does not create and GKE does not bring",
+                message=f"{claim.title} is of class {name}, which the program does not create",
                 fix=f"create StorageClass {name}, or see that it is there before",
             )
         return
@@ -52,23 +48,6 @@ def _class(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> I
         subject=claim.resource.urn,
         message=f"{claim.title} is of class {storage_class.name} but does not depend on it: {why}",
         fix=f"name {storage_class.title} in depends_on",
-    )
-
-
-def _never_bound(claim: Entry, storage_class: Entry | None, catalogue: Catalogue) -> Iterator[Finding]:
-    """A claim that binds at once, without anything to bind it to."""
-    spec = _spec(claim)
-    nobody = spec.get("storageClassName") == "" or (
-        storage_class is not None and storage_class.manifest.get("provisioner") == _NO_PROVISIONER
-    )
-    if not nobody or any(_fits(volume, claim) for volume in catalogue.of_kind("PersistentVolume")):
-        return
-    yield Finding(
-        severity="error",
-        subject=claim.resource.urn,
-        message=f"{claim.title} has no provisioner and the program has no PersistentVolume for it: Pulumi waits "
-        f"{CLAIM_MINUTES} minutes for it to be Bound and fails",
-        fix="name a StorageClass with a provisioner, or create the PersistentVolume with a claimRef to it",
     )
 
 
@@ -125,16 +104,6 @@ def _class_of(claim: Entry, catalogue: Catalogue) -> Entry | None:
 
 def _mode(storage_class: Entry) -> str:
     return str(storage_class.manifest.get("volumeBindingMode", "Immediate"))
-
-
-def _fits(volume: Entry, claim: Entry) -> bool:
-    """Whether a static volume is meant for the claim, by either's word."""
-    if _spec(claim).get("volumeName"):
-        return bool(_spec(claim)["volumeName"] == volume.name)
-    reference = _spec(volume).get("claimRef")
-    if reference:
-        return (reference.get("namespace"), reference.get("name")) == (claim.namespace, claim.name)
-    return bool(_spec(volume).get("storageClassName", "") == _spec(claim).get("storageClassName"))
 
 
 def _spec(entry: Entry) -> dict[str, Any]:

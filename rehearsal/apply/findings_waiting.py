@@ -117,7 +117,7 @@ def _timeout(entry: Entry) -> Iterator[Finding]:
     if rule is None:
         return
     for operation in ("create", "update"):
-        given = custom_timeout_seconds(entry.resource, operation) or entry.options.timeout_seconds
+        given = custom_timeout_seconds(entry.resource, operation)
         limit = given or rule.seconds
         needed, why = _needed_seconds(entry, operation)
         if needed > limit:
@@ -177,15 +177,10 @@ def _batches(spec: Mapping[str, Any]) -> int:
 def _service(service: Entry, catalogue: Catalogue) -> Iterator[Finding]:
     """A Service is awaited until some pod stands behind it."""
     spec = service.manifest.get("spec") or {}
-    if spec.get("type") == "ExternalName" or spec.get("clusterIP") == "None":
+    if spec.get("clusterIP") == "None":
         return
     selector = spec.get("selector") or {}
     fix = 'annotate the Service with pulumi.com/skipAwait: "true"'
-    if not selector:
-        written = any(_belongs(slice_, service) for slice_ in catalogue.of_kind("EndpointSlice", "Endpoints"))
-        if not written:
-            yield _vain_service(service, "it has no selector and the program writes no endpoints for it", fix)
-        return
     behind = [one for one in catalogue.entries if _selected(one, selector, service.namespace)]
     if not behind:
         yield _vain_service(service, "no pod of the program carries the labels that it selects", fix, "warning")
@@ -211,12 +206,6 @@ def _selected(entry: Entry, selector: Mapping[str, Any], namespace: str) -> bool
     return all(labels.get(key) == value for key, value in selector.items())
 
 
-def _belongs(slice_: Entry, service: Entry) -> bool:
-    labels = slice_.manifest["metadata"].get("labels") or {}
-    same = slice_.name == service.name or labels.get("kubernetes.io/service-name") == service.name
-    return slice_.namespace == service.namespace and same
-
-
 def _quota(quota: Entry, catalogue: Catalogue) -> Iterator[Finding]:
     """More GPUs asked for than the namespace may have: the last pods are refused, and Pulumi waits for them."""
     hard = ((quota.manifest.get("spec") or {}).get("hard") or {}).get(GPU)
@@ -224,7 +213,7 @@ def _quota(quota: Entry, catalogue: Catalogue) -> Iterator[Finding]:
         return
     asked = [
         (entry, gpus(entry))
-        for entry in catalogue.of_kind("Deployment", "StatefulSet")
+        for entry in catalogue.of_kind("Deployment")
         if entry.namespace == quota.namespace and waits_for_pods(entry)
     ]
     total = sum(count for _, count in asked)

@@ -94,7 +94,7 @@ class Leftovers:
         """Objects of the stack that are still there although nothing keeps them."""
         kept = {ref for one in still_applied for ref in one.objects}
         for applied in self._state.resources.values():
-            if applied.resource.retain_on_delete or applied.resource.type.endswith("Patch"):
+            if applied.resource.retain_on_delete:
                 continue
             for ref in applied.objects:
                 if ref not in kept and self._exists(ref):

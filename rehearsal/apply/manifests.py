@@ -11,7 +11,6 @@ from preview.redact import Redactor
 from preview.synthesis_kubernetes import CLUSTER_SCOPED, RELEASE_TYPE
 from preview.values import paths_of_unknowns, reveal
 from rehearsal.api import Manifest
-from rehearsal.apply.options import options_of
 from rehearsal.results import RehearsalError
 
 _KUBERNETES: Final = "kubernetes:"
@@ -28,11 +27,6 @@ def is_object(resource: RecordedResource) -> bool:
 def is_release(resource: RecordedResource) -> bool:
     """Whether the resource is a Helm release."""
     return resource.type == RELEASE_TYPE
-
-
-def is_patch(resource: RecordedResource) -> bool:
-    """Whether the resource owns a few fields of somebody else's object: ConfigMapPatch and its like."""
-    return is_object(resource) and resource.type.endswith("Patch")
 
 
 def kind_and_name(resource: RecordedResource) -> str:
@@ -61,8 +55,6 @@ class Manifests:
                 f"{kind_and_name(resource)} cannot be applied: only a cloud can tell {', '.join(unknowns[:3])}"
             )
         manifest: Manifest = self._redactor.manifest(resource.type, resource.inputs)
-        if is_patch(resource):
-            manifest["kind"] = str(manifest["kind"]).removesuffix("Patch")
         metadata = dict(manifest.get("metadata") or {})
         metadata.setdefault("name", (resource.outputs.get("metadata") or {}).get("name", resource.name))
         if manifest["kind"] not in CLUSTER_SCOPED:
@@ -81,11 +73,10 @@ class Manifests:
         return self._redactor.text(text)
 
 
-def field_manager(resource: RecordedResource, manifest: Manifest) -> str:
+def field_manager(resource: RecordedResource) -> str:
     """Who owns the fields that a resource sets: `pulumi-kubernetes-` and eight digits of its own, as the provider has it.
 
     Two resources, or two stacks, that set one field to different values then get the conflict they would get.
     """
-    given = options_of(manifest).field_manager
     # The provider draws the digits once and keeps them in the state; a digest needs no keeping.
-    return given or f"pulumi-kubernetes-{hashlib.sha256(resource.urn.encode()).hexdigest()[:8]}"
+    return f"pulumi-kubernetes-{hashlib.sha256(resource.urn.encode()).hexdigest()[:8]}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
-from rehearsal.apply.options import Options
 from rehearsal.apply.readiness import SETTLE_SECONDS, Rule, look_up
 from rehearsal.apply.state import ObjectRef
 from rehearsal.apply.verdict import Failed, Verdict
@@ -17,6 +16,7 @@ from rehearsal.autopilot.verdicts import verdict
 from rehearsal.clock import Clock
 
 T = TypeVar("T")
+Propagation = Literal["Foreground", "Background"]
 
 CREATE_RETRIES: Final = 5
 CREATE_BACKOFF: Final = 2.0
@@ -36,8 +36,7 @@ DELETE_SECONDS: Final = 600.0
 
 # Kinds whose deletion is not waited for either when the annotation says skipAwait.
 # Source: pulumi-kubernetes, provider/pkg/metadata/overrides.go, allowsSkipAwaitWithDelete.
-_SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment",
-                                          "StatefulSet", "Job"})  # fmt: skip
+_SKIP_AWAIT_ON_DELETE: Final = frozenset({"Namespace", "Deployment", "Job"})
 
 
 class OperationError(Exception):
@@ -82,7 +81,7 @@ class Operations:
     def __init__(self, api: ClusterApi, clock: Clock, waiter: Waiter, stop: threading.Event) -> None:
         self._api, self._clock, self._waiter, self._stop = api, clock, waiter, stop
 
-    def create(self, manifest: Manifest, options: Options, manager: str, warnings: list[str] | None = None) -> Manifest:
+    def create(self, manifest: Manifest, manager: str, warnings: list[str] | None = None) -> Manifest:
         """Apply an object that the state does not have; one that is there already is taken over. Raises OperationError.
 
         What the API server warns of is added to `warnings`.
@@ -90,11 +89,7 @@ class Operations:
         pause = FIRST_PAUSE_SECONDS
         for attempt in range(CREATE_RETRIES + 1):
             try:
-                return self._patiently(
-                    lambda: self._api.apply(
-                        manifest, field_manager=manager, force=options.patch_force, warnings=warnings
-                    )
-                )
+                return self._patiently(lambda: self._api.apply(manifest, field_manager=manager, warnings=warnings))
             except ApiRefusedError as refusal:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
                     raise _refused(manifest, refusal, manager, "created") from refusal
@@ -119,7 +114,6 @@ class Operations:
     def update(
         self,
         manifest: Manifest,
-        options: Options,
         manager: str,
         before: Manifest,
         ignored: tuple[str, ...],
@@ -128,9 +122,7 @@ class Operations:
         """Apply a changed object over the live one. Raises OperationError. What the API server warns of is added to `warnings`."""
         wanted = without_ignored(manifest, before, manager, ignored)
         try:
-            return self._patiently(
-                lambda: self._api.apply(wanted, field_manager=manager, force=options.patch_force, warnings=warnings)
-            )
+            return self._patiently(lambda: self._api.apply(wanted, field_manager=manager, warnings=warnings))
         except ApiRefusedError as refusal:
             raise _refused(manifest, refusal, manager, "updated") from refusal
         except ApiUnreachableError as error:
@@ -156,11 +148,18 @@ class Operations:
             raise OperationError(not_ready(applied, outcome, limit), objects=(ref,), waited_for=ref, outcome=outcome)
         return Applied(object=applied)
 
-    def delete(self, ref: ObjectRef, options: Options, timeout_seconds: float | None) -> None:
+    def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        timeout_seconds: float | None = None,
+        skip_await: bool = False,
+        propagation: Propagation = "Foreground",
+    ) -> None:
         """Delete an object and wait until it is gone. Raises OperationError."""
         try:
             there = self._patiently(
-                lambda: self._api.delete(ref.kind, ref.name, ref.namespace, propagation=options.propagation)
+                lambda: self._api.delete(ref.kind, ref.name, ref.namespace, propagation=propagation)
             )
         except ApiRefusedError as refusal:
             if refusal.status == 404:  # its kind is gone, and so is it
@@ -168,7 +167,7 @@ class Operations:
             raise OperationError(f"deleting {ref}: {refusal.message}") from refusal
         except ApiUnreachableError as error:
             raise OperationError(f"deleting {ref}: {error}", unreachable=True) from error
-        if not there or (options.skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE):
+        if not there or (skip_await and ref.kind.kind in _SKIP_AWAIT_ON_DELETE):
             return
         limit = DELETE_SECONDS if timeout_seconds is None else timeout_seconds
         left = self._waiter.until_gone(ref.kind, ref.name, ref.namespace, limit)
@@ -176,13 +175,6 @@ class Operations:
             finalizers = ", ".join(left["metadata"].get("finalizers") or ())
             because = f"; its finalizers hold it: {finalizers}" if finalizers else ""
             raise OperationError(f"{ref} is still there {limit:.0f} s after it was deleted{because}")
-
-    def relinquish(self, ref: ObjectRef, manager: str) -> None:
-        """Give up the fields that a Patch resource owns, and leave the object. Raises OperationError."""
-        metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
-        empty = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": metadata}
-        if self.read(ref) is not None:
-            self.update(empty, Options(), manager, {}, ())
 
     def _patiently(self, request: Callable[[], T]) -> T:
         """The answer of a server that may still be starting."""

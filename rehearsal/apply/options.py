@@ -11,17 +11,10 @@ from typing import Any, Final, Literal
 from preview.recording import RecordedResource
 from preview.values import reveal
 
-Propagation = Literal["Foreground", "Background", "Orphan"]
-
 # Source: pulumi-kubernetes, provider/pkg/metadata/annotations.go.
 _SKIP_AWAIT: Final = "pulumi.com/skipAwait"
 _WAIT_FOR: Final = "pulumi.com/waitFor"
-_TIMEOUT: Final = "pulumi.com/timeoutSeconds"
 _REPLACE_UNREADY: Final = "pulumi.com/replaceUnready"
-_PATCH_FORCE: Final = "pulumi.com/patchForce"
-_PATCH_MANAGER: Final = "pulumi.com/patchFieldManager"
-_PROPAGATION: Final = "pulumi.com/deletionPropagationPolicy"
-_PROPAGATIONS: Final[Mapping[str, Propagation]] = {"orphan": "Orphan", "background": "Background"}
 
 # Go's time.ParseDuration, which the engine reads these texts with.
 _DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
@@ -37,26 +30,16 @@ class Options:
     skip_await: bool = False
     wait_for: tuple[str, ...] = ()
     """Every expression must hold; each begins with `jsonpath=` or `condition=`."""
-    timeout_seconds: float | None = None
-    """From the annotation; a custom timeout of the program goes before it."""
     replace_unready: bool = False
-    patch_force: bool = False
-    field_manager: str = ""
-    propagation: Propagation = "Foreground"
 
 
 def options_of(manifest: Mapping[str, Any]) -> Options:
     """What the annotations of an object ask for. Raises ValueError for a waitFor that the provider refuses."""
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
-    timeout = str(annotations.get(_TIMEOUT, ""))
     return Options(
         skip_await=annotations.get(_SKIP_AWAIT) == "true",
         wait_for=_expressions(annotations[_WAIT_FOR]) if annotations.get(_WAIT_FOR) else (),
-        timeout_seconds=float(timeout) if timeout.isdigit() else None,  # the provider ignores what is no number
         replace_unready=annotations.get(_REPLACE_UNREADY) == "true",
-        patch_force=annotations.get(_PATCH_FORCE) == "true",
-        field_manager=str(annotations.get(_PATCH_MANAGER, "")),
-        propagation=_PROPAGATIONS.get(str(annotations.get(_PROPAGATION, "")).lower(), "Foreground"),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rehearsal.api import PERSISTENT_VOLUME_CLAIM, REPLICA_SET, SERVICE, STORAGE_CLASS, ClusterApi, Kind
+from rehearsal.api import PERSISTENT_VOLUME_CLAIM, REPLICA_SET, STORAGE_CLASS, ClusterApi, Kind
 from rehearsal.apply import await_custom, await_helm, await_network, await_storage, await_workloads
 from rehearsal.apply.options import Options
 from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict
@@ -32,31 +32,20 @@ class Rule:
     """The provider waits exactly that long, whatever custom timeout or annotation says."""
 
 
-# Source: pulumi-kubernetes 4, provider/pkg/await. Kinds that are not listed are ready once they are accepted: so are
-# ReplicaSets, CustomResourceDefinitions, Namespaces and, from Kubernetes 1.24 on, ServiceAccounts.
+# Source: pulumi-kubernetes 4, provider/pkg/await, for the kinds that the program makes. Kinds that are not listed are ready once
+# they are accepted: so are Namespaces, Secrets without a service account and, from Kubernetes 1.24 on, ServiceAccounts.
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps/v1", "Deployment"): Rule(judge=await_workloads.deployment, seconds=600),
-    ("apps/v1", "StatefulSet"): Rule(judge=await_workloads.stateful_set, seconds=600),
-    ("apps/v1", "DaemonSet"): Rule(judge=await_workloads.daemon_set, seconds=600),
     ("batch/v1", "Job"): Rule(judge=await_workloads.job, seconds=600),
-    ("v1", "Pod"): Rule(judge=await_workloads.pod, seconds=600),
     ("v1", "Service"): Rule(judge=await_network.service, seconds=600),
-    ("networking.k8s.io/v1", "Ingress"): Rule(judge=await_network.ingress, seconds=600),
     ("v1", "PersistentVolumeClaim"): Rule(judge=await_storage.claim, seconds=300, fixed=True),
-    ("v1", "PersistentVolume"): Rule(judge=await_storage.volume, seconds=300, fixed=True),
     ("v1", "ResourceQuota"): Rule(judge=await_storage.resource_quota, seconds=60, fixed=True),
-    ("v1", "Secret"): Rule(judge=await_storage.secret, seconds=5, fixed=True),
 }
 
-# Source: helm v3, pkg/kube/ready.go.
+# Source: helm v3, pkg/kube/ready.go, for the kinds of the Inference Gateway's chart.
 _HELM_JUDGES: Final[Mapping[str, Judge]] = {
     "Deployment": await_helm.deployment,
-    "StatefulSet": await_workloads.stateful_set,
-    "DaemonSet": await_workloads.daemon_set,
-    "Pod": await_workloads.pod,
-    "PersistentVolumeClaim": await_helm.claim,
     "Service": await_helm.service,
-    "CustomResourceDefinition": await_helm.definition,
 }
 
 
@@ -70,10 +59,8 @@ def rule_for(manifest: Manifest, options: Options) -> Rule | None:
     return _RULES.get((manifest["apiVersion"], manifest["kind"]))
 
 
-def helm_judge(kind: str, *, jobs: bool) -> Judge | None:
+def helm_judge(kind: str) -> Judge | None:
     """How Helm waits for an object of a release; None when it does not."""
-    if kind == "Job":
-        return await_helm.any_job if jobs else None
     return _HELM_JUDGES.get(kind)
 
 
@@ -89,11 +76,6 @@ def look_up(api: ClusterApi, one: Manifest, *, before: Manifest | None) -> Conte
         return Context(before=before, storage_class=api.get(STORAGE_CLASS, name) if name else None)
     if kind == "Service":
         return Context(before=before, endpoint_slices=_slices(api, one["metadata"]["name"], namespace))
-    if kind == "Ingress":
-        names = await_network.backends(one)
-        services = {name: api.get(SERVICE, name, namespace) for name in names}
-        slices = [found for name in names for found in _slices(api, name, namespace)]
-        return Context(before=before, services=services, endpoint_slices=slices)
     return Context(before=before)
 
 

@@ -10,7 +10,6 @@ from preview.values import reveal
 from rehearsal.api import Manifest
 from rehearsal.apply.manifests import HELM_MANAGER
 from rehearsal.apply.operations import OperationError, Operations, ref_of
-from rehearsal.apply.options import Options
 from rehearsal.apply.readiness import Rule, helm_judge
 from rehearsal.apply.state import ObjectRef
 
@@ -43,10 +42,10 @@ class Releases:
         applied: list[Manifest] = []
         try:
             for one in wanted:
-                applied.append(self._operations.create(one, Options(), HELM_MANAGER, warnings))
+                applied.append(self._operations.create(one, HELM_MANAGER, warnings))
             for ref in old:
                 if ref not in refs:
-                    self._operations.delete(ref, Options(propagation="Background", skip_await=True), None)
+                    self._operations.delete(ref, propagation="Background", skip_await=True)
             if not inputs.get("skipAwait"):
                 self._wait(applied, inputs, on_missing)
         except OperationError as error:
@@ -64,11 +63,11 @@ class Releases:
     def _wait(self, applied: Sequence[Manifest], inputs: Mapping[str, Any], on_missing: Callable[[str], None]) -> None:
         limit = float(inputs.get("timeout") or TIMEOUT_SECONDS)
         for one in applied:
-            judge = helm_judge(one["kind"], jobs=bool(inputs.get("waitForJobs")))
+            judge = helm_judge(one["kind"])
             rule = None if judge is None else Rule(judge=judge, seconds=limit)
             self._operations.await_ready(one, rule, None, None, on_missing)
 
     def uninstall(self, refs: Sequence[ObjectRef]) -> None:
         """Remove every object of the release, last installed first. Raises OperationError."""
         for ref in reversed(refs):
-            self._operations.delete(ref, Options(propagation="Background"), TIMEOUT_SECONDS)
+            self._operations.delete(ref, propagation="Background", timeout_seconds=TIMEOUT_SECONDS)

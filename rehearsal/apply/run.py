@@ -13,7 +13,7 @@ from preview.synthesis_kubernetes import RELEASE_TYPE
 from preview.values import Value, transform
 from rehearsal.api import Manifest
 from rehearsal.apply.deletion import Deletion
-from rehearsal.apply.manifests import HELM_MANAGER, Manifests, field_manager, is_object, is_release, kind_and_name
+from rehearsal.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
 from rehearsal.apply.operations import OperationError, Operations, ref_of
 from rehearsal.apply.options import custom_timeout_seconds, options_of
 from rehearsal.apply.plan import Plan, Step, gets_new_name, is_work
@@ -166,16 +166,16 @@ class Run:
         try:
             options = options_of(manifest)
             made = step.operation in ("create", "replace")
-            timeout = custom_timeout_seconds(resource, "create" if made else "update") or options.timeout_seconds
+            timeout = custom_timeout_seconds(resource, "create" if made else "update")
         except ValueError as error:
             raise OperationError(f"{kind_and_name(resource)}: {error}") from error
-        manager = field_manager(resource, manifest)
+        manager = field_manager(resource)
         before: Manifest | None = None
         warnings: list[str] = []
         if made:
             if step.operation == "replace" and step.old is not None:
                 self._make_way(step, step.old)
-            accepted = self._operations.create(manifest, options, manager, warnings)
+            accepted = self._operations.create(manifest, manager, warnings)
         else:
             before = self._operations.read(ref_of(manifest))
             if before is None:
@@ -185,9 +185,9 @@ class Run:
             accepted = before
             if step.operation == "update":
                 ignored = resource.ignore_changes
-                accepted = self._operations.update(manifest, options, manager, before, ignored, warnings)
+                accepted = self._operations.update(manifest, manager, before, ignored, warnings)
         self._warned(resource, warnings)
-        applied = AppliedResource(resource=resource, objects=(ref_of(accepted),), field_manager=manager)
+        applied = AppliedResource(resource=resource, objects=(ref_of(accepted),))
         rule = rule_for(accepted, options)
         ready = self._operations.await_ready(accepted, rule, timeout, before, lambda text: self._missing(step, text))
         if ready.late_seconds:
@@ -233,9 +233,6 @@ class Run:
 
     # Telling
 
-    def _manager(self, resource: RecordedResource) -> str:
-        return field_manager(resource, self._manifests.of(resource)) if is_object(resource) else HELM_MANAGER
-
     def _keep(self, step: Step, applied: AppliedResource) -> None:
         with self._lock:
             if step.old is not None and step.old.resource.urn != step.resource.urn:
@@ -246,8 +243,7 @@ class Run:
         text = self._manifests.text(str(error))
         there: tuple[ObjectRef, ...] = error.objects if isinstance(error, OperationError) else ()
         if there:
-            manager = self._manager(step.resource)
-            kept = AppliedResource(resource=step.resource, objects=there, field_manager=manager, trouble=text)
+            kept = AppliedResource(resource=step.resource, objects=there, trouble=text)
             self._keep(step, kept)
         with self._lock:
             self.failed[step.resource.urn] = text

@@ -32,7 +32,6 @@ class AppliedResource:
     resource: RecordedResource
     objects: tuple[ObjectRef, ...] = ()
     """What it is in the cluster: one object, those of a chart, or none for Google Cloud and components."""
-    field_manager: str = ""
     trouble: str = ""
     """Why it was accepted but never became ready; the next `pulumi up` waits for it again. Empty when it did."""
 
@@ -102,8 +101,6 @@ class ApplyReport:
     """Simulated time at which work on a resource began, by URN."""
     finished_seconds: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    touched: tuple[str, ...] = ()
-    """Unchanged resources whose object in the cluster nevertheless became another one during the apply."""
 
     @property
     def duration_seconds(self) -> Mapping[str, float]:

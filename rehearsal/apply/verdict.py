@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Manifest = dict[str, Any]
@@ -46,8 +46,6 @@ class Context:
     storage_class: Manifest | None = None
     """The class that a claim names, if it exists."""
     endpoint_slices: Sequence[Manifest] = ()
-    services: Mapping[str, Manifest | None] = field(default_factory=dict)
-    """Backends of an Ingress by name."""
     settled: bool = True
     """Whether the endpoints have not changed for the provider's ten seconds."""
 

@@ -12,7 +12,7 @@ Manifest = dict[str, Any]
 Effect = Literal["refused", "pending", "changed", "advised"]
 """What GKE does about it: its admission refuses; it accepts, and no node or volume ever comes; Autopilot rewrites the object;
 nothing, but it does not end well."""
-Subject = Literal["pods", "services", "computeclasses", "storageclasses", "webhooks"]
+Subject = Literal["pods", "services", "computeclasses", "storageclasses"]
 Action = Literal["Deny", "Warn"]
 
 FOLDER: Final = Path(__file__).with_name("policies")

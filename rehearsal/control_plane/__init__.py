@@ -1,5 +1,5 @@
 """A real Kubernetes control plane on loopback, with kwok's simulated nodes: built once, started in seconds, gone without a trace.
 
-`build.binaries` provides the programs, `cluster.ControlPlane` runs them, `borrowed.BorrowedCluster` plays the nodes of somebody
-else's cluster, `modules.module_folders` fetches published definitions of custom resources and charts, `build.helm` provides Helm.
+`build.binaries` provides the programs, `cluster.ControlPlane` runs them, `modules.module_folders` fetches published definitions
+of custom resources and charts, `build.helm` provides Helm.
 """

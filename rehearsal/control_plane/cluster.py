@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
 
-from rehearsal.api import ClusterApi, Kind, Manifest
+from live.stopping import stopped_by_exception
+from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from rehearsal.control_plane import programs
 from rehearsal.control_plane.build import Binaries
 from rehearsal.control_plane.credentials import issue
 from rehearsal.control_plane.port import HeldPort
-from rehearsal.control_plane.process import last_lines
+from rehearsal.control_plane.process import Process, last_lines
 from rehearsal.control_plane.programs import Pace
-from rehearsal.control_plane.running import Progress, RunningCluster
 from rehearsal.results import RehearsalError
+
+Progress = Callable[[str], None]
 
 START_SECONDS: Final = 60.0
 """Wall time the API server or the controllers may take to start. Measured: 2 s on two idle cores; a busy machine needs more."""
@@ -30,13 +36,18 @@ _KWOK: Final = "kwok"
 _SERVICE_ACCOUNT: Final = Kind("v1", "ServiceAccount")
 
 
-class ControlPlane(RunningCluster):
+class ControlPlane:
     """A real Kubernetes control plane with simulated nodes, started on entering and gone on leaving.
 
-    Nothing is reachable from another machine; keys and data live in a temporary folder that only this user may enter.
+    Nothing is reachable from another machine; keys and data live in a temporary folder that only this user may enter. The
+    programs end on success, on an exception, on Ctrl-C, SIGTERM and SIGHUP, and when this process is killed.
     """
 
-    can_restart_api_server = True
+    api: ClusterApi
+    kubeconfig: Path
+    """For kubectl and the like, as long as this runs."""
+    start_seconds: float
+    """Wall time that entering took."""
 
     def __init__(
         self,
@@ -47,9 +58,44 @@ class ControlPlane(RunningCluster):
         pace: Pace | None = None,
     ) -> None:
         """`stages`: kwok Stage objects that say how nodes and pods behave; with none, kwok is left out."""
-        super().__init__(progress)
-        self._binaries, self._stages = binaries, stages
+        self._binaries, self._stages, self._progress = binaries, stages, progress
         self._pace = pace or Pace()
+        self._processes: dict[str, Process] = {}
+        self._stack = contextlib.ExitStack()
+        self._folder: Path
+
+    def __enter__(self) -> Self:
+        began = time.monotonic()
+        try:
+            self._stack.enter_context(stopped_by_exception())
+            self._folder = Path(tempfile.mkdtemp(prefix="vllm-fleet-rehearsal-"))
+            self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._stack.callback(self._stop_programs)
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        self.start_seconds = time.monotonic() - began
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            # An API that went away looks like a fault of whoever asked it; the true reason is in the log of what died.
+            if isinstance(error, ApiUnreachableError | ApiRefusedError):
+                self.require_running()
+        finally:
+            self._stack.close()
+
+    def require_running(self) -> None:
+        """Raise RehearsalError, with the end of its log, when one of the programs has ended by itself."""
+        for process in self._processes.values():
+            process.require_running()
+
+    def logs(self, name: str) -> str:
+        """What a program has written so far: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kwok."""
+        if name not in self._processes:
+            raise ValueError(f"no program {name} runs; there are {', '.join(self._processes)}")
+        return self._processes[name].log.read_text(encoding="utf-8", errors="replace")
 
     def restart_api_server(self, down_seconds: float = 0.0) -> None:
         """Kill the API server, leave it down so long on the wall, start it again on the same port and data; returns when ready."""
@@ -90,6 +136,22 @@ class ControlPlane(RunningCluster):
     def _run_api_server(self) -> None:
         command = programs.api_server(self._binaries.api_server, self._credentials, self._port.number)
         self._run(_API_SERVER, command, {**os.environ, **programs.API_SERVER_ENVIRONMENT})
+
+    def _run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
+        self._processes[name] = Process(
+            name,
+            command,
+            folder=self._folder,
+            log=self._folder / f"{name}.log",
+            orphaned_folder=self._folder,
+            environment=environment,
+        )
+
+    def _stop_programs(self) -> None:
+        for process in self._processes.values():
+            process.tell_to_stop()
+        for process in self._processes.values():
+            process.stop()
 
     def _wait(self, what: str, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS

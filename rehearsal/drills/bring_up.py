@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from preview.words import count
+from rehearsal.api import PERSISTENT_VOLUME
 from rehearsal.drills.conditions import needs_servers
 from rehearsal.drills.drill import Drill, Proof
 from rehearsal.meter import GPU_LABEL
@@ -120,7 +121,7 @@ def _destroy(stage: Stage, proof: Proof) -> None:
     )
     pods = [pod["metadata"]["name"] for pod in stage.pods()]
     proof.check("no server is left", not pods, ", ".join(pods) or "none")
-    disks = [disk.name for disk in stage.disks.inventory() if disk.kind == "disk"]
+    disks = [volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)]
     proof.check("no disk is left that costs money by the hour", not disks, ", ".join(disks) or "none")
     stage.until("every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds)
     empty = (at for at, machines in stage.meter.gpu_nodes.steps if at >= began and machines == 0)
@@ -153,7 +154,6 @@ DRILLS = (
         proves="applied again, the stack ends in the same state",
         play=_restarted_api_server,
         start="empty",
-        own_control_plane=True,
         skip=needs_servers(),
     ),
     Drill(

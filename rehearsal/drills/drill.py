@@ -61,8 +61,6 @@ class Drill:
     """Simulated seconds a wall second, where the drill needs a slower clock than the others; only with start `empty`."""
     spends_stage: bool = False
     """Whether the stack is gone afterwards: such a drill is played last."""
-    own_control_plane: bool = False
-    """Whether it does something that is not done to somebody else's cluster."""
     fast: bool = True
     """Whether CI plays it at every change."""
     skip: Callable[[Settings], str] = lambda _: ""

@@ -22,7 +22,7 @@ SCALE_SPEED = 1200.0
 
 def _pause(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    volumes = {disk.name for disk in stage.disks.inventory()}
+    volumes = _disks_and_images(stage)
     report = stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
     proof.check("pulumi up to zero ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
     stage.until("every server to go", lambda: stage.meter.servers.now == 0, 1800)
@@ -31,7 +31,7 @@ def _pause(stage: Stage, proof: Proof) -> None:
         lambda: stage.clock.now_seconds() if stage.meter.gpu_nodes.now == 0 else None,
         4 * stage.timings.scale_down_seconds,
     )
-    kept = {disk.name for disk in stage.disks.inventory()}
+    kept = _disks_and_images(stage)
     proof.check("the weights stay", volumes <= kept, f"{len(kept)} disks and images")
     resumed_at = stage.clock.now_seconds()
     report = stage.up()
@@ -47,6 +47,10 @@ def _pause(stage: Stage, proof: Proof) -> None:
         "GPUs paid for after the pause", round((empty - began) / 60, 1), "min", "until the last machine is gone"
     )
     proof.figure("Ready again after", round((back - resumed_at) / 60, 1), "min")
+
+
+def _disks_and_images(stage: Stage) -> set[str]:
+    return {one["metadata"]["uid"] for mirror in (stage.world.volumes, stage.world.snapshots) for one in mirror.all()}
 
 
 def _to_zero_and_back(stage: Stage, proof: Proof) -> None:

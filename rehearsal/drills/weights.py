@@ -44,7 +44,7 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
 
 def _new_revision(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    before = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
+    before = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
     served = stage.settings.serving.model
     model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
     changed = stage.record({"model": model})
@@ -64,7 +64,7 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     }
     new = [name for name in mounted if OTHER_REVISION[:7] in name]
     proof.check("every server reads the new revision", len(mounted) == len(new), ", ".join(sorted(mounted)))
-    after = {disk.name for disk in stage.disks.inventory() if disk.kind == "disk"}
+    after = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
     proof.check("the new volume was beside the old one", bool(after - before), f"{len(after - before)} new disk(s)")
     proof.figure("from pulumi up to the last server", round((done - began) / 60, 1), "min")
 

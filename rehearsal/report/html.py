@@ -88,7 +88,4 @@ def short_label(label: str) -> str:
 
 def _closing(report: RehearsalReport) -> Iterator[str]:
     yield from report.remarks
-    if report.checked_resources is not None:
-        resources = count(report.checked_resources, "Google Cloud resource")
-        yield f"The inputs of {resources} were held against Google's own API descriptions."
     yield from report.limits

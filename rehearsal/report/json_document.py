@@ -3,7 +3,7 @@
     project, stack          whose rehearsal it is
     passed                  what the exit code says
     verdict                 one line in words
-    versions                kubernetes, kwok, etcd ("" when borrowed), borrowed
+    versions                kubernetes, kwok, etcd
     speed                   simulated seconds in a wall second
     wallSeconds             the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
@@ -13,7 +13,6 @@
     scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
     retained                what outlives the stack: kind, name, why, usdPerMonth or null, note
     retainedUsdPerMonth     what is known of their sum
-    checkedResources        Google Cloud resources held against Google's API descriptions, or null
     remarks, limits         sentences about this run, and about every run
 
 Seconds of moments and `simulatedSeconds` are simulated, on the clock of the drill's control plane.
@@ -40,12 +39,7 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "stack": report.stack,
         "passed": report.passed,
         "verdict": report.verdict,
-        "versions": {
-            "kubernetes": versions.kubernetes,
-            "kwok": versions.kwok,
-            "etcd": versions.etcd,
-            "borrowed": versions.borrowed,
-        },
+        "versions": {"kubernetes": versions.kubernetes, "kwok": versions.kwok, "etcd": versions.etcd},
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill(one) for one in report.drills],
@@ -65,7 +59,6 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
             for one in report.retained
         ],
         "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
-        "checkedResources": report.checked_resources,
         "remarks": list(report.remarks),
         "limits": list(report.limits),
     }

@@ -39,8 +39,7 @@ def _headline(page: Page, report: RehearsalReport) -> None:
     name, right = f"{report.project} / {report.stack}", "rehearsal"
     page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
     versions = report.versions
-    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}"]
-    parts.append("on a cluster of yours" if versions.borrowed else f"etcd {versions.etcd}")
+    parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}", f"etcd {versions.etcd}"]
     parts.append(f"{report.speed:g} simulated seconds a second")
     page.prose(" · ".join(parts), indent=0, style="dim")
     state: State = "passed" if report.passed else "failed"
@@ -135,9 +134,8 @@ def _findings(page: Page, found: Sequence[Found]) -> None:
     for one in found:
         finding = one.finding
         style = "red" if finding.severity == "error" else "yellow"
-        where = f", in {', '.join(one.drills)}" if one.drills else ""
         page.prose(
-            f"{subject_in_words(finding.subject)} ({finding.severity}{where})",
+            f"{subject_in_words(finding.subject)} ({finding.severity}, in {', '.join(one.drills)})",
             mark="! ",
             style=style,
             mark_style=f"bold {style}",
@@ -189,11 +187,7 @@ def _retained(page: Page, report: RehearsalReport) -> None:
 
 def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
     page.title("About this rehearsal")
-    remarks = list(report.remarks)
-    if report.checked_resources is not None:
-        resources = count(report.checked_resources, "Google Cloud resource")
-        remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
-    for sentence in (*remarks, *report.limits):
+    for sentence in (*report.remarks, *report.limits):
         page.prose(sentence, mark="· ", mark_style="dim")
     if written:
         page.blank()

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from rehearsal.api import Manifest
-from rehearsal.simulation.machines import GPU_MACHINE, GPUS
-from rehearsal.simulation.stock import QUOTA_OF, Mode, Refusal, ReservationStock
+from rehearsal.simulation.machines import GPU_MACHINE
+from rehearsal.simulation.stock import Mode, Refusal, ReservationStock
 
 SOURCE: Final = "cluster-autoscaler"
 MESSAGE_LENGTH: Final = 250
@@ -20,8 +20,6 @@ _FAILED: Final = (
 _NOT_TRIGGERED: Final = "pod didn't trigger scale-up: {what}"
 # Source of both, and of every code and short text below: GKE cluster autoscaler, failed scale-up events and visibility
 # message ids; upstream autoscaler for the second.
-
-QUOTA_METRICS: Final = {"preemptible": "PREEMPTIBLE_NVIDIA_B200_GPUS", "on-demand": "NVIDIA_B200_GPUS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +45,11 @@ def refused(
     machine: str,
     zone: str,
     name: str = "",
-    quota_gpus: int | None = None,
     reservation: ReservationStock | None = None,
 ) -> Trouble:
     """The trouble of a machine that Google does not give."""
     if mode == "reservation":
         return _reservation_trouble(reason, name, zone, reservation)
-    if reason == "quota":
-        metric = QUOTA_METRICS[QUOTA_OF[mode]]
-        return Trouble(
-            code="scale.up.error.quota.exceeded",
-            event="FailedScaleUp",
-            shown=_failed(zone, "GCE quota exceeded"),
-            message=f"The project's quota {metric} in this region is {quota_gpus} GPUs, {(quota_gpus or 0) // GPUS} machines, "
-            "and all of it is in use.",
-            fix=f"Ask for a higher {metric}, or run fewer replicas.",
-        )
     if mode == "on-demand" and machine == GPU_MACHINE:
         return Trouble(
             code="scale.up.error.out.of.resources",
@@ -112,14 +99,6 @@ def _reservation_trouble(reason: Refusal, name: str, zone: str, there: Reservati
                 "1 unusable reservation",
                 f"{named} is in {where}, the pod asks for {zone}; the autoscaler then ignores the reservation.",
                 f"Set zones to {where}: weights and machines have to be in the same zone.",
-            )
-        case "not specific":
-            return _failure(
-                "invalid.reservation",
-                zone,
-                f"Invalid Reservation: {name}",
-                f"{named} is open to every machine of the project; Autopilot uses only those that have to be named.",
-                "Make it with specificReservationRequired.",
             )
         case _:
             return _failure(

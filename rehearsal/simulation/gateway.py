@@ -84,11 +84,6 @@ class GatewayController:
 
     # What a drill does and asks
 
-    @property
-    def prerequisites(self) -> GatewayPrerequisites:
-        """What is there now."""
-        return self._prerequisites
-
     def take_away_proxy_only_subnet(self) -> None:
         """From now on the network has no proxy-only subnet. A load balancer that is programmed stays."""
         self.set_prerequisites(dataclasses.replace(self._prerequisites, proxy_only_subnet=False))
@@ -302,8 +297,6 @@ class GatewayController:
         self._world.api.patch(kind, metadata["name"], metadata["namespace"], body, subresource="status")
 
     def _make_class(self, name: str) -> None:
-        if self._world.api.get(GATEWAY_CLASS, name) is not None:
-            return  # a borrowed cluster has its own
         self._classes.append(name)
         made = self._world.api.apply(
             {

@@ -24,10 +24,6 @@ RUN_SECONDS: Final = f"{_OURS}/run-seconds"
 """Annotation of a Job's pod: how long it runs, in simulated seconds."""
 EXIT_CODE: Final = f"{_OURS}/exit-code"
 """Annotation of a Job's pod: with which code it then ends; 0 without."""
-LOAD_SECONDS: Final = f"{_OURS}/load-seconds"
-"""Annotation of any pod: how long its containers take from start to Ready, in simulated seconds."""
-HUNG: Final = f"{_OURS}/hung"
-"""Annotation of a pod that answers no probe any more, and will not again before this is gone."""
 LEADER: Final = f"{_OURS}/leader"
 """Annotation of the one endpoint picker that holds the lease; those beside it stay unready by design."""
 LEADER_FLAG: Final = "--ha-enable-leader-election"
@@ -50,8 +46,7 @@ _MAY_START: Final = (
     f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end'
 )
 _ANSWERS_PROBES: Final = (
-    f'(.metadata.annotations["{HUNG}"] // "") == ""'
-    ' and (any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
+    '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
     f' and ((any(.spec.containers[].args[]?; startswith("{LEADER_FLAG}")) | not)'
     f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
 )
@@ -215,7 +210,7 @@ conditions:
 {{ end }}
 containerStatuses: {{ .status.containerStatuses | toJson }}
 """
-    load = f"{_number(LOAD_SECONDS)} // (if {_HAS_GPUS} then {timings.server_load_seconds!r} else {timings.probe_seconds!r} end)"
+    load = f"if {_HAS_GPUS} then {timings.server_load_seconds!r} else {timings.probe_seconds!r} end"
     selectors: list[Selector] = [
         _NOT_DELETED,
         (".status.phase", "In", ["Running"]),

@@ -9,9 +9,8 @@ from typing import Final
 from rehearsal.api import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, ApiRefusedError, Manifest
 from rehearsal.mirror import Change
 from rehearsal.simulation.agenda import Agenda, Backoff
-from rehearsal.simulation.cloud_disks import CloudDisks
+from rehearsal.simulation.attachments import Attachments
 from rehearsal.simulation.disk_reports import DiskReports
-from rehearsal.simulation.disk_rules import DiskTrouble, Source, VolumeRequest
 from rehearsal.simulation.pod_needs import quantity
 from rehearsal.simulation.timings import Timings
 from rehearsal.simulation.world import World
@@ -22,8 +21,8 @@ PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 ZONE: Final = "topology.gke.io/zone"
-MULTI_ZONE: Final = "multi-zone"
-"""In a volume handle, instead of a zone. Source: the driver, pkg/constants."""
+SIMULATED_PROJECT: Final = "simulated"
+"""Google Cloud project in volume handles; there is none."""
 DELETE_SECONDS: Final = 10.0
 """Until a disk that nobody has attached is deleted. Assumed."""
 
@@ -32,10 +31,10 @@ class Provisioning:
     """Makes disks for claims and deletes them with their volumes."""
 
     def __init__(
-        self, world: World, cloud: CloudDisks, agenda: Agenda, reports: DiskReports, timings: Timings, project: str
+        self, world: World, attachments: Attachments, agenda: Agenda, reports: DiskReports, timings: Timings
     ) -> None:
-        self._world, self._cloud, self._agenda, self._reports = world, cloud, agenda, reports
-        self._timings, self._project = timings, project
+        self._world, self._attachments, self._agenda, self._reports = world, attachments, agenda, reports
+        self._timings = timings
         self._busy: set[str] = set()
         self._backoff = Backoff()
         self._lock = threading.Lock()
@@ -62,109 +61,53 @@ class Provisioning:
         if storage_class is None:
             self._again(claim)
             return
-        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and self._node(claim) is None:
+        waits = storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+        node = self._world.nodes.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, ""))
+        if waits and node is None:
             # The node went before its volume was made: the scheduler chooses another.
             self._world.api.patch(
                 PERSISTENT_VOLUME_CLAIM, name, namespace, {"metadata": {"annotations": {SELECTED_NODE: None}}}
             )
             self._give_up(claim)
             return
-        asked, source_trouble = self._request(claim, storage_class)
-        trouble = source_trouble or self._cloud.make(
-            _volume_name(claim),
-            asked,
-            claim=f"{namespace}/{name}",
-            is_retained=storage_class.get("reclaimPolicy", "Delete") == "Retain",
-        )
-        if trouble is not None:
+        zone = zone_of(node) if waits and node is not None else _zone_of_class(storage_class)
+        trouble = self._source_trouble(claim) if zone else "no available topology found"
+        if trouble:
             prefix = f'failed to provision volume with StorageClass "{spec["storageClassName"]}": '
-            self._reports.trouble(claim, trouble, prefix=prefix)
+            self._reports.trouble(claim, "ProvisioningFailed", prefix + trouble)
             self._again(claim)
             return
         self._backoff.forget(uid)
         self._reports.clear(claim)
         began = self._world.clock.now_seconds()
-        takes = self._timings.disk_create_seconds if asked.source is None else self._timings.disk_restore_seconds
-        self._agenda.after(takes, self._made, claim, storage_class, asked, began)
+        takes = self._timings.disk_restore_seconds if spec.get("dataSource") else self._timings.disk_create_seconds
+        self._agenda.after(takes, self._made, claim, storage_class, zone, began)
 
-    def _made(self, claim: Manifest, storage_class: Manifest, asked: VolumeRequest, began: float) -> None:
+    def _made(self, claim: Manifest, storage_class: Manifest, zone: str, began: float) -> None:
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         current = self._world.claims.get(name, namespace)
         if current is None or current["metadata"]["uid"] != claim["metadata"]["uid"]:
-            self._cloud.delete(_volume_name(claim))
-        else:
-            volume = _volume_manifest(claim, storage_class, asked, self._project)
-            try:
-                self._world.api.create(volume)
-            except ApiRefusedError as refusal:
-                if refusal.status != 409:
-                    raise
-            what = "empty" if asked.source is None else f"from {asked.source.name}"
-            text = f"{asked.size_gib} GiB {asked.type} made, {what}"
-            self._reports.note(name, text, mood="good", since_seconds=began)
+            return
+        volume = _volume_manifest(claim, storage_class, zone)
+        try:
+            self._world.api.create(volume)
+        except ApiRefusedError as refusal:
+            if refusal.status != 409:
+                raise
+        source = claim["spec"].get("dataSource")
+        filled = f"from {source['name']}" if source else "empty"
+        text = f"{volume['spec']['capacity']['storage']} made, {filled}"
+        self._reports.note(name, text, mood="good", since_seconds=began)
 
-    def _request(self, claim: Manifest, storage_class: Manifest) -> tuple[VolumeRequest, DiskTrouble | None]:
-        spec = claim["spec"]
-        parameters = {key.lower(): str(value) for key, value in (storage_class.get("parameters") or {}).items()}
-        throughput = parameters.get("provisioned-throughput-on-create")
-        source, trouble = self._source(claim)
-        asked = VolumeRequest(
-            size_gib=size_gib(spec["resources"]["requests"]["storage"]),
-            access_modes=tuple(spec["accessModes"]),
-            zones=self._zones(claim, storage_class, parameters.get("enable-multi-zone-provisioning") == "true"),
-            parameters=parameters,
-            throughput_mibps=None if throughput is None else int(quantity(throughput) / 2**20),
-            source=source,
-        )
-        return asked, trouble
-
-    def _zones(self, claim: Manifest, storage_class: Manifest, multi_zone: bool) -> tuple[str, ...]:
-        """Zones of the new disks: of the first consumer's node, or of the class, or of the nodes there are."""
-        node = self._node(claim)
-        if node is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer":
-            return (zone_of(node),)
-        allowed = {
-            zone
-            for term in storage_class.get("allowedTopologies") or ()
-            for expression in term.get("matchLabelExpressions") or ()
-            if expression["key"] == ZONE
-            for zone in expression["values"]
-        }
-        zones = sorted(allowed or {zone_of(node) for node in self._world.nodes.all()} - {""})
-        # The driver picks one by the claim's name; which one is nobody's business, so here it is the first.
-        return tuple(zones if multi_zone else zones[:1])
-
-    def _node(self, claim: Manifest) -> Manifest | None:
-        name = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
-        return self._world.nodes.get(name)
-
-    def _source(self, claim: Manifest) -> tuple[Source | None, DiskTrouble | None]:
-        named = claim["spec"].get("dataSource") or claim["spec"].get("dataSourceRef")
+    def _source_trouble(self, claim: Manifest) -> str:
+        """Why the claim's VolumeSnapshot cannot fill a disk yet; empty where it can, or where the disk begins empty."""
+        named = claim["spec"].get("dataSource")
         if not named:
-            return None, None
-        if named["kind"] != "VolumeSnapshot":
-            return None, _bad_source(
-                f"rehearsal: a {named['kind']} as dataSource is not simulated",
-                f"The claim is to be filled from a {named['kind']}, which the rehearsal does not play.",
-                "Use a VolumeSnapshot.",
-            )
+            return ""
         snapshot = self._world.snapshots.get(named["name"], claim["metadata"]["namespace"])
         if snapshot is None:
-            return None, _bad_source(
-                f'error getting snapshot {named["name"]} from api server: volumesnapshots "{named["name"]}" not found',
-                f"There is no VolumeSnapshot {named['name']}.",
-                "Take the image first (depends_on).",
-            )
-        status = snapshot.get("status") or {}
-        source = self._cloud.source(f"snapshot-{snapshot['metadata']['uid']}")
-        if not status.get("readyToUse") or source is None:
-            return None, _bad_source(
-                f"snapshot {named['name']} is not Ready",
-                f"The image {named['name']} is still being taken.",
-                "Nothing: the volume is made when the image is ready. To have Pulumi wait in order, give the snapshot "
-                "pulumi.com/waitFor on readyToUse.",
-            )
-        return source, None
+            return f'volumesnapshots "{named["name"]}" not found'
+        return "" if (snapshot.get("status") or {}).get("readyToUse") else f"snapshot {named['name']} is not Ready"
 
     # Volumes
 
@@ -179,7 +122,7 @@ class Provisioning:
 
     def _delete(self, volume: Manifest) -> None:
         name = volume["metadata"]["name"]
-        if not self._cloud.delete(name):
+        if self._attachments.holds(name):
             # As the real one: DeleteVolume is refused while a node has the disk, and tried again.
             self._agenda.after(self._backoff.pause_seconds(name), self._delete, volume)
             return
@@ -219,6 +162,15 @@ def zone_of(node: Manifest) -> str:
     return zone
 
 
+def _zone_of_class(storage_class: Manifest) -> str:
+    """The first zone that the class allows; empty where it names none."""
+    for term in storage_class.get("allowedTopologies") or ():
+        for expression in term.get("matchLabelExpressions") or ():
+            if expression["key"] == ZONE:
+                return str(expression["values"][0])
+    return ""
+
+
 def _wants_volume(claim: Manifest) -> bool:
     metadata = claim["metadata"]
     return (
@@ -233,24 +185,25 @@ def _volume_name(claim: Manifest) -> str:
     return f"pvc-{claim['metadata']['uid']}"
 
 
-def _volume_manifest(claim: Manifest, storage_class: Manifest, asked: VolumeRequest, project: str) -> Manifest:
+def _volume_manifest(claim: Manifest, storage_class: Manifest, zone: str) -> Manifest:
     metadata, spec = claim["metadata"], claim["spec"]
     name = _volume_name(claim)
-    zone = MULTI_ZONE if asked.multi_zone else asked.zones[0]
-    csi: Manifest = {"driver": DRIVER, "volumeHandle": f"projects/{project}/zones/{zone}/disks/{name}"}
-    if spec.get("volumeMode", "Filesystem") == "Filesystem":
-        csi["fsType"] = "ext4"
-    if asked.is_read_only:
+    csi: Manifest = {
+        "driver": DRIVER,
+        "volumeHandle": f"projects/{SIMULATED_PROJECT}/zones/{zone}/disks/{name}",
+        "fsType": "ext4",
+    }
+    if spec["accessModes"] == ["ReadOnlyMany"]:
         # external-provisioner --controller-publish-readonly, which GKE's driver runs with.
         csi["readOnly"] = True
-    where = [{"key": ZONE, "operator": "In", "values": list(asked.zones)}]
+    where = [{"key": ZONE, "operator": "In", "values": [zone]}]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: DRIVER}},
         "spec": {
-            "accessModes": list(asked.access_modes),
-            "capacity": {"storage": f"{asked.size_gib}Gi"},
+            "accessModes": list(spec["accessModes"]),
+            "capacity": {"storage": f"{size_gib(spec['resources']['requests']['storage'])}Gi"},
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
@@ -266,7 +219,3 @@ def _volume_manifest(claim: Manifest, storage_class: Manifest, asked: VolumeRequ
             "volumeMode": spec.get("volumeMode", "Filesystem"),
         },
     }
-
-
-def _bad_source(shown: str, message: str, fix: str) -> DiskTrouble:
-    return DiskTrouble(code="source", event="ProvisioningFailed", shown=shown, message=message, fix=fix)

@@ -10,7 +10,7 @@ from rehearsal.simulation.autoscaler_events import Trouble, no_machine, refused
 from rehearsal.simulation.node_objects import Template, template
 from rehearsal.simulation.offers import Offer
 from rehearsal.simulation.pod_needs import Amounts, PodNeeds
-from rehearsal.simulation.stock import QUOTA_OF, Pool, Stock
+from rehearsal.simulation.stock import Pool, Stock
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -151,7 +151,6 @@ class Market:
             machine=offer.machine.name,
             zone=offer.zone,
             name=offer.reservation or "",
-            quota_gpus=stock.quota_gpus.get(QUOTA_OF.get(offer.mode, "on-demand")),
             reservation=stock.reservations.get(offer.reservation or ""),
         )
 

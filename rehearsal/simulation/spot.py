@@ -11,7 +11,6 @@ from typing import Final
 
 from rehearsal.api import NODE, POD, ApiRefusedError, Manifest
 from rehearsal.simulation.cluster_view import SHUTTING_DOWN
-from rehearsal.simulation.kubelet_stages import HUNG, LOAD_SECONDS
 from rehearsal.simulation.persistence import until_answered
 from rehearsal.simulation.world import World
 
@@ -69,18 +68,14 @@ def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = 
     return preemption
 
 
-def kill_containers(
-    world: World, pod: Manifest, *, exit_code: int, reason: str, load_seconds: float | None = None
-) -> None:
+def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str) -> None:
     """Every container of the pod ends with this code and the kubelet starts it again: one restart more, unready until loaded.
 
-    `load_seconds` is how long the restart takes; without it as long as the first start did. The kubelet's back-off, 10 s
-    before a first restart, is not played. Raises ApiRefusedError when the pod is gone.
+    The restart takes as long as the first start did. The kubelet's back-off, 10 s before a first restart, is not played.
+    Raises ApiRefusedError when the pod is gone.
     """
     metadata, now = pod["metadata"], _now()
     world.timeline.note("pod", metadata["name"], f"containers end with code {exit_code}: restart", mood="bad")
-    if load_seconds is not None:
-        _annotate(world, pod, {LOAD_SECONDS: str(load_seconds)})
     statuses = [
         {
             **{key: value for key, value in one.items() if key not in ("lastState", "state")},
@@ -100,20 +95,6 @@ def kill_containers(
         for one in pod["status"]["containerStatuses"]
     ]
     _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
-
-
-def make_unready(world: World, pod: Manifest) -> None:
-    """The server hangs: its readiness probe fails until `wake`. Its process lives, so nothing restarts it by itself."""
-    world.timeline.note("pod", pod["metadata"]["name"], "answers no probe any more", mood="bad")
-    _annotate(world, pod, {HUNG: "true"})
-    statuses = [{**one, "ready": False} for one in pod["status"]["containerStatuses"]]
-    status = {**_unready("ContainersNotReady", _now()), "containerStatuses": statuses}
-    _patch_pod(world, pod, status, threading.Event())
-
-
-def wake(world: World, pod: Manifest, *, load_seconds: float) -> None:
-    """The hung server answers again, after that long."""
-    _annotate(world, pod, {HUNG: None, LOAD_SECONDS: str(load_seconds)})
 
 
 # The steps of a preemption
@@ -224,12 +205,6 @@ def _patch_pod(world: World, pod: Manifest, status: Manifest, stop: threading.Ev
         return world.api.patch(POD, name, namespace, {"status": status}, subresource="status", patch_type="strategic")
 
     _unless_gone(lambda: until_answered(write, stop))
-
-
-def _annotate(world: World, pod: Manifest, annotations: Mapping[str, str | None]) -> None:
-    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    body = {"metadata": {"annotations": dict(annotations)}}
-    until_answered(lambda: world.api.patch(POD, name, namespace, body), threading.Event())
 
 
 def _unless_gone(call: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""What Google has to give: Spot and flex-start machines, reservations, quotas. Drills change it while everything runs."""
+"""What Google has to give: Spot and flex-start machines, reservations. Drills change it while everything runs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rehearsal.simulation.machines import GPUS
-
 if TYPE_CHECKING:
     from settings.settings import Settings
 
 Mode = Literal["spot", "flex-start", "reservation", "on-demand"]
 """How a machine is consumed. A4 cannot be had on demand."""
-QuotaKind = Literal["preemptible", "on-demand"]
-QUOTA_OF: Final[Mapping[Mode, QuotaKind]] = {
-    "spot": "preemptible",
-    "flex-start": "preemptible",
-    "on-demand": "on-demand",
-}
-"""The GPU quota that a mode draws on; machines of a reservation were counted when it was made.
-Source: AI Hypercomputer docs, consumption options."""
 DEFAULT_ZONES: Final = ("europe-west4-a", "europe-west4-b", "europe-west4-c")
 
 
@@ -35,13 +25,11 @@ class ReservationStock:
     """False before the window of a calendar reservation begins."""
     project: str | None = None
     """Its owner, where that is not the stack's own project."""
-    specific: bool = True
-    """Whether only who names it gets its machines, the one kind that Autopilot can use."""
 
 
 Pool = tuple[Mode, str]
 """What is counted together: a mode, and with a reservation its name; with other machines their family."""
-Refusal = Literal["stock", "quota", "no reservation", "not active", "full", "other zone", "not specific"]
+Refusal = Literal["stock", "no reservation", "not active", "full", "other zone"]
 
 
 @dataclass(eq=False)
@@ -56,8 +44,6 @@ class Stock:
     """Where A4 machines are."""
     _spot_nodes: int | None = None
     _flex_start_nodes: int | None = None
-    _other_machines: dict[str, int] = field(default_factory=dict)
-    _quota_gpus: dict[QuotaKind, int | None] = field(default_factory=dict)
     _reservations: dict[str, ReservationStock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -106,18 +92,6 @@ class Stock:
         with self._lock:
             return dict(self._reservations)
 
-    @property
-    def other_machines(self) -> dict[str, int]:
-        """Machines without GPUs that Google gives at once, by family; plenty of a family that is not in it. A copy."""
-        with self._lock:
-            return dict(self._other_machines)
-
-    @property
-    def quota_gpus(self) -> dict[QuotaKind, int | None]:
-        """GPUs of the project's quotas, in the region. A copy."""
-        with self._lock:
-            return dict(self._quota_gpus)
-
     def reserve(
         self,
         name: str,
@@ -126,10 +100,9 @@ class Stock:
         zone: str,
         active: bool = True,
         project: str | None = None,
-        specific: bool = True,
     ) -> None:
         """There is a reservation of this name; it replaces one that was there."""
-        made = ReservationStock(nodes=nodes, zone=zone, active=active, project=project, specific=specific)
+        made = ReservationStock(nodes=nodes, zone=zone, active=active, project=project)
         with self._lock:
             self._reservations[name] = made
 
@@ -138,30 +111,11 @@ class Stock:
         with self._lock:
             self._reservations[name] = replace(self._reservations[name], active=active)
 
-    def forget(self, name: str) -> None:
-        """The reservation is gone."""
-        with self._lock:
-            self._reservations.pop(name, None)
-
-    def limit_machines(self, family: str, nodes: int | None) -> None:
-        """No more than that many machines of a family without GPUs; None is plenty."""
-        with self._lock:
-            if nodes is None:
-                self._other_machines.pop(family, None)
-            else:
-                self._other_machines[family] = nodes
-
-    def set_quota(self, kind: QuotaKind, gpus: int | None) -> None:
-        """The project's quota for B200 GPUs of a kind; None is more than enough."""
-        with self._lock:
-            self._quota_gpus[kind] = gpus
-
     def restore(self, other: Stock) -> None:
         """Make this the same as another one."""
         with self._lock:
             self.zones, self.gpu_zones = other.zones, other.gpu_zones
             self._spot_nodes, self._flex_start_nodes = other.spot_nodes, other.flex_start_nodes
-            self._other_machines, self._quota_gpus = other.other_machines, other.quota_gpus
             self._reservations = other.reservations
 
     # What the provisioner asks
@@ -175,15 +129,9 @@ class Stock:
             if mode == "reservation":
                 return _reservation_refusal(self._reservations.get(name), in_use.get(pool, 0), zone, project)
             if name:
-                limit = self._other_machines.get(name)
-                return "stock" if limit is not None and in_use.get(pool, 0) >= limit else None
+                return None
             if zone and zone not in self.gpu_zones:
                 return "stock"
-            kind = QUOTA_OF[mode]
-            quota = self._quota_gpus.get(kind)
-            drawn = sum(nodes for (other, family), nodes in in_use.items() if not family and QUOTA_OF[other] == kind)
-            if quota is not None and (drawn + 1) * GPUS > quota:
-                return "quota"
             limits: dict[Mode, int | None] = {
                 "spot": self._spot_nodes,
                 "flex-start": self._flex_start_nodes,
@@ -196,8 +144,6 @@ class Stock:
 def _reservation_refusal(there: ReservationStock | None, in_use: int, zone: str, project: str | None) -> Refusal | None:
     if there is None or (there.project is not None and there.project != project):
         return "no reservation"
-    if not there.specific:
-        return "not specific"
     if zone and zone != there.zone:
         return "other zone"
     if not there.active:

@@ -57,8 +57,6 @@ class Window:
     """Answered whole, repeated ones included."""
     losses: Mapping[Cause, int]
     """First attempts that failed."""
-    latency_median_seconds: float | None
-    """Of those completed; None where none was."""
 
     @property
     def lost(self) -> int:
@@ -172,20 +170,17 @@ class TrafficReport:
 
         sent = Counter(index(one.sent_seconds) for one in self.outcomes)
         lost = [Counter[Cause]() for _ in range(number)]
-        answered: list[list[float]] = [[] for _ in range(number)]
+        answered: Counter[int] = Counter(index(one.ended_seconds) for one in self.outcomes if one.loss is None)
         for one in self.outcomes:
             if one.first_loss is not None:
                 lost[index(one.first_ended_seconds)][one.first_loss] += 1
-            if one.loss is None:
-                answered[index(one.ended_seconds)].append(one.ended_seconds - one.sent_seconds)
         return tuple(
             Window(
                 from_seconds=self.from_seconds + at * seconds,
                 until_seconds=min(self.until_seconds, self.from_seconds + (at + 1) * seconds),
                 sent=sent[at],
-                completed=len(answered[at]),
+                completed=answered[at],
                 losses=dict(lost[at]),
-                latency_median_seconds=statistics.median(answered[at]) if answered[at] else None,
             )
             for at in range(number)
         )

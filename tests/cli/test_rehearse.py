@@ -81,7 +81,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def passing() -> RehearsalReport:
     drills = tuple(one for one in sample_report().drills if one.passed)
     assert drills
-    return replace(sample_report(), drills=drills, findings=())
+    return replace(sample_report(), drills=drills)
 
 
 Run = Callable[..., Ended]
@@ -94,16 +94,14 @@ def test_without_options_every_drill_is_played_at_the_usual_speed(stand_in: Play
     assert run("--stack", "dev").code == 0
     assert stand_in.drills == tuple(one.name for one in DRILLS)
     assert (stand_in.root, stand_in.stack) == (ROOT, "dev")
-    assert stand_in.options == {"speed": 60.0, "kubeconfig": None, "context": None}
+    assert stand_in.options == {"speed": 60.0}
 
 
-def test_options_reach_the_rehearsal(stand_in: Played, run: Run, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    config.touch()
+def test_options_reach_the_rehearsal(stand_in: Played, run: Run) -> None:
     names = ("--drill", "drain", "-d", "bring-up")
-    assert run("--stack", "spot", *names, "--speed", "240", "--kubeconfig", str(config), "--context", "kind").code == 0
+    assert run("--stack", "spot", *names, "--speed", "240").code == 0
     assert stand_in.drills == ("bring-up", "drain")
-    assert stand_in.options == {"speed": 240.0, "kubeconfig": config, "context": "kind"}
+    assert stand_in.options == {"speed": 240.0}
 
 
 def test_fast_plays_the_fast_drills(stand_in: Played, run: Run) -> None:
@@ -130,9 +128,6 @@ def test_the_stack_may_come_from_the_environment(stand_in: Played, run: Run, mon
         (("--speed", "601"), "601 is out of range"),
         (("--speed", "nan"), "nan is out of range"),
         (("--speed", "fast"), "'fast' is not a number"),
-        (("--context", "kind"), "fleet: --context kind: a context belongs to a kubeconfig; pass --kubeconfig FILE too"),
-        (("--kubeconfig", "/nowhere/config"), "fleet: --kubeconfig /nowhere/config: there is no such file"),
-        (("--kubeconfig", str(ROOT)), "is a directory"),
         (("--format", "yaml"), "'yaml' is not one of text, json"),
         (("--out", str(ROOT / "README.md")), "is a file"),
         (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
@@ -310,8 +305,6 @@ def test_help_says_what_it_needs_and_how_it_ends(run: Run) -> None:
         "--fast",
         "--list",
         "--speed",
-        "--kubeconfig",
-        "--context",
         "--format",
         "--out",
         "--root",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,9 +87,9 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     return script
 
 
-def runner(script: Script, *, kubeconfig: Path | None = None, **told: Any) -> Runner:
+def runner(script: Script, **told: Any) -> Runner:
     opened: Any = SimpleNamespace(settings="the settings")
-    around: Any = SimpleNamespace(kubeconfig=kubeconfig, progress=lambda _: None)
+    around: Any = SimpleNamespace(progress=lambda _: None)
     assert script.stages == 0
     return Runner(opened, around, **told)
 
@@ -144,19 +143,6 @@ def test_a_drill_without_meaning_is_skipped_and_needs_no_stage(script: Script) -
     (result,) = runner(script).play([drill(script, "a", skip=lambda settings: f"not with {settings}")])
     assert (result.skipped, result.passed) == ("not with the settings", True)
     assert script.log == []
-
-
-def test_what_is_not_done_to_somebody_elses_cluster_is_skipped_there(script: Script) -> None:
-    drills = [drill(script, "restart", own_control_plane=True, start="empty"), drill(script, "a")]
-    found = by_name(runner(script, kubeconfig=Path("kind")).play(drills))
-    assert found["restart"].skipped == "not done to somebody else's cluster"
-    assert not found["a"].skipped
-    assert "restart" not in script.log
-
-
-def test_with_an_own_control_plane_nothing_is_skipped_for_that(script: Script) -> None:
-    (result,) = runner(script).play([drill(script, "restart", own_control_plane=True, start="empty")])
-    assert not result.skipped
 
 
 def test_a_stack_that_never_comes_up_is_told_by_each_drill_and_tried_once(script: Script) -> None:

@@ -26,16 +26,12 @@ class FakeCluster:
         """What the server warns of when this `Kind/name` is applied."""
         self.managers: dict[str, str] = {}
         self.propagations: dict[str, str] = {}
-        self.forced = False
         self.down = False
         self._version = 0
         self._lock = threading.RLock()
         self._watchers: list[tuple[Kind, queue.Queue[tuple[str, Manifest]]]] = []
 
-    def apply(
-        self, manifest: Manifest, *, field_manager: str = "", force: bool = False, warnings: list[str] | None = None
-    ) -> Manifest:
-        self.forced |= force
+    def apply(self, manifest: Manifest, *, field_manager: str = "", warnings: list[str] | None = None) -> Manifest:
         self._answer()
         one = copy.deepcopy(dict(manifest))
         title = f"{one['kind']}/{one['metadata']['name']}"

@@ -1,4 +1,4 @@
-"""When claims, volumes, quotas, services, custom resources and Helm's objects count as ready."""
+"""When claims, quotas, services, custom resources and Helm's objects count as ready."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from rehearsal.apply import await_helm
 from rehearsal.apply.await_custom import custom
-from rehearsal.apply.await_network import ingress, service
-from rehearsal.apply.await_storage import claim, resource_quota, secret, volume
+from rehearsal.apply.await_network import service
+from rehearsal.apply.await_storage import claim, resource_quota
 from rehearsal.apply.options import Options
-from rehearsal.apply.readiness import helm_judge, rule_for
+from rehearsal.apply.readiness import rule_for
 from rehearsal.apply.verdict import Context, Failed, Ready, Waiting
 
 FIRST_CONSUMER = {"volumeBindingMode": "WaitForFirstConsumer"}
@@ -45,24 +45,10 @@ def test_a_claim_whose_class_is_missing_says_so() -> None:
     assert claim(a_claim("Pending"), Context()) == Waiting("phase Bound; there is no StorageClass fast")
 
 
-@pytest.mark.parametrize(
-    ("phase", "ready"), [("Available", True), ("Bound", True), ("Pending", False), ("Released", False)]
-)
-def test_a_volume(phase: str, ready: bool) -> None:
-    assert isinstance(volume({"status": {"phase": phase}}, Context()), Ready) is ready
-
-
 def test_a_quota_is_ready_once_its_controller_has_it() -> None:
     hard = {"requests.nvidia.com/gpu": "8"}
     assert isinstance(resource_quota({"spec": {"hard": hard}, "status": {}}, Context()), Waiting)
     assert isinstance(resource_quota({"spec": {"hard": hard}, "status": {"hard": hard}}, Context()), Ready)
-
-
-def test_only_a_token_secret_is_waited_for() -> None:
-    token = {"type": "kubernetes.io/service-account-token"}
-    assert isinstance(secret({"type": "Opaque"}, Context()), Ready)
-    assert isinstance(secret(token, Context()), Waiting)
-    assert isinstance(secret({**token, "data": {"token": "x"}}, Context()), Ready)
 
 
 def endpoints(*ready: bool | None, service: str = "s") -> dict[str, Any]:
@@ -96,21 +82,6 @@ def test_a_service(spec: Any, status: Any, slices: Any, missing: str) -> None:
 def test_endpoints_settle_before_a_service_is_ready() -> None:
     context = Context(endpoint_slices=[endpoints(True)], settled=False)
     assert service({"spec": {"selector": {"a": "b"}}}, context) == Waiting("its endpoints to settle")
-
-
-def test_an_ingress_needs_its_services_their_pods_and_an_address() -> None:
-    rule = {"http": {"paths": [{"backend": {"service": {"name": "s"}}}]}}
-    one: dict[str, Any] = {"spec": {"rules": [rule]}, "status": {}}
-    backend = {"s": {"spec": {"type": "ClusterIP"}}}
-    assert ingress(one, Context()) == Waiting("Service s")
-    assert ingress(one, Context(services=backend)) == Waiting("pods behind Service s")
-    other = Context(services=backend, endpoint_slices=[endpoints(True, service="other")])
-    assert ingress(one, other) == Waiting("pods behind Service s")
-    full = Context(services=backend, endpoint_slices=[endpoints(True)])
-    assert ingress(one, full) == Waiting("the address of the Ingress")
-    assert ingress({**one, "status": BALANCED}, full) == Ready()
-    external = Context(services={"s": {"spec": {"type": "ExternalName"}}})
-    assert ingress({**one, "status": BALANCED}, external) == Ready()
 
 
 PROGRAMMED = {"status": {"conditions": [{"type": "Programmed", "status": "True"}], "readyToUse": True, "phase": "Up"}}
@@ -234,12 +205,3 @@ def test_helm_asks_a_service_for_an_address_and_not_for_pods() -> None:
     assert isinstance(await_helm.service({"spec": {"clusterIP": "10.0.0.1"}}, Context()), Ready)
     balanced = {"spec": {"clusterIP": "10.0.0.1", "type": "LoadBalancer"}}
     assert isinstance(await_helm.service(balanced, Context()), Waiting)
-
-
-def test_helm_waits_for_jobs_only_when_told() -> None:
-    assert helm_judge("Job", jobs=False) is None
-    judge = helm_judge("Job", jobs=True)
-    assert judge is not None
-    failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}}
-    assert isinstance(judge(failed, Context()), Waiting)
-    assert helm_judge("ConfigMap", jobs=True) is None

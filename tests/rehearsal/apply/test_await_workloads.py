@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.apply.await_workloads import daemon_set, deployment, job, pod, stateful_set
+from rehearsal.apply.await_workloads import deployment, job
 from rehearsal.apply.verdict import Context, Failed, Ready, Waiting
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -91,56 +91,6 @@ def test_every_mounted_claim_is_bound() -> None:
     assert isinstance(verdict(*ready, claims=(a_claim("Bound"),)), Ready)
 
 
-def a_set(seen: int = 1, **status: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"generation": 1},
-        "spec": {"replicas": 2},
-        "status": {"observedGeneration": seen, "currentRevision": "a", "updateRevision": "a", **status},
-    }
-
-
-@pytest.mark.parametrize(
-    ("one", "ready"),
-    [
-        (a_set(replicas=2, readyReplicas=2), True),
-        (a_set(replicas=2, readyReplicas=1), False),
-        (a_set(replicas=3, readyReplicas=2), False),
-        (a_set(replicas=2, readyReplicas=2, updateRevision="b"), False),
-        (a_set(seen=0, replicas=2, readyReplicas=2), False),
-    ],
-)
-def test_a_stateful_set(one: dict[str, Any], ready: bool) -> None:
-    assert isinstance(stateful_set(one, Context()), Ready) is ready
-
-
-def a_daemon_set(**status: Any) -> dict[str, Any]:
-    whole = dict.fromkeys(
-        (
-            "desiredNumberScheduled",
-            "currentNumberScheduled",
-            "updatedNumberScheduled",
-            "numberAvailable",
-            "numberReady",
-        ),
-        3,
-    )
-    return {"metadata": {"generation": 1}, "spec": {}, "status": {"observedGeneration": 1, **whole, **status}}
-
-
-@pytest.mark.parametrize(
-    ("status", "missing"),
-    [
-        ({}, ""),
-        ({"numberReady": 2}, "2 of 3 pods ready"),
-        ({"updatedNumberScheduled": 1}, "1 of 3 pods updated"),
-        ({"observedGeneration": 0}, "controller to look at it"),
-    ],
-)
-def test_a_daemon_set(status: dict[str, Any], missing: str) -> None:
-    found = daemon_set(a_daemon_set(**status), Context())
-    assert isinstance(found, Ready) if not missing else isinstance(found, Waiting) and missing in found.missing
-
-
 def a_job(*conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
     return {"metadata": {}, "spec": {}, "status": {"conditions": list(conditions), **status}}
 
@@ -160,11 +110,3 @@ def test_a_failed_job_is_given_up_at_once_with_its_reason() -> None:
         "message": "Job has reached its limit",
     }
     assert job(a_job(failed, startTime="now"), Context()) == Failed("[BackoffLimitExceeded] Job has reached its limit")
-
-
-def test_a_pod() -> None:
-    held = [{"type": type_, "status": "True"} for type_ in ("PodScheduled", "Initialized", "Ready")]
-    assert isinstance(pod({"status": {"phase": "Succeeded"}}, Context()), Ready)
-    assert isinstance(pod({"status": {"phase": "Running", "conditions": held}}, Context()), Ready)
-    waiting = pod({"status": {"phase": "Running", "conditions": held[:2]}}, Context())
-    assert waiting == Waiting("Ready of the pod (Running)")

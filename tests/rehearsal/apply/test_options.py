@@ -31,19 +31,6 @@ def test_a_condition_that_the_provider_refuses_is_refused(value: str) -> None:
         of(waitFor=value)
 
 
-def test_a_timeout_that_is_no_number_is_ignored() -> None:
-    assert of(timeoutSeconds="90").timeout_seconds == 90.0
-    assert of(timeoutSeconds="90s").timeout_seconds is None
-
-
-@pytest.mark.parametrize(
-    ("value", "propagation"),
-    [("orphan", "Orphan"), ("Background", "Background"), ("foreground", "Foreground"), ("x", "Foreground")],
-)
-def test_how_a_deletion_spreads(value: str, propagation: str) -> None:
-    assert of(deletionPropagationPolicy=value).propagation == propagation
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"), [("60m", 3600.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), ("500ms", 0.5)]
 )

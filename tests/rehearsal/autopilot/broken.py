@@ -22,7 +22,6 @@ from tests.rehearsal.autopilot.objects import (
     pod,
     service,
     storage_class,
-    webhook,
 )
 
 
@@ -407,14 +406,6 @@ _CHANGED = (
         "cloud.google.com/gke-spot=true:NoSchedule. Write them: a Standard cluster adds none",
         mended=gpu_pod(tolerations=[{"operator": "Exists"}]),
     ),
-    Broken(
-        policy="autopilot-webhook-namespaces",
-        rule=0,
-        broken=webhook([""], ["pods"], namespaceSelector=None),
-        says="Autopilot keeps webhooks out of its own namespaces and rewrites these: checks.example.com. Write a "
-        "namespaceSelector on kubernetes.io/metadata.name that leaves kube-system out",
-        mended=webhook([""], ["pods"]),
-    ),
 )
 
 _ADVISED = (
@@ -527,13 +518,6 @@ _ELSEWHERE = (
         mended=ladder({"storage": {"bootDiskType": "hyperdisk-balanced"}}),
     ),
     Broken(
-        policy="autopilot-webhooks",
-        rule=0,
-        broken=webhook(["*"], ["*/*"]),
-        says="a webhook on every resource of every group is refused: checks.example.com. Name the groups and resources it is for",
-        mended=webhook(["apps"], ["*/*"]),
-    ),
-    Broken(
         policy="hyperdisk-storage-classes",
         rule=0,
         broken=storage_class(use_allowed_disk_topologies="true"),
@@ -557,24 +541,6 @@ _ELSEWHERE = (
         broken=storage_class(provisioned_throughput_on_create="1200"),
         says='provisioned-throughput-on-create is "1200", without a unit that makes MiB/s of it. Write e.g. "1200Mi"',
         mended=storage_class(provisioned_throughput_on_create="2Gi"),
-    ),
-    Broken(
-        policy="hyperdisk-storage-classes",
-        rule=3,
-        broken=storage_class(enable_multi_zone_provisioning="true"),
-        says="one claim in several zones needs its zones before its first pod, and volumeBindingMode is WaitForFirstConsumer "
-        "with 0 allowedTopologies. Write volumeBindingMode: Immediate, and allowedTopologies with the key "
-        "topology.gke.io/zone",
-        mended={
-            **storage_class("Immediate", enable_multi_zone_provisioning="true"),
-            "allowedTopologies": [
-                {
-                    "matchLabelExpressions": [
-                        {"key": "topology.gke.io/zone", "values": ["europe-west4-a", "europe-west4-b"]}
-                    ]
-                }
-            ],
-        },
     ),
 )
 

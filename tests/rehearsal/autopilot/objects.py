@@ -145,7 +145,7 @@ def ladder(*rungs: Manifest, name: str = "b200-ladder", **spec: Any) -> Manifest
     }
 
 
-def storage_class(binding: str = "WaitForFirstConsumer", **parameters: str) -> Manifest:
+def storage_class(**parameters: str) -> Manifest:
     """A class of Hyperdisk ML volumes. Names of parameters with underscores for `-`."""
     named = {key.replace("_", "-"): value for key, value in parameters.items()}
     return {
@@ -154,25 +154,4 @@ def storage_class(binding: str = "WaitForFirstConsumer", **parameters: str) -> M
         "metadata": {"name": "autopilot-rules"},
         "provisioner": "pd.csi.storage.gke.io",
         "parameters": {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "1200Mi", **named},
-        "volumeBindingMode": binding,
-    }
-
-
-def webhook(groups: list[str], resources: list[str], **fields: Any) -> Manifest:
-    """A validating webhook on these resources, outside kube-system."""
-    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-    one = {
-        "name": "checks.example.com",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "clientConfig": {"url": "https://checks.example.com/"},
-        "namespaceSelector": {"matchExpressions": [outside]},
-        "rules": [{"apiGroups": groups, "apiVersions": ["*"], "operations": ["CREATE"], "resources": resources}],
-        **fields,
-    }
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "autopilot-rules"},
-        "webhooks": [{key: value for key, value in one.items() if value is not None}],
     }

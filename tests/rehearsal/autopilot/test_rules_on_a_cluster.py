@@ -31,7 +31,6 @@ PLURALS = {
     "CronJob": "cronjobs",
     "StorageClass": "storageclasses",
     "ComputeClass": "computeclasses",
-    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
 
 

@@ -266,14 +266,6 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
         speed=60.0,
         wall_seconds=372.4,
         drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_128()),
-        findings=(
-            Finding(
-                severity="warning",
-                subject="urn:pulumi:spot::vllm-fleet::gcp:container/cluster:Cluster::platform-cluster",
-                message="releaseChannel.channel RAPID gets versions first; the API accepts it",
-                fix="nothing, unless a slower channel was meant",
-            ),
-        ),
         scales=(
             Scale(
                 nodes=128,
@@ -297,6 +289,5 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
                 note="depends on its content",
             ),
         ),
-        checked_resources=41,
         remarks=("`--fast` left out 9 slow drills.",),
     )

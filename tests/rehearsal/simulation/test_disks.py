@@ -24,9 +24,8 @@ class Scene:
     def __init__(self, world: World, api: FakeApi, disks: Disks) -> None:
         self.world, self.api, self.disks = world, api, disks
 
-    def storage_class(self, *, waits: bool, **parameters: str) -> None:
+    def storage_class(self, *, waits: bool) -> None:
         found: Manifest = {
-            "parameters": {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "400Mi", **parameters},
             "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
         }
         if not waits:
@@ -35,9 +34,8 @@ class Scene:
             ]
         self.api.objects[STORAGE_CLASS, "class"] = found
 
-    def node(self, name: str, machine: str = "c4a-standard-8", **annotations: str) -> None:
-        labels = {"node.kubernetes.io/instance-type": machine, "topology.gke.io/zone": ZONE}
-        feed(self.world.nodes, "added", thing("v1", "Node", name, labels=labels, annotations=annotations))
+    def node(self, name: str) -> None:
+        feed(self.world.nodes, "added", thing("v1", "Node", name, labels={"topology.gke.io/zone": ZONE}))
 
     def claim(self, name: str = "claim", *, node: str = "", volume: str = "", **spec: Any) -> Manifest:
         annotations = {PROVISIONER: DRIVER, **({SELECTED_NODE: node} if node else {})}
@@ -68,14 +66,11 @@ class Scene:
         found: str = volume["metadata"]["name"]
         return found
 
-    def pod(self, name: str, *claims: str, node: str = "node", read_only: bool = False) -> Manifest:
+    def pod(self, name: str, *claims: str, node: str = "node") -> Manifest:
         made = thing("v1", "Pod", name)
         made["spec"] = {
             "nodeName": node,
-            "volumes": [
-                {"name": claim, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}}
-                for claim in claims
-            ],
+            "volumes": [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims],
         }
         feed(self.world.pods, "added", made)
         return made
@@ -83,9 +78,34 @@ class Scene:
     def ends(self, pod: Manifest) -> None:
         feed(self.world.pods, "modified", {**pod, "status": {"phase": "Succeeded"}})
 
-    def nodes_of(self, claim: str = "claim") -> list[str]:
-        (volume,) = [one for one in self.disks.volumes() if one.claim == f"vllm/{claim}"]
-        return sorted(volume.attached)
+    def holds(self, claim: str = "claim") -> bool:
+        """Whether a node has the claim's volume."""
+        found = self.world.claims.get(claim, "vllm")
+        assert found is not None
+        return self.disks.attachments.holds(found["spec"]["volumeName"])
+
+    def event(self) -> Manifest:
+        """The only event."""
+        (event,) = until(lambda: self.made("Event"))
+        return dict(event)
+
+    def snapshot(self, claim: str = "claim") -> Manifest:
+        """An image of the claim, and its class."""
+        made = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
+        made["spec"] = {"volumeSnapshotClassName": "images", "source": {"persistentVolumeClaimName": claim}}
+        self.api.objects[VOLUME_SNAPSHOT_CLASS, "images"] = {
+            "metadata": {"name": "images"},
+            "driver": DRIVER,
+            "deletionPolicy": "Retain",
+        }
+        feed(self.world.snapshots, "added", made)
+        return made
+
+    def is_imaged(self) -> bool:
+        """Whether the image is there, as the snapshot says."""
+        return any(
+            kind == "VolumeSnapshot" and body["status"]["readyToUse"] for kind, _, body, _ in tuple(self.api.patches)
+        )
 
     def marked(self) -> list[str]:
         return [
@@ -114,16 +134,28 @@ def test_a_claim_nobody_handed_to_the_driver_is_left_alone(scene: Scene) -> None
     claim = scene.claim("other")
     claim["metadata"] |= {"name": "foreign", "uid": "foreign", "annotations": {PROVISIONER: "somebody.else"}}
     feed(scene.world.claims, "added", claim)
-    until(lambda: scene.made("PersistentVolume"))
-    assert [one.claim for one in scene.disks.volumes()] == ["vllm/other"]
+    (volume,) = until(lambda: scene.made("PersistentVolume"))
+    assert volume["spec"]["claimRef"]["name"] == "other"
 
 
-def test_a_disk_is_made_in_the_zone_of_the_first_consumers_node(scene: Scene) -> None:
-    scene.storage_class(waits=True)
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_disk_is_made_in_the_zone_of_the_first_consumers_node_or_of_its_class(scene: Scene, waits: bool) -> None:
+    scene.storage_class(waits=waits)
     scene.node("node")
-    scene.bound()
-    (disk,) = scene.disks.volumes()
-    assert (disk.zones, disk.size_gib, disk.throughput_mibps) == ((ZONE,), 64, 400)
+    scene.bound(node="node" if waits else "")
+    (volume,) = scene.made("PersistentVolume")
+    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "topology.gke.io/zone", "operator": "In", "values": [ZONE]}]
+    assert volume["spec"]["capacity"] == {"storage": "64Gi"}
+    assert "readOnly" not in volume["spec"]["csi"]
+
+
+def test_a_class_that_binds_at_once_without_a_zone_is_told_on_the_claim(scene: Scene) -> None:
+    scene.storage_class(waits=False)
+    del scene.api.objects[STORAGE_CLASS, "class"]["allowedTopologies"]
+    scene.claim()
+    assert scene.event()["reason"] == "ProvisioningFailed"
+    assert scene.made("PersistentVolume") == []
 
 
 def test_a_node_that_went_before_its_volume_was_made_is_chosen_anew(scene: Scene) -> None:
@@ -131,38 +163,30 @@ def test_a_node_that_went_before_its_volume_was_made_is_chosen_anew(scene: Scene
     scene.claim(node="gone")
     patch = until(lambda: next((one for one in scene.api.patches if one[0] == "PersistentVolumeClaim"), None))
     assert patch[2] == {"metadata": {"annotations": {SELECTED_NODE: None}}}
-    assert scene.disks.inventory() == ()
-
-
-def test_a_claim_deleted_meanwhile_leaves_no_disk(scene: Scene) -> None:
-    scene.storage_class(waits=False)
-    claim = scene.claim()
-    until(lambda: scene.disks.inventory())
-    feed(scene.world.claims, "deleted", claim)
-    until(lambda: not scene.disks.inventory())
     assert scene.made("PersistentVolume") == []
 
 
-def test_a_trouble_is_told_once_and_tried_again(scene: Scene) -> None:
-    scene.storage_class(waits=False, **{"provisioned-throughput-on-create": "1Mi"})
-    scene.claim()
-    until(lambda: scene.made("Event"))
-    until(lambda: scene.disks.why_waiting("PersistentVolumeClaim", "vllm", "claim"))
-    scene.storage_class(waits=False)  # somebody corrected it
+def test_a_claim_deleted_meanwhile_leaves_no_volume(scene: Scene) -> None:
+    scene.storage_class(waits=False)
+    feed(scene.world.claims, "deleted", scene.claim("gone"))
+    scene.claim("other")
     until(lambda: scene.made("PersistentVolume"))
-    (event,) = scene.made("Event")
-    assert event["reason"] == "ProvisioningFailed"
-    assert event["message"].startswith('failed to provision volume with StorageClass "class": rpc error: ')
-    assert scene.disks.troubles() == {}
+    assert [one["spec"]["claimRef"]["name"] for one in scene.made("PersistentVolume")] == ["other"]
 
 
-def test_a_claim_waits_for_the_image_it_is_made_from(scene: Scene) -> None:
+def test_a_claim_waits_for_the_image_it_is_made_from_and_says_so_once(scene: Scene) -> None:
     scene.storage_class(waits=False)
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "image"}
     scene.claim(accessModes=["ReadOnlyMany"], dataSource=source)
-    until(lambda: scene.made("Event"))
-    assert "not found" in scene.made("Event")[0]["message"]
-    assert scene.disks.inventory() == ()
+    event = scene.event()
+    assert event["reason"] == "ProvisioningFailed"
+    assert event["involvedObject"]["name"] == "claim"
+    assert event["message"].startswith('failed to provision volume with StorageClass "class": ')
+    snapshot = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
+    feed(scene.world.snapshots, "added", {**snapshot, "status": {"readyToUse": True}})
+    (volume,) = until(lambda: scene.made("PersistentVolume"))
+    assert volume["spec"]["csi"]["readOnly"] is True
+    assert len(scene.made("Event")) == 1
 
 
 def test_a_pod_starts_when_every_volume_of_it_is_there(scene: Scene) -> None:
@@ -175,19 +199,11 @@ def test_a_pod_starts_when_every_volume_of_it_is_there(scene: Scene) -> None:
     scene.storage_class(waits=False)
     scene.bound("second")
     until(lambda: set(scene.marked()) == {"server"})
-    assert scene.nodes_of("first") == scene.nodes_of("second") == ["node"]
+    assert scene.holds("first")
+    assert scene.holds("second")
 
 
-def test_a_volume_of_another_driver_holds_nobody_back(scene: Scene) -> None:
-    volume = thing("v1", "PersistentVolume", "nfs", namespace="")
-    volume["spec"] = {"nfs": {"server": "x"}}
-    feed(scene.world.volumes, "added", volume)
-    scene.claim("shared", volume="nfs")
-    scene.pod("reader", "shared")
-    until(lambda: scene.marked() == ["reader"])
-
-
-def test_a_refused_attachment_shows_on_the_pod_once_is_tried_again_and_heals(scene: Scene) -> None:
+def test_a_second_attempt_elsewhere_waits_until_the_disk_is_detached(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
     scene.node("other")
@@ -195,29 +211,20 @@ def test_a_refused_attachment_shows_on_the_pod_once_is_tried_again_and_heals(sce
     first = scene.pod("first", "claim")
     until(lambda: scene.marked() == ["first"])
     scene.pod("second", "claim", node="other")
-    trouble = until(lambda: scene.disks.why_waiting("Pod", "vllm", "second"))
-    assert trouble.code == "one-writer"
     scene.ends(first)
     until(lambda: scene.marked() == ["first", "second"])
-    assert scene.disks.why_waiting("Pod", "vllm", "second") is None
-    (event,) = scene.made("Event")
-    assert event["reason"] == "FailedAttachVolume"
-    assert event["message"].startswith('AttachVolume.Attach failed for volume "pvc-uid-')
-    assert "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE" in event["message"]
+    moments = [one.text for one in scene.world.timeline.moments() if one.lane == "volume"]
+    assert moments[-3:] == ["attached to node", "detached from node", "attached to other"]
 
 
-def test_a_second_attempt_elsewhere_waits_for_the_detaching_without_a_word(scene: Scene) -> None:
-    scene.storage_class(waits=True)
+def test_nodes_that_only_read_have_the_disk_together(scene: Scene) -> None:
+    scene.storage_class(waits=False)
     scene.node("node")
     scene.node("other")
-    scene.bound()
-    first = scene.pod("first", "claim")
-    until(lambda: scene.marked() == ["first"])
-    scene.ends(first)
+    scene.bound(accessModes=["ReadOnlyMany"])
+    scene.pod("first", "claim")
     scene.pod("second", "claim", node="other")
-    until(lambda: scene.marked() == ["first", "second"])
-    assert scene.made("Event") == []
-    assert scene.nodes_of() == ["other"]
+    until(lambda: set(scene.marked()) == {"first", "second"})
 
 
 def test_pods_of_one_node_share_the_disk_and_the_last_lets_it_go(scene: Scene) -> None:
@@ -229,10 +236,21 @@ def test_pods_of_one_node_share_the_disk_and_the_last_lets_it_go(scene: Scene) -
     feed(scene.world.pods, "deleted", first)
     third = scene.pod("third", "claim")
     until(lambda: "third" in scene.marked())
-    assert scene.nodes_of() == ["node"]
+    assert scene.holds()
     for pod in (second, third):
         feed(scene.world.pods, "deleted", pod)
-    until(lambda: scene.nodes_of() == [])
+    until(lambda: not scene.holds())
+
+
+def test_a_disk_whose_claim_is_seen_to_go_before_its_pod_is_let_go(scene: Scene) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    name = scene.bound()
+    pod = scene.pod("writer", "claim")
+    until(lambda: scene.marked() == ["writer"])
+    feed(scene.world.claims, "deleted", scene.world.claims.get("claim", "vllm") or {})
+    feed(scene.world.pods, "deleted", pod)
+    until(lambda: not scene.disks.attachments.holds(name))
 
 
 def test_a_node_that_vanishes_lets_go_of_its_disks_at_once(scene: Scene) -> None:
@@ -242,7 +260,7 @@ def test_a_node_that_vanishes_lets_go_of_its_disks_at_once(scene: Scene) -> None
     scene.pod("writer", "claim")
     until(lambda: scene.marked() == ["writer"])
     feed(scene.world.nodes, "deleted", scene.world.nodes.get("node") or {})
-    assert scene.nodes_of() == []
+    assert not scene.holds()
 
 
 def test_a_pod_that_leaves_before_its_disk_has_come_leaves_nothing_attached(scene: Scene) -> None:
@@ -251,24 +269,10 @@ def test_a_pod_that_leaves_before_its_disk_has_come_leaves_nothing_attached(scen
     scene.bound()
     for number in range(20):
         feed(scene.world.pods, "deleted", scene.pod(f"hasty-{number}", "claim"))
-    until(lambda: scene.nodes_of() == [])
+    until(lambda: not scene.holds())
     scene.pod("patient", "claim")
     until(lambda: "patient" in scene.marked())
-    assert scene.nodes_of() == ["node"]
-
-
-def test_a_writers_claim_mounted_read_only_is_lost_to_writing(scene: Scene) -> None:
-    scene.storage_class(waits=True)
-    scene.node("node")
-    scene.bound()
-    mistaken = scene.pod("mistaken", "claim", read_only=True)
-    until(lambda: scene.marked() == ["mistaken"])
-    feed(scene.world.pods, "deleted", mistaken)
-    until(lambda: scene.nodes_of() == [])
-    scene.pod("writer", "claim")
-    trouble = until(lambda: scene.disks.why_waiting("Pod", "vllm", "writer"))
-    assert trouble.code == "read-only-for-good"
-    assert "there is no way back" in trouble.message
+    assert scene.holds()
 
 
 def test_an_attached_disk_outlasts_its_claim_until_the_node_lets_go(scene: Scene) -> None:
@@ -280,49 +284,39 @@ def test_an_attached_disk_outlasts_its_claim_until_the_node_lets_go(scene: Scene
     volume = dict(scene.world.volumes.get(name) or {}, status={"phase": "Released"})
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     feed(scene.world.volumes, "modified", volume)
-    assert scene.disks.inventory()
+    assert scene.api.deleted == []
     feed(scene.world.pods, "deleted", pod)
-    until(lambda: not scene.disks.inventory())
     until(lambda: ("PersistentVolume", name) in scene.api.deleted)
 
 
-@pytest.mark.parametrize(("policy", "stays"), [("Retain", 1), ("Delete", 0)])
-def test_an_image_stays_or_goes_with_its_snapshot_as_the_class_says(scene: Scene, policy: str, stays: int) -> None:
+def test_an_image_is_taken_once_its_writer_has_ended_and_outlasts_its_snapshot(scene: Scene) -> None:
     scene.storage_class(waits=True)
     scene.node("node")
     scene.bound()
     pod = scene.pod("writer", "claim")
     until(lambda: scene.marked() == ["writer"])
-    parameters = {"snapshot-type": "images", "image-family": "weights"}
-    scene.api.objects[VOLUME_SNAPSHOT_CLASS, "images"] = {
-        "metadata": {"name": "images"},
-        "driver": DRIVER,
-        "deletionPolicy": policy,
-        "parameters": parameters,
-    }
-    snapshot = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
-    snapshot["spec"] = {"volumeSnapshotClassName": "images", "source": {"persistentVolumeClaimName": "claim"}}
-    feed(scene.world.snapshots, "added", snapshot)
-    until(lambda: scene.disks.why_waiting("VolumeSnapshot", "vllm", "image"))
+    snapshot = scene.snapshot()
+    assert scene.event()["reason"] == "SnapshotContentCreationFailed"
+    assert "writer still has the volume mounted" in scene.event()["message"]
     scene.ends(pod)
-    until(lambda: [one for one in scene.disks.inventory() if one.kind == "image"])
+    until(scene.is_imaged)
+    (content,) = scene.made("VolumeSnapshotContent")
+    assert content["spec"]["deletionPolicy"] == "Retain"
     feed(scene.world.snapshots, "deleted", snapshot)
-    if not stays:
-        until(lambda: ("VolumeSnapshotContent", f"snapcontent-{snapshot['metadata']['uid']}") in scene.api.deleted)
-    images = [one for one in scene.disks.inventory() if one.kind == "image"]
-    assert len(images) == stays
+    assert scene.api.deleted == []
 
 
-def test_an_image_of_a_disk_that_nobody_wrote_is_noted(scene: Scene) -> None:
+def test_an_image_of_a_claim_without_a_volume_says_so(scene: Scene) -> None:
     scene.storage_class(waits=True)
-    scene.node("node")
+    scene.claim()
+    scene.snapshot()
+    assert "claim claim is not bound" in scene.event()["message"]
+
+
+def test_an_image_without_its_class_says_so(scene: Scene) -> None:
+    scene.storage_class(waits=False)
     scene.bound()
-    scene.api.objects[VOLUME_SNAPSHOT_CLASS, "images"] = {
-        "metadata": {"name": "images"},
-        "driver": DRIVER,
-        "deletionPolicy": "Delete",
-    }
     snapshot = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
-    snapshot["spec"] = {"volumeSnapshotClassName": "images", "source": {"persistentVolumeClaimName": "claim"}}
+    snapshot["spec"] = {"volumeSnapshotClassName": "gone", "source": {"persistentVolumeClaimName": "claim"}}
     feed(scene.world.snapshots, "added", snapshot)
-    until(lambda: any("nobody has written" in one.text for one in scene.world.timeline.moments()))
+    assert "no VolumeSnapshotClass gone" in scene.event()["message"]

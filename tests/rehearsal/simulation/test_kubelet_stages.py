@@ -9,10 +9,8 @@ from rehearsal.api import Manifest
 from rehearsal.clock import Clock
 from rehearsal.simulation.kubelet_stages import (
     EXIT_CODE,
-    HUNG,
     LEADER,
     LEADER_FLAG,
-    LOAD_SECONDS,
     RUN_SECONDS,
     kubelet_stages,
 )
@@ -67,7 +65,7 @@ def test_durations_come_from_the_timings() -> None:
 
 def test_what_drills_write_on_a_pod_is_read_by_a_stage() -> None:
     text = json.dumps(kubelet_stages(Timings(), Clock()))
-    for annotation in (RUN_SECONDS, EXIT_CODE, LOAD_SECONDS, HUNG, LEADER, VOLUMES_ATTACHED, LEADER_FLAG):
+    for annotation in (RUN_SECONDS, EXIT_CODE, LEADER, VOLUMES_ATTACHED, LEADER_FLAG):
         assert annotation in text
 
 

@@ -14,7 +14,7 @@ from rehearsal.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, 
 from rehearsal.clock import Clock
 from rehearsal.simulation.kubelet_stages import EXIT_CODE, kubelet_stages
 from rehearsal.simulation.provisioner import Provisioner
-from rehearsal.simulation.spot import kill_containers, make_unready, preempt, wake
+from rehearsal.simulation.spot import kill_containers, preempt
 from rehearsal.simulation.standby import Standby
 from rehearsal.simulation.stock import Stock
 from rehearsal.simulation.timings import Timings
@@ -201,17 +201,6 @@ def test_a_dead_process_restarts_its_whole_server_where_it_is(scene: Scene) -> N
     (status,) = after["status"]["containerStatuses"]
     assert status["restartCount"] == 1
     assert status["lastState"]["terminated"]["exitCode"] == 1
-
-
-def test_a_hung_server_stays_unready_until_it_wakes(scene: Scene) -> None:
-    scene.server(1)
-    scene.until_ready(1)
-    make_unready(scene.world, scene.pods()[0])
-    scene.until(lambda: not scene.ready(), "the server unready")
-    scene.clock.sleep(2 * TIMINGS.server_load_seconds)
-    assert not scene.ready()
-    wake(scene.world, scene.pods()[0], load_seconds=5)
-    scene.until_ready(1)
 
 
 def test_deletion_takes_pre_stop_and_exit_and_no_longer_than_the_grace(scene: Scene) -> None:

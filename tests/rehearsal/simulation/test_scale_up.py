@@ -102,17 +102,6 @@ def test_google_is_asked_again_after_the_back_off_and_not_before() -> None:
     assert len(autoscaler.look(named(1), after=RETRY / 2).wanted) == 1
 
 
-def test_the_quota_is_named_with_its_size() -> None:
-    stock = Stock()
-    stock.set_quota("preemptible", 16)
-    decision = Autoscaler(stock).look(named(3))
-    assert len(decision.wanted) == 2
-    (trouble,) = decision.troubles.values()
-    assert trouble.code == "scale.up.error.quota.exceeded"
-    assert "PREEMPTIBLE_NVIDIA_B200_GPUS" in trouble.message
-    assert "16 GPUs, 2 machines" in trouble.message
-
-
 IN_CLASS = needs(gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}))
 
 
@@ -165,7 +154,6 @@ def test_the_last_rungs_trouble_is_told_when_every_rung_is_empty() -> None:
     [
         ({"nodes": 2, "active": False}, "scale.up.error.reservation.not.ready", "its window has not begun"),
         ({"nodes": 0}, "scale.up.error.reservation.capacity.exceeded", "all of them are in use"),
-        ({"nodes": 2, "specific": False}, "scale.up.error.invalid.reservation", "open to every machine"),
         ({"nodes": 2, "project": "other"}, "scale.up.error.reservation.not.found", "no reservation block"),
         (None, "scale.up.error.reservation.not.found", "no reservation block"),
     ],
@@ -235,17 +223,13 @@ def test_a_thousand_servers_are_decided_on_at_once() -> None:
 @given(
     pods=st.lists(st.integers(0, 12), min_size=1, max_size=6),
     stock=st.one_of(st.none(), st.integers(0, 10)),
-    quota=st.one_of(st.none(), st.integers(0, 100)),
     arrived=st.integers(0, 12),
     pause=st.floats(0, 700),
 )
-def test_never_more_machines_than_stock_quota_or_pods(
-    pods: list[int], stock: int | None, quota: int | None, arrived: int, pause: float
-) -> None:
+def test_never_more_machines_than_stock_or_pods(pods: list[int], stock: int | None, arrived: int, pause: float) -> None:
     """Pods come and go between looks; machines arrive one after the other and are never given back."""
     supply = Stock()
     supply.spot_nodes = stock
-    supply.set_quota("preemptible", quota)
     autoscaler = Autoscaler(supply)
     coming: list[Room] = []
     there: list[Room] = []
@@ -256,10 +240,9 @@ def test_never_more_machines_than_stock_quota_or_pods(
         machines = autoscaler.in_use[("spot", "")]
         assert machines <= max(pods)
         assert stock is None or machines <= stock
-        assert quota is None or machines * 8 <= quota
         served = len(decision.placed) + sum(len(one.pods) for one in decision.wanted) + len(decision.troubles)
         assert served <= count
-        if stock is None and quota is None:
+        if stock is None:
             assert not decision.troubles
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from rehearsal.api import ApiRefusedError, Manifest
 from rehearsal.simulation.cluster_view import SHUTTING_DOWN
-from rehearsal.simulation.kubelet_stages import HUNG, LOAD_SECONDS
 from rehearsal.simulation.machines import A4
 from rehearsal.simulation.node_objects import node_manifest, template
 from rehearsal.simulation.offers import Offer
-from rehearsal.simulation.spot import IMPENDING_TERMINATION, kill_containers, make_unready, preempt, wake
+from rehearsal.simulation.spot import IMPENDING_TERMINATION, kill_containers, preempt
 from rehearsal.simulation.world import World
 from tests.rehearsal.simulation.fake_world import FakeApi, feed, gpu_pod, make_world, needs, on_node
 
@@ -112,9 +111,7 @@ def test_an_unknown_machine_cannot_be_taken() -> None:
 def test_killed_containers_start_again_and_remember_why() -> None:
     world, api, (node,) = served()
     pod = on_node(gpu_pod("server-0"), node)
-    kill_containers(world, pod, exit_code=9, reason="OOMKilled", load_seconds=42)
-    annotation = next(body for kind, _, body, sub in api.patches if kind == "Pod" and not sub)
-    assert annotation["metadata"]["annotations"] == {LOAD_SECONDS: "42"}
+    kill_containers(world, pod, exit_code=9, reason="OOMKilled")
     (status,) = pod_patches(api, "server-0")
     (container,) = status["containerStatuses"]
     assert (container["restartCount"], container["ready"], container["started"]) == (1, False, False)
@@ -123,18 +120,6 @@ def test_killed_containers_start_again_and_remember_why() -> None:
     assert "running" in container["state"]
     assert conditions(status)["Ready"]["status"] == "False"
     assert "phase" not in status
-
-
-def test_a_hung_server_is_unready_with_its_process_alive_until_it_wakes() -> None:
-    world, api, (node,) = served()
-    pod = on_node(gpu_pod("server-0"), node)
-    make_unready(world, pod)
-    (status,) = pod_patches(api, "server-0")
-    assert status["containerStatuses"][0]["restartCount"] == 0
-    assert "running" in status["containerStatuses"][0]["state"]
-    wake(world, pod, load_seconds=5)
-    annotations = [body["metadata"]["annotations"] for kind, _, body, sub in api.patches if kind == "Pod" and not sub]
-    assert annotations == [{HUNG: "true"}, {HUNG: None, LOAD_SECONDS: "5"}]
 
 
 def test_a_pod_that_is_gone_by_then_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from preview.values import UNKNOWN
-from rehearsal.google_cloud.complaint import Complaint, closest, listed, shown
-from rehearsal.google_cloud.documents import Field, Method
-from rehearsal.google_cloud.formats import described, integer
-from rehearsal.google_cloud.mapping import TypeMapping
-from rehearsal.google_cloud.request import Key, Node, Request, Step, api_path, names_in
+from tests.support.google_api.complaint import Complaint, listed, shown
+from tests.support.google_api.documents import Field, Method
+from tests.support.google_api.formats import described, integer
+from tests.support.google_api.mapping import TypeMapping
+from tests.support.google_api.request import Key, Node, Request, Step, api_path, names_in
 
-_TABLE = "rehearsal/google_cloud/mapping.yaml"
+_TABLE = "tests/support/google_api/mapping.yaml"
 
 
 def check_request(request: Request, method: Method, mapping: TypeMapping) -> Iterator[Complaint]:
@@ -25,7 +25,6 @@ def check_request(request: Request, method: Method, mapping: TypeMapping) -> Ite
             path=one.shown,
             what=f"nothing here can check it: {mapping.unreviewed[one.path]}",
             source=_TABLE,
-            fix=f"leave it out, or compare it with the API's description and move it to `fields` in {_TABLE}",
         )
     if method.body is not None:
         yield from _Checker(method, mapping).node(request.body, method.body, ())
@@ -45,7 +44,6 @@ def _parameter(name: str, value: str | bool | None, method: Method, mapping: Typ
             path=", ".join(inputs),
             what=f"makes {shown(value)} of the URL; allowed: {wrong}",
             source=one.source,
-            fix=f"give {' and '.join(inputs)} as the plain name, without slashes",
         )
 
 
@@ -65,7 +63,6 @@ class _Checker:
                 path=node.path,
                 what=f"is set to {_value(node)}, but the API alone fills this field",
                 source=field.source,
-                fix="leave it out",
             )
             return
         if field.deprecated and node.path:
@@ -73,8 +70,6 @@ class _Checker:
                 path=node.path,
                 what=f"is deprecated in the API: {field.description or 'no reason is given'}",
                 source=field.source,
-                fix="use what the description names instead",
-                severity="warning",
             )
         if node.converted or field.type == "any" or node.value is UNKNOWN:
             return
@@ -98,7 +93,7 @@ class _Checker:
             name = step.name if isinstance(step, Key) else str(step)
             found = field.field(name)
             if found is None:
-                yield self._unknown(below, name, field, cursor)
+                yield self._unknown(below, field, cursor)
             else:
                 yield from self.node(below, found, (*cursor, step))
         for name, one in field.fields().items():
@@ -108,19 +103,15 @@ class _Checker:
                     path=self._input_for(node, at, name),
                     what="is missing, and the API refuses the request without it",
                     source=one.source,
-                    fix="give it a value",
                 )
 
-    def _unknown(self, node: Node, name: str, field: Field, cursor: tuple[Step, ...]) -> Complaint:
+    def _unknown(self, node: Node, field: Field, cursor: tuple[Step, ...]) -> Complaint:
         above = ".".join(_plain(cursor))
         known = {self.named.get(f"{above}.{one}", one).rpartition(".")[2] for one in field.fields()}
-        meant = closest(name, known)
         return Complaint(
             path=node.path,
-            what=f"the API has no such field; there are {listed(sorted(known))}",
+            what=f"the API has no such field; there are {listed(sorted(known))}. If it calls the input otherwise, add that to {_TABLE}",
             source=f"{field.document.label}, {field.schema.get('id', field.label)}",
-            fix=(f"did you mean {meant}? " if meant else "")
-            + f"If the provider knows the argument and the API calls it otherwise, it belongs in {_TABLE}",
         )
 
     def _input_for(self, node: Node, at: str, name: str) -> str:
@@ -133,12 +124,10 @@ def _scalar(node: Node, field: Field) -> Iterator[Complaint]:
     value = node.value
     wrong = _wrong_scalar(value, field)
     if wrong is not None:
-        meant = closest(value, field.schema.get("enum", ())) if isinstance(value, str) else None
         yield Complaint(
             path=node.path,
             what=f"{_value(node)} is not allowed; allowed: {wrong}",
             source=field.source,
-            fix=f"write {meant}" if meant and not node.secret else f"write {wrong}",
         )
         return
     pattern = field.schema.get("pattern")
@@ -147,7 +136,6 @@ def _scalar(node: Node, field: Field) -> Iterator[Complaint]:
             path=node.path,
             what=f"{_value(node)} does not match {pattern}",
             source=field.source,
-            fix=f"write something that matches {pattern}",
         )
     enum, old = field.schema.get("enum", ()), field.schema.get("enumDeprecated", ())
     if value in enum and old and old[enum.index(value)]:
@@ -155,8 +143,6 @@ def _scalar(node: Node, field: Field) -> Iterator[Complaint]:
             path=node.path,
             what=f"the value {_value(node)} is deprecated in the API",
             source=field.source,
-            fix=f"one of {listed(one for one, is_old in zip(enum, old, strict=True) if not is_old)}",
-            severity="warning",
         )
 
 
@@ -185,7 +171,6 @@ def _shape(node: Node, field: Field, given: str) -> Complaint:
         path=node.path,
         what=f"{given} is given where the API takes {wanted}",
         source=field.source,
-        fix=f"give {wanted}",
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.google_cloud import formats
-from rehearsal.google_cloud.documents import Field, described_services, document
-from rehearsal.google_cloud.mapping import TABLE, TypeMapping, parse, table
-from rehearsal.google_cloud.request import PLACEHOLDER, api_path, names_in
-from tests.rehearsal.google_cloud.sdk import classes_in_infra, inputs_of_class
+from tests.support.google_api import formats
+from tests.support.google_api.documents import Field, described_services, document
+from tests.support.google_api.mapping import TABLE, TypeMapping, parse, table
+from tests.support.google_api.request import PLACEHOLDER, api_path, names_in
+from tests.support.google_api.sdk import classes_in_infra, inputs_of_class
 
 TYPES = sorted(table().types)
 PROVIDER = "pulumi:providers:gcp"

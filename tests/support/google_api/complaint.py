@@ -1,15 +1,13 @@
-"""One thing that the provider or the API would refuse, and how it is told."""
+"""One input that the provider or the API would refuse."""
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from preview.values import UNKNOWN
-from rehearsal.results import Finding
 
 _LONGEST_VALUE: Final = 80
 """Characters of a value that are shown. Assumed: enough to recognise it."""
@@ -27,13 +25,6 @@ class Complaint:
     """What is wrong, with the value."""
     source: str
     """Who says so."""
-    fix: str
-    severity: Literal["error", "warning"] = "error"
-
-    def finding(self, urn: str) -> Finding:
-        """The same, for the rehearsal's results."""
-        message = f"{self.path}: {self.what} ({self.source})"
-        return Finding(severity=self.severity, subject=urn, message=message, fix=self.fix)
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
@@ -51,10 +42,3 @@ def listed(names: Iterable[str]) -> str:
     known = list(names)
     more = len(known) - _MOST_NAMES
     return ", ".join(known) if more <= 0 else f"{', '.join(known[:_MOST_NAMES])} and {more} more"
-
-
-def closest(wrong: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant."""
-    by_case = {name.lower(): name for name in names}
-    found = difflib.get_close_matches(wrong.lower(), by_case, n=1, cutoff=0.6)
-    return by_case[found[0]] if found else None

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from preview.recording import Recording
-from rehearsal.google_cloud.check import check_inputs
-from rehearsal.google_cloud.complaint import Complaint
 from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, recorded
+from tests.support.google_api.check import check_inputs
+from tests.support.google_api.complaint import Complaint
 
 CALENDAR: dict[str, Any] = {
     "mode": "calendar",

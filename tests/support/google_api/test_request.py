@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from preview.values import Secret
-from rehearsal.google_cloud.mapping import Rename, TypeMapping, table
-from rehearsal.google_cloud.request import Node, api_path, build
-from tests.rehearsal.google_cloud.samples import full_name, inputs_of
+from tests.support.google_api.mapping import Rename, TypeMapping, table
+from tests.support.google_api.request import Node, api_path, build
+from tests.support.google_api.samples import full_name, inputs_of
 
 
 def plain(node: Node) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from preview.values import Secret
-from rehearsal.google_cloud.mapping import Rename, TypeMapping
+from tests.support.google_api.mapping import Rename, TypeMapping
 
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _NO_RENAME: Final = Rename(to="")

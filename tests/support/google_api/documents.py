@@ -10,16 +10,13 @@ import functools
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.results import RehearsalError
-
 _PACKAGE: Final = "googleapiclient"
 _OUTPUT_ONLY: Final = re.compile(r"\s*(\[?Output only\]?|Server-determined)", re.IGNORECASE)
-_NAMED: Final = re.compile(r"([a-z]+\.\w+)(?=[,:] )")
 _REQUIRED: Final = re.compile(r"\s*Required\.", re.IGNORECASE)
 
 
@@ -159,48 +156,19 @@ class Document:
 
 @functools.cache
 def document(name: str) -> Document:
-    """The description of this name, read once. Raises RehearsalError where the package lacks it."""
-    path = _folder() / f"{name}.json"
-    try:
-        return Document(name, json.loads(path.read_bytes()))
-    except FileNotFoundError as error:
-        raise RehearsalError(
-            f"google-api-python-client has no description {name}. The version in requirements-rehearsal.txt has; "
-            "install that one: pip install -r requirements-rehearsal.txt"
-        ) from error
-    except ValueError as error:
-        raise RehearsalError(
-            f"{path} is not valid JSON ({error}); install google-api-python-client again: "
-            "pip install --force-reinstall -r requirements-rehearsal.txt"
-        ) from error
-
-
-def dated(source: str) -> str:
-    """A source that names a description first, such as `compute.beta, Subnetwork.role`, with that description's date."""
-    found = _NAMED.match(source)
-    if found is None or not (_folder() / f"{found[1]}.json").is_file():
-        return source
-    return f"{document(found[1]).label}{source[found.end(1) :]}"
+    """The description of this name, read once. Raises FileNotFoundError where the package lacks it."""
+    return Document(name, json.loads((_folder() / f"{name}.json").read_bytes()))
 
 
 @functools.cache
 def described_services() -> frozenset[str]:
     """Names of every API that has a description, such as `container.googleapis.com`."""
-    return frozenset(f"{name.split('.')[0]}.googleapis.com" for name in _names())
-
-
-def _names() -> Iterator[str]:
-    return (path.name for path in _folder().glob("*.json"))
+    return frozenset(f"{path.name.split('.')[0]}.googleapis.com" for path in _folder().glob("*.json"))
 
 
 @functools.cache
 def _folder() -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
-    for place in (spec and spec.submodule_search_locations) or ():
-        folder = Path(place) / "discovery_cache" / "documents"
-        if folder.is_dir():
-            return folder
-    raise RehearsalError(
-        "Google's API descriptions are not installed, so the Google Cloud half cannot be checked: "
-        "pip install -r requirements-rehearsal.txt"
-    )
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {_PACKAGE!r}", name=_PACKAGE)
+    return Path(spec.origin).parent / "discovery_cache" / "documents"

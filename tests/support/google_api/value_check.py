@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preview.values import UNKNOWN
-from rehearsal.google_cloud.complaint import Complaint, closest, shown
-from rehearsal.google_cloud.documents import described_services
-from rehearsal.google_cloud.formats import FORMATS
-from rehearsal.google_cloud.mapping import Conflict, TypeMapping, ValueRule, table
-from rehearsal.google_cloud.request import Input, inputs_of
+from tests.support.google_api.complaint import Complaint, shown
+from tests.support.google_api.formats import FORMATS
+from tests.support.google_api.mapping import Conflict, TypeMapping, ValueRule, table
+from tests.support.google_api.request import Input, inputs_of
 
-_TABLE = "rehearsal/google_cloud/mapping.yaml"
+_TABLE = "tests/support/google_api/mapping.yaml"
 
 
 def check_values(inputs: Mapping[str, Any], mapping: TypeMapping) -> Iterator[Complaint]:
@@ -32,7 +31,6 @@ def check_values(inputs: Mapping[str, Any], mapping: TypeMapping) -> Iterator[Co
                 path=choice.inputs[0],
                 what=f"is missing, and so is {' and '.join(choice.inputs[1:])}: one of them is needed",
                 source=choice.source,
-                fix=f"give {' or '.join(choice.inputs)}",
             )
     for conflict in mapping.conflicts:
         yield from _conflict(conflict, by_path)
@@ -61,23 +59,13 @@ def _value(one: Input, rule: ValueRule, mapping: TypeMapping) -> Iterator[Compla
     source = rule.source or f'{mapping.document}: "{rule.says}"'
     allowed = wrong(one.value, rule)
     if allowed is not None:
-        names: Sequence[str] = rule.values
-        if rule.format == "service":
-            names = sorted(described_services() | table().services.keys())
-        meant = closest(one.value, names) if isinstance(one.value, str) else None
-        fix = f"write {meant}" if meant and not one.secret else f"write {allowed}"
-        if rule.format == "service":
-            fix += f"; an API without a public description goes under `services` in {_TABLE}"
         what = f"{shown(one.value, secret=one.secret)} is not allowed; allowed: {allowed}"
-        yield Complaint(path=one.shown, what=what, source=source, fix=fix)
+        yield Complaint(path=one.shown, what=what, source=source)
     elif rule.format == "iam-role" and one.value.startswith("roles/") and one.value not in table().roles:
-        meant = closest(one.value, table().roles)
         yield Complaint(
             path=one.shown,
-            what=f"{shown(one.value, secret=one.secret)} is no role that anybody here has looked up, and no description lists them all",
+            what=f"{shown(one.value, secret=one.secret)} is not under `roles` in {_TABLE}; look it up, then add it there",
             source=source,
-            fix=(f"did you mean {meant}? " if meant else "") + f"Look it up, then name it under `roles` in {_TABLE}",
-            severity="warning",
         )
 
 
@@ -91,7 +79,6 @@ def _conflict(conflict: Conflict, given: Mapping[str, Input]) -> Iterator[Compla
                 path=given[path].shown,
                 what=f"the provider refuses it beside {conflict.field}",
                 source=conflict.source,
-                fix=f"leave it out, or leave out {conflict.field}",
             )
 
 

@@ -1,1 +1,0 @@
-"""The Google Cloud half: every input against Google's own API descriptions, before there is a project."""

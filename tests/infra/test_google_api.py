@@ -1,0 +1,46 @@
+"""Google's own API descriptions accept every input of the program's Google Cloud resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preview.offline import open_stack, record_stack
+from settings.stack_file import stack_names
+from tests.infra.recorded import recorded
+from tests.support.google_api.check import check
+from tests.support.google_api.mapping import table
+from tests.support.google_api.samples import IP_ENDPOINT, everything
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", stack_names(ROOT))
+def test_the_apis_accept_the_stack(name: str) -> None:
+    assert check(record_stack(open_stack(ROOT, name), "known")) == []
+
+
+def test_the_apis_accept_a_stack_that_makes_everything() -> None:
+    assert check(everything()) == []
+    made = {one.type for one in everything().resources if one.type.startswith("gcp:")}
+    assert made == table().types.keys()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cluster": IP_ENDPOINT},
+        {"cluster": {"releaseChannel": "STABLE", "deletionProtection": False}},
+        {"network": {"proxyOnly": {"enabled": True}, "nat": {"minPortsPerVm": 64, "maxPortsPerVm": 65_536}}},
+        {"stack": "x" * 100, "project": "a" * 30},
+        {"stack": "Prod.EU_2"},
+    ],
+)
+def test_the_apis_accept_other_settings(settings: dict[str, Any]) -> None:
+    assert check(recorded(**settings)) == []
+
+
+def test_values_that_are_known_only_after_an_update_are_not_judged() -> None:
+    assert check(recorded("preview")) == []
