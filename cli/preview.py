@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from preview.several_stacks import Outcome
 
 
-_Format = Literal["text", "markdown", "json", "html", "sarif"]
+_Format = Literal["text", "markdown", "json", "html"]
 
 
 def preview(
@@ -30,7 +30,7 @@ def preview(
     ] = False,
     format_: Annotated[
         _Format,
-        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine, a browser or a code scanner."),
+        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine or a browser."),
     ] = "text",
     out: Annotated[
         Path | None,
@@ -96,7 +96,7 @@ def preview(
             from preview.several_stacks import preview_each
 
             outcomes = preview_each(names, preview_one)
-    _print(outcomes, format_, folder)
+    _print(outcomes, format_)
     # What is left are class objects; taking them down one by one takes longer than the preview's own work.
     sdk_imports.exit_fast(flush(_exit_code(outcomes, tells_changes=detailed_exitcode)))
 
@@ -123,7 +123,7 @@ def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
     return CHANGES if tells_changes and changed else CLEAN
 
 
-def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:
+def _print(outcomes: Sequence[Outcome], format_: _Format) -> None:
     if format_ == "text":
         from cli.terminal import stdout_paper
         from preview.report_text import print_text
@@ -137,11 +137,7 @@ def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:
         from preview.report_markdown import markdown_text
 
         sys.stdout.write(markdown_text(*outcomes))
-    elif format_ == "html":
+    else:
         from preview.report_html import html_text
 
         sys.stdout.write(html_text(*outcomes))
-    else:
-        from preview.report_sarif import sarif_text
-
-        sys.stdout.write(sarif_text(root, *outcomes))

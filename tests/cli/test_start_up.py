@@ -62,14 +62,14 @@ def complete(words: str) -> list[str]:
 def test_completion_knows_commands_stacks_and_choices() -> None:
     assert {"preview", "render", "config", "doctor"} <= set(complete("fleet "))
     assert complete("fleet preview --stack s") == ["spot"]
-    assert complete("fleet preview --format ") == ["text", "markdown", "json", "html", "sarif"]
+    assert complete("fleet preview --format ") == ["text", "markdown", "json", "html"]
     assert complete("fleet preview --stack dev --stack s") == ["spot"]
 
 
 def test_options_are_converted_without_pydantic_and_still_checked() -> None:
     wrong = fleet("preview", "--format", "pdf")
     assert wrong.returncode == 2
-    assert "'pdf' is not one of text, markdown, json, html, sarif." in wrong.stderr
+    assert "'pdf' is not one of text, markdown, json, html." in wrong.stderr
     assert fleet("preview", "--out", __file__, "--stack", "dev").returncode == 2  # a file where a folder must be
     # A script's variable that is not set: it would be the folder that the user is in.
     assert "'' names no file and no folder." in fleet("bench", "report", "somewhere", "--out", "").stderr
