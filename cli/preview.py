@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, flush
+from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
 from cli.options import Root, Stacks
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def preview(
         )
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
-    from preview import sdk_imports
+    from preview import quick_sdk
 
-    sdk_imports.install()
+    quick_sdk.install()
     from preview.stack_preview import preview_stack
 
     with _baseline(against, folder, names) as baseline:
@@ -97,8 +97,7 @@ def preview(
 
             outcomes = preview_each(names, preview_one)
     _print(outcomes, format_)
-    # What is left are class objects; taking them down one by one takes longer than the preview's own work.
-    sdk_imports.exit_fast(flush(_exit_code(outcomes, tells_changes=detailed_exitcode)))
+    leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
 
 
 def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:

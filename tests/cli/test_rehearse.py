@@ -14,7 +14,7 @@ import pytest
 
 import rehearsal.rehearsal as played
 from cli.main import main
-from preview import sdk_imports
+from preview import quick_sdk
 from rehearsal.drills.catalogue import DRILLS
 from rehearsal.report.model import RehearsalReport
 from rehearsal.results import RehearsalError
@@ -52,12 +52,12 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Played:
         shown.starts("the control plane")
         return here.answer(shown)
 
-    def exit_fast(code: int) -> None:
+    def leave(code: int) -> None:
         raise SystemExit(code)
 
     monkeypatch.setattr(played, "rehearse", rehearse)
-    monkeypatch.setattr(sdk_imports, "install", lambda: None)
-    monkeypatch.setattr(sdk_imports, "exit_fast", exit_fast)
+    monkeypatch.setattr(quick_sdk, "install", lambda: None)
+    monkeypatch.setattr("cli.rehearse.leave", leave)
     monkeypatch.delenv("PULUMI_STACK", raising=False)
     monkeypatch.delenv("FLEET_DEBUG", raising=False)
     monkeypatch.chdir(ROOT)
