@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,13 @@ def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
     except CommandError:
         return []
     return [name for name in stack_names(root) if name.startswith(incomplete)]
+
+
+def finite(value: float | None) -> float | None:
+    """Callback of a number option: refuses `nan` and `inf`, which Python reads as numbers."""
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 Stack = Annotated[
