@@ -104,7 +104,7 @@ def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> Abstrac
     """What to compare with. Begun before anything else: a reference's program is recorded while this one imports."""
     if against is None:
         return nullcontext()
-    from preview.baseline import start
+    from preview.against import start
 
     return start(against, root, stacks)
 
