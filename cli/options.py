@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,32 +27,21 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-Stack = Annotated[
-    str | None,
-    typer.Option(
+def _stack_option(about: str) -> Any:
+    return typer.Option(
         "--stack",
         "-s",
         metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
         autocompletion=_complete_stack,
-        help="Name of the stack: reads Pulumi.NAME.yaml.",
+        help=about,
         show_default=False,
-    ),
-]
-Stacks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stack",
-        "-s",
-        metavar="NAME",
-        envvar="PULUMI_STACK",
-        show_envvar=True,
-        autocompletion=_complete_stack,
-        help="Name of the stack: reads Pulumi.NAME.yaml. Repeatable.",
-        show_default=False,
-    ),
-]
+    )
+
+
+Stack = Annotated[str | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml.")]
+Stacks = Annotated[list[str] | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml. Repeatable.")]
 Outputs = Annotated[
     Path | None,
     typer.Option(
