@@ -5,26 +5,29 @@ from __future__ import annotations
 import sys
 
 import typer
-from typer._click.exceptions import ClickException as ClickError
 
 from cli import VERSION
 from cli.bench import bench
 from cli.config import config
 from cli.doctor import doctor
+from cli.exits import CLEAN
 from cli.plan import plan
 from cli.preview import preview
-from cli.quick_typer import QuickCommand, QuickGroup
 from cli.rehearse import rehearse
 from cli.render import render
 from cli.verify import verify
 
-__all__ = ["ClickError", "app"]
+
+def _exit_with(code: int | None, **_: object) -> None:
+    """Every command returns its exit code."""
+    raise typer.Exit(code or CLEAN)
+
 
 app = typer.Typer(
     name="fleet",
     help="Previews, prices and checks a vLLM fleet on GKE before it costs anything.",
-    cls=QuickGroup,
     no_args_is_help=True,
+    result_callback=_exit_with,
     # Plain help: rich would double the time of `fleet --help`.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -47,19 +50,13 @@ def fleet(
     """Previews, prices and checks a vLLM fleet on GKE before it costs anything."""
 
 
-app.command(cls=QuickCommand, short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
-app.command(cls=QuickCommand, short_help="Write every manifest of a stack to a folder.")(render)
-app.command(cls=QuickCommand, short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(
-    plan
-)
-app.command(cls=QuickCommand, short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(
-    rehearse
-)
-app.command(cls=QuickCommand, short_help="Look at a live stack for a minute: does it serve what its file declares?")(
-    verify
-)
+app.command(short_help="Show a stack without a cloud: resources, price, figures, findings.")(preview)
+app.command(short_help="Write every manifest of a stack to a folder.")(render)
+app.command(short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
+app.command(short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(rehearse)
+app.command(short_help="Look at a live stack for a minute: does it serve what its file declares?")(verify)
 app.add_typer(
     bench, name="bench", short_help="Measure a live stack with many clients; certify and report what they found."
 )
 app.add_typer(config, name="config")
-app.command(cls=QuickCommand, short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)
+app.command(short_help="Say what this machine lacks for preview, rehearse, up and bench.")(doctor)

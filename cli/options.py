@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,32 +20,28 @@ def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for name in stack_names(root) if name.startswith(incomplete)]
 
 
-Stack = Annotated[
-    str | None,
-    typer.Option(
+def finite(value: float | None) -> float | None:
+    """Callback of a number option: refuses `nan` and `inf`, which Python reads as numbers."""
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+def _stack_option(about: str) -> Any:
+    return typer.Option(
         "--stack",
         "-s",
         metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
         autocompletion=_complete_stack,
-        help="Name of the stack: reads Pulumi.NAME.yaml.",
+        help=about,
         show_default=False,
-    ),
-]
-Stacks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stack",
-        "-s",
-        metavar="NAME",
-        envvar="PULUMI_STACK",
-        show_envvar=True,
-        autocompletion=_complete_stack,
-        help="Name of the stack: reads Pulumi.NAME.yaml. Repeatable.",
-        show_default=False,
-    ),
-]
+    )
+
+
+Stack = Annotated[str | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml.")]
+Stacks = Annotated[list[str] | None, _stack_option("Name of the stack: reads Pulumi.NAME.yaml. Repeatable.")]
 Outputs = Annotated[
     Path | None,
     typer.Option(

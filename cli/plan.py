@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cli.exits import CLEAN, FINDINGS, CommandError
-from cli.options import Root
+from cli.options import Root, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,22 +26,42 @@ def plan(
     tokens_per_second: Annotated[
         float | None,
         typer.Option(
-            "--tokens-per-second", metavar="N", help="Goal: input and output tokens a second.", show_default=False
+            "--tokens-per-second",
+            metavar="N",
+            help="Goal: input and output tokens a second.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     users: Annotated[
         float | None,
-        typer.Option("--users", metavar="N", help="Goal: users who each wait for their answer.", show_default=False),
+        typer.Option(
+            "--users",
+            metavar="N",
+            help="Goal: users who each wait for their answer.",
+            callback=finite,
+            show_default=False,
+        ),
     ] = None,
     requests_per_second: Annotated[
         float | None,
         typer.Option(
-            "--requests-per-second", metavar="N", help="Goal: requests that come, whatever happens.", show_default=False
+            "--requests-per-second",
+            metavar="N",
+            help="Goal: requests that come, whatever happens.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     usd_per_hour: Annotated[
         float | None,
-        typer.Option("--usd-per-hour", metavar="N", help="Goal: as much as this budget pays for.", show_default=False),
+        typer.Option(
+            "--usd-per-hour",
+            metavar="N",
+            help="Goal: as much as this budget pays for.",
+            callback=finite,
+            show_default=False,
+        ),
     ] = None,
     documents: Annotated[
         int | None,
@@ -86,12 +106,18 @@ def plan(
     ttft_p99_ms: Annotated[
         float | None,
         typer.Option(
-            "--ttft-p99-ms", metavar="MS", help="Limit of the time to the first token, p99.", show_default=False
+            "--ttft-p99-ms",
+            metavar="MS",
+            help="Limit of the time to the first token, p99.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     tpot_ms: Annotated[
         float | None,
-        typer.Option("--tpot-ms", metavar="MS", help="Limit of the time per output token.", show_default=False),
+        typer.Option(
+            "--tpot-ms", metavar="MS", help="Limit of the time per output token.", callback=finite, show_default=False
+        ),
     ] = None,
     profile: Annotated[
         str | None,
@@ -121,6 +147,7 @@ def plan(
             metavar="N",
             min=0.0,
             help="Spot notices a node and day: sizes the spares.",
+            callback=finite,
             show_default=False,
         ),
     ] = None,
@@ -138,7 +165,12 @@ def plan(
     usd_per_node_hour: Annotated[
         float | None,
         typer.Option(
-            "--usd-per-node-hour", metavar="N", min=0.01, help="Your own price of a node-hour.", show_default=False
+            "--usd-per-node-hour",
+            metavar="N",
+            min=0.01,
+            help="Your own price of a node-hour.",
+            callback=finite,
+            show_default=False,
         ),
     ] = None,
     compare: Annotated[

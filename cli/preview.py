@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, flush
+from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
 from cli.options import Root, Stacks
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from preview.several_stacks import Outcome
 
 
-_Format = Literal["text", "markdown", "json", "html", "sarif"]
+_Format = Literal["text", "markdown", "json", "html"]
 
 
 def preview(
@@ -30,7 +30,7 @@ def preview(
     ] = False,
     format_: Annotated[
         _Format,
-        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine, a browser or a code scanner."),
+        typer.Option("--format", "-f", help="For a terminal, a pull request, a machine or a browser."),
     ] = "text",
     out: Annotated[
         Path | None,
@@ -72,9 +72,9 @@ def preview(
         )
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
-    from preview import sdk_imports
+    from preview import quick_sdk
 
-    sdk_imports.install()
+    quick_sdk.install()
     from preview.stack_preview import preview_stack
 
     with _baseline(against, folder, names) as baseline:
@@ -96,16 +96,15 @@ def preview(
             from preview.several_stacks import preview_each
 
             outcomes = preview_each(names, preview_one)
-    _print(outcomes, format_, folder)
-    # What is left are class objects; taking them down one by one takes longer than the preview's own work.
-    sdk_imports.exit_fast(flush(_exit_code(outcomes, tells_changes=detailed_exitcode)))
+    _print(outcomes, format_)
+    leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
 
 
 def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:
     """What to compare with. Begun before anything else: a reference's program is recorded while this one imports."""
     if against is None:
         return nullcontext()
-    from preview.baseline import start
+    from preview.against import start
 
     return start(against, root, stacks)
 
@@ -123,7 +122,7 @@ def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
     return CHANGES if tells_changes and changed else CLEAN
 
 
-def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:
+def _print(outcomes: Sequence[Outcome], format_: _Format) -> None:
     if format_ == "text":
         from cli.terminal import stdout_paper
         from preview.report_text import print_text
@@ -137,11 +136,7 @@ def _print(outcomes: Sequence[Outcome], format_: _Format, root: Path) -> None:
         from preview.report_markdown import markdown_text
 
         sys.stdout.write(markdown_text(*outcomes))
-    elif format_ == "html":
+    else:
         from preview.report_html import html_text
 
         sys.stdout.write(html_text(*outcomes))
-    else:
-        from preview.report_sarif import sarif_text
-
-        sys.stdout.write(sarif_text(root, *outcomes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError, flush
+from cli.exits import CLEAN, FINDINGS, CommandError, leave
 from cli.options import Root, Stack
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def _play(
     format_: _Format,
     out: Path | None,
 ) -> NoReturn:
-    from preview import sdk_imports
+    from preview import quick_sdk
 
-    sdk_imports.install()
+    quick_sdk.install()
     from cli.terminal import stdout_paper
     from rehearsal.rehearsal import rehearse as play
     from rehearsal.report.progress import shown
@@ -97,7 +97,7 @@ def _play(
         print_text(stdout_paper(), report, written=written)
     if trouble is not None:
         raise trouble
-    sdk_imports.exit_fast(flush(CLEAN if report.passed else FINDINGS))
+    leave(CLEAN if report.passed else FINDINGS)
 
 
 def _prepare(out: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.exits import CLEAN, flush
+from cli.exits import CLEAN, leave
 from cli.options import Root, Stack
 
 Out = Annotated[
@@ -33,12 +33,12 @@ def render(out: Out, stack: Stack = None, root: Root = None) -> int:
 
     folder = find_root(root)
     name = require_stack(folder, stack)
-    from preview import sdk_imports
+    from preview import quick_sdk
 
-    sdk_imports.install()
+    quick_sdk.install()
     from preview.offline import open_stack, record_stack, write_manifests
 
     opened = open_stack(folder, name)
     files = write_manifests(record_stack(opened, "known"), out)
     sys.stdout.write(f"{len(files)} files in {out}\n")
-    sdk_imports.exit_fast(flush(CLEAN))
+    leave(CLEAN)

@@ -8,15 +8,17 @@ Encrypted secrets stay closed: whether such a value changes nobody can tell, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from preview.baseline import BaselineError
+from preview.baseline import Baseline, BaselineError, StateBaseline
 from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
 from preview.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
 from preview.values import UNKNOWN, Secret, Value
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _DEFAULTS: Final = "__defaults"
 """Where the Google provider lists the properties of a map that it filled in itself."""
@@ -24,16 +26,34 @@ _OWN_ANNOTATIONS: Final = ("pulumi.com/autonamed",)
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateBaseline:
-    """A stack as its state has it."""
+class StateFile:
+    """The state of one stack, read at once."""
 
-    project: str
-    stack: str
-    resources: tuple[RecordedResource, ...]
-    outputs: Mapping[str, Any]
-    label: str
-    """Where it comes from, in words."""
+    def __init__(self, path: Path, stacks: Sequence[str]) -> None:
+        if len(stacks) > 1:
+            raise BaselineError(f"{path} holds the state of one stack, and this is a preview of {len(stacks)}")
+        self._path, self._state = path, read_state(path)
+
+    def wait(self, stack: str) -> Baseline:
+        """The state, if it is this stack's."""
+        state = self._state
+        if state.resources and state.stack != stack:
+            raise BaselineError(
+                f"{self._path} is the state of stack {state.stack}, and this is a preview of {stack}: pass "
+                f"--stack {state.stack}, or the export of {stack}"
+            )
+        remarks = ["What is live and what only the cloud decides counts as unchanged as long as what it comes from is."]
+        if not state.resources:
+            remarks = [f"{self._path} holds no resources: everything is new."]
+        return Baseline(resources=state, label=state.label, remarks=tuple(remarks))
+
+    def __enter__(self) -> StateFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """There is nothing to clean up."""
 
 
 def read_state(path: Path) -> StateBaseline:

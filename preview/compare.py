@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from preview.baseline_state import StateBaseline, as_the_program_says
+from preview.baseline import StateBaseline
+from preview.baseline_state import as_the_program_says
 from preview.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
 from preview.deltas import deltas
 from preview.identity import match

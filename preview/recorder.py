@@ -193,9 +193,7 @@ def _run_program(
     from pulumi.runtime import settings, stack
 
     from preview.monitor import RecordingEngine, RecordingMonitor
-    from preview.sdk_imports import adapt_core
 
-    adapt_core()
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
     settings.reset_options(

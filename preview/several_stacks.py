@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from preview.report_model import Report
-    from settings.problems import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +16,6 @@ class Refusal:
 
     stack: str
     message: str
-    problems: tuple[Problem, ...] = ()
-    """The settings that are refused, where that is the reason."""
 
 
 Outcome: TypeAlias = "Report | Refusal"
@@ -57,6 +54,5 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
         try:
             outcomes.append(preview(stack))
         except (SettingsError, ProgramError, PolicyError, RenderError, BaselineError) as error:
-            problems = error.problems if isinstance(error, SettingsError) else ()
-            outcomes.append(Refusal(stack=stack, message=without_secrets(str(error)), problems=problems))
+            outcomes.append(Refusal(stack=stack, message=without_secrets(str(error))))
     return tuple(outcomes)

@@ -33,7 +33,7 @@ compute.Network; container.Cluster
 import pulumi_kubernetes as k8s
 k8s.core.v1.ConfigMap; k8s.apps.v1.Deployment
 """
-"""What any program of this size pays before its first line, without the levers of preview/sdk_imports.py."""
+"""What any program of this size pays before its first line, without what preview/quick_sdk.py does."""
 
 
 @dataclass(frozen=True, slots=True)

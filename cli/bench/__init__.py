@@ -10,19 +10,15 @@ from cli.bench.record import record
 from cli.bench.report import report
 from cli.bench.run import run
 from cli.bench.selftest import selftest
-from cli.quick_typer import QuickCommand, QuickGroup
 
 bench = typer.Typer(
-    cls=QuickGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Run the benchmark on a live stack, merge many clients' results, certify and report them.",
 )
-bench.command(cls=QuickCommand, short_help="Measure a stack that is up, and bring the results here.")(run)
-bench.command(cls=QuickCommand, short_help="Bring an earlier measurement here.")(fetch)
-bench.command(cls=QuickCommand, short_help="Merge all clients' results and certify them.")(merge)
-bench.command(cls=QuickCommand, short_help="Make a page and images of a measurement.")(report)
-bench.command(cls=QuickCommand, short_help="Add a certified measurement to the ledger, or keep it as a baseline.")(
-    record
-)
-bench.command(cls=QuickCommand, short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)
+bench.command(short_help="Measure a stack that is up, and bring the results here.")(run)
+bench.command(short_help="Bring an earlier measurement here.")(fetch)
+bench.command(short_help="Merge all clients' results and certify them.")(merge)
+bench.command(short_help="Make a page and images of a measurement.")(report)
+bench.command(short_help="Add a certified measurement to the ledger, or keep it as a baseline.")(record)
+bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.bench.as_declared import require_as_declared
+from cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
 from cli.exits import CLEAN, INTERRUPTED, CommandError
 from cli.options import Context, Kubeconfig, Outputs, Root, Stack
 from cli.packages import require_benchmark_packages
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from live.stack_outputs import StackOutputs
     from settings.settings import Settings
 
-DEFAULT_FOLDER = Path("out") / "runs"
-"""Below it, a folder for every measurement."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
@@ -47,19 +45,6 @@ class Wishes:
     yes: bool
     fetch_options: str
     """What a later `fleet bench fetch` must be told as well."""
-
-
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        file_okay=False,
-        help="Folder for this measurement. Default: out/runs/NAME.",
-        show_default=False,
-    ),
-]
 
 
 def run(
@@ -227,7 +212,6 @@ def _finish(
     from benchmark.run.display import shown
     from benchmark.run.session import gpu_servers
     from benchmark.run.watching import patiently
-    from cli.bench.fetch import bring, judge
     from live.errors import LiveError
 
     stored = f"The benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()}"
@@ -335,14 +319,6 @@ def _say(display: Display, phase: str) -> None:
     from benchmark.run.display import State
 
     display.state(State(phase))
-
-
-def terminal() -> tuple[bool, int]:
-    """Whether stdout shows a live line, and how wide it is."""
-    from cli.terminal import stdout_paper
-
-    paper = stdout_paper()
-    return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

@@ -122,10 +122,11 @@ def test_an_impossible_goal_is_a_document_too() -> None:
     [
         ((), "give one goal of --tokens-per-second, --users"),
         (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour are given"),
-        (("--users", "many"), "'many' is not a number"),
-        (("--users", "nan"), "out of range"),
-        (("--users", "10", "--headroom", "2"), "at most 0.95"),
-        (("--users", "10", "--capacity", "on-demand"), "is not one of spot, cud-1y"),
+        (("--users", "many"), "--users"),
+        (("--users", "nan"), "--users"),
+        (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
+        (("--users", "10", "--headroom", "2"), "--headroom"),
+        (("--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--out", "x.html"), "add --format html"),
         (("--users", "10", "--force"), "--force belongs to --write"),
         (("--users", "10", "--project", "my-project"), "--project belongs to --write"),
@@ -249,10 +250,10 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 # Speed ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_loads_neither_pydantic_nor_pulumi_nor_the_settings() -> None:
-    assert loaded_by("plan", *USERS) == ["planner", "preview", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "typer", "yaml"]
-    assert loaded_by("plan", "--help") == ["typer"]
+def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
+    assert loaded_by("plan", *USERS) == ["planner", "preview", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", "--help") == ["pydantic", "typer"]
 
 
 def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from preview import children
-from preview.baseline import BaselineError, start
+from preview.against import start
+from preview.baseline import BaselineError
 from preview.baseline_git import GitBaseline
 from preview.recording import Recording
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from preview.baseline import Baseline, BaselineError, is_state, start
+from preview.against import is_state, start
+from preview.baseline import Baseline, BaselineError
 from preview.changes import Changes
 from preview.compare import compare
 from preview.offline import open_stack, record_stack

@@ -184,7 +184,7 @@ print(child.pid, flush=True)
     [
         "pass",
         "raise SystemExit(3)",
-        "from preview.sdk_imports import exit_fast; exit_fast(0)",
+        "from cli.exits import leave; leave(0)",
         pytest.param(
             "os.kill(os.getpid(), signal.SIGKILL)",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a child to its parent"),

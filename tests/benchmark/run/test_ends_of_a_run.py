@@ -26,7 +26,6 @@ from tests.live.test_stack_outputs import outputs
 
 # The package has functions of the same names.
 run: Any = importlib.import_module("cli.bench.run")
-fetch: Any = importlib.import_module("cli.bench.fetch")
 LAUNCHED = Launched("b", "0" * 36, "vllm", "try", " --out here")
 LATER = "its results are in the bucket: fleet bench fetch b-00000000 --stack try --out here"
 
@@ -41,7 +40,7 @@ def stopping(error: BaseException) -> Callable[..., Any]:
 @pytest.fixture
 def finish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """The end of a run whose Job has ended well."""
-    monkeypatch.setattr(fetch, "bring", lambda *_: None)
+    monkeypatch.setattr(run, "bring", lambda *_: None)
     settings = settings_for(project(tmp_path, **{"try": SMALL_STACK + BENCHMARK}), "try", Changes())
     over: Any = Ended("", (), None)
     nothing: Any = None
@@ -57,13 +56,13 @@ def test_a_stop_after_the_end_says_where_the_results_are(
     stop: BaseException,
     code: int,
 ) -> None:
-    monkeypatch.setattr(fetch, "judge", stopping(stop))
+    monkeypatch.setattr(run, "judge", stopping(stop))
     assert finish() == code
     said = capsys.readouterr().out
     assert "The results are in" in said
     assert "fleet bench merge" in said
     assert "goes on" not in said
-    monkeypatch.setattr(fetch, "bring", stopping(stop))
+    monkeypatch.setattr(run, "bring", stopping(stop))
     assert finish() == code
     assert LATER in capsys.readouterr().out
 
@@ -77,12 +76,12 @@ def test_a_fetch_without_a_network_is_tried_for_a_while_and_then_left_for_later(
         if troubles:
             raise troubles.pop()
 
-    monkeypatch.setattr(fetch, "bring", bring)
-    monkeypatch.setattr(fetch, "judge", lambda _: 0)
+    monkeypatch.setattr(run, "bring", bring)
+    monkeypatch.setattr(run, "judge", lambda _: 0)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     assert finish() == 0
     assert troubles == []
-    monkeypatch.setattr(fetch, "bring", stopping(LiveError("this user may not", reason="forbidden")))
+    monkeypatch.setattr(run, "bring", stopping(LiveError("this user may not", reason="forbidden")))
     with pytest.raises(CommandError) as caught:
         finish()
     assert str(caught.value).startswith("this user may not")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from preview import quick_sdk
 
 ROOT = Path(__file__).parents[2]
 
 RECORD = """
 import json, sys
 from pathlib import Path
+from preview import quick_sdk
+quick_sdk.KNOWN.update(json.loads(sys.argv[3]))
 if sys.argv[1] == "lazy":
-    from preview import sdk_imports
-    sdk_imports.install()
+    quick_sdk.install()
 from preview.recorder import record
 from preview.redact import Redactor
 from preview.values import reveal
@@ -34,32 +39,63 @@ print("modules", len([name for name in sys.modules if name.startswith(("pulumi_g
 """
 
 
-def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
-def recorded(levers: str, mode: str) -> tuple[str, int]:
-    done = python(RECORD, levers, mode)
+def recorded(levers: str, known: dict[str, str] | None = None, **environment: str) -> tuple[str, int]:
+    """The recorded resources and how many modules of the SDKs were loaded for them."""
+    done = python(RECORD, levers, "known", json.dumps(known or {}), **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout, int(done.stderr.rpartition("modules ")[2])
 
 
+@pytest.fixture(scope="module")
+def plain() -> tuple[str, int]:
+    return recorded("plain")
+
+
 @pytest.mark.slow
-def test_the_recorded_graph_is_the_same_with_and_without_the_levers() -> None:
-    plain, all_modules = recorded("plain", "known")
-    lazy, few_modules = recorded("lazy", "known")
-    assert lazy == plain
+def test_the_recorded_graph_is_the_same_with_and_without_the_levers(plain: tuple[str, int]) -> None:
+    lazy, few_modules = recorded("lazy")
+    assert lazy == plain[0]
     assert lazy.count("RecordedResource(") > 60
-    assert few_modules < all_modules / 2
+    assert few_modules < plain[1] / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("known", "environment"),
+    [
+        ({"pulumi_gcp": "10.1.0", "pulumi_kubernetes": "4.33.0"}, {}),
+        ({"pulumi": "3.271.0"}, {}),
+        ({}, {quick_sdk.SWITCH: "1"}),
+    ],
+    ids=["other SDKs", "another core SDK", "switched off"],
+)
+def test_it_steps_aside_for_versions_it_does_not_know_and_when_it_is_switched_off(
+    plain: tuple[str, int], known: dict[str, str], environment: dict[str, str]
+) -> None:
+    assert recorded("lazy", known, **environment) == plain
+
+
+def test_the_pinned_versions_are_known() -> None:
+    """After an upgrade: run the slow tests here and `make preview-speed`, then write the new version in `KNOWN`."""
+    assert {name: metadata.version(name) for name in quick_sdk.KNOWN} == quick_sdk.KNOWN
 
 
 COMPARE = """
 import importlib, json, sys
 if sys.argv[1] == "lazy":
-    from preview import sdk_imports
-    sdk_imports.install()
+    from preview import quick_sdk
+    quick_sdk.install()
 import pulumi
 from pulumi import _types
 
@@ -105,7 +141,7 @@ def test_every_name_of_a_package_is_there_and_means_the_same() -> None:
     assert json.loads(lazy.stdout) == json.loads(plain.stdout)
 
 
-LAZY = "from preview import sdk_imports\nsdk_imports.install()\nimport sys\n"
+LAZY = "from preview import quick_sdk\nquick_sdk.install()\nimport sys\n"
 
 
 def said(code: str) -> str:
@@ -163,16 +199,6 @@ print(hasattr(serviceaccount, "__wrapped__"))
     )
 
 
-def test_parts_of_the_core_sdk_wait_until_they_are_used() -> None:
-    code = """
-import pulumi
-print("pulumi.automation._workspace" in sys.modules, callable(pulumi.automation.create_stack))
-from pulumi.dynamic import ResourceProvider
-print(ResourceProvider.__name__, "pulumi.automation._workspace" in sys.modules)
-"""
-    assert said(code) == "False True\nResourceProvider True"
-
-
 def test_a_class_that_a_program_derives_from_an_sdks_is_recorded() -> None:
     code = """
 from pathlib import Path
@@ -212,23 +238,11 @@ print(len(lines) > 100)
 
 
 def test_installing_twice_is_installing_once() -> None:
-    assert said("before = len(sys.meta_path)\nsdk_imports.install()\nprint(len(sys.meta_path) - before)") == "0"
+    assert said("before = len(sys.meta_path)\nquick_sdk.install()\nprint(len(sys.meta_path) - before)") == "0"
 
 
 def test_the_program_itself_never_pulls_the_levers() -> None:
     for folder in ("infra", "workloads", "settings", "planner"):
         for file in (ROOT / folder).rglob("*.py"):
-            assert "sdk_imports" not in file.read_text(), file
-    assert "sdk_imports" not in (ROOT / "__main__.py").read_text()
-
-
-def test_exit_fast_flushes_and_keeps_the_code() -> None:
-    done = python(LAZY + "print('last words', end='')\nsdk_imports.exit_fast(3)")
-    assert (done.returncode, done.stdout) == (3, "last words")
-
-
-def test_exit_fast_fails_when_nobody_can_read_the_output() -> None:
-    code = LAZY + "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nprint('lost')\nsdk_imports.exit_fast(0)"
-    if not Path("/dev/full").exists():
-        pytest.skip("needs /dev/full")
-    assert python(code).returncode == 1
+            assert "quick_sdk" not in file.read_text(), file
+    assert "quick_sdk" not in (ROOT / "__main__.py").read_text()

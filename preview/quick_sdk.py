@@ -1,17 +1,16 @@
-"""Makes the SDKs cheap to import for the offline preview. `pulumi up` never runs any of this.
+"""Makes the provider SDKs cheap to import for the offline preview. `pulumi up` never runs any of this.
 
-The provider SDKs are some 40 MB of generated modules, of which a program touches a few percent. Three levers, none of
-which changes what a program sees (docs/decisions/0003-lazy-sdk-imports.md has the measurements):
+The SDKs are some 40 MB of generated modules, of which a program touches a few percent. What is done, and what each part
+takes off the processor time of `fleet preview --stack spot --no-policy` (measured 2026-11-22, pairs of runs):
 
-- no garbage collection while they load: every full collection walks all classes made so far;
-- a package such as `pulumi_gcp.compute` loads the modules whose classes are asked for, not all 286;
-- in `_inputs.py` and `outputs.py` a class is made when it is first named, by running its own piece of the module's
-  bytecode (see `preview.class_by_class`).
+- 24 %: a package such as `pulumi_gcp.compute` loads the modules whose classes are named, not all 286;
+- 30 % of the rest: in `_inputs.py` and `outputs.py` a class is made when it is first named, by running its own piece of
+  the module's bytecode, cut where one statement ends and the next begins: decorators, bases and bodies are the module's own;
+- 13 %: no garbage collection, which would walk all classes made so far.
 
-Two small ones go with them: the parts of `pulumi` that no program of ours uses wait until somebody does, and the SDK
-notes where a resource was made without reading the source files on the way.
-
-Whatever does not look like the generated code these levers were made for is loaded the ordinary way.
+Only the versions in `KNOWN` are loaded so, and of those only modules that look as expected; everything else is loaded the
+ordinary way: slower, never different. FLEET_PLAIN_SDK=1 loads everything the ordinary way.
+Why, and what else was tried: docs/decisions/0038-less-around-the-sdks.md.
 """
 
 from __future__ import annotations
@@ -21,20 +20,21 @@ import functools
 import gc
 import importlib
 import importlib.machinery
+import opcode
 import os
 import re
 import sys
-import traceback
+import threading
 import types
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Final
 
-from preview.class_by_class import Definitions, cut
-
-_SDKS: Final = ("pulumi_gcp", "pulumi_kubernetes")
-_UNUSED: Final = ("pulumi.automation", "pulumi.dynamic")
-"""Parts of the core SDK that `import pulumi` loads and a program like ours never touches."""
+SWITCH: Final = "FLEET_PLAIN_SDK"
+"""Environment variable that turns this off."""
+KNOWN: Final = {"pulumi": "3.272.0", "pulumi_gcp": "10.2.0", "pulumi_kubernetes": "4.34.2"}
+"""The packages and versions that this was tried on: as pinned in requirements.txt."""
 _STAR_IMPORT: Final = re.compile(r"from \.(\w+) import \*")
 _OTHER_LINES: Final = re.compile(
     r"#.*|import builtins as _builtins|import typing|from \.+ import _utilities|from \. import outputs|"
@@ -42,57 +42,15 @@ _OTHER_LINES: Final = re.compile(
 
 
 def install() -> None:
-    """Pull the levers. Call before anything imports an SDK; a second call does nothing."""
+    """Load the SDKs so from now on. Call before anything imports one; a second call does nothing."""
     gc.disable()
-    if not any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
+    if not os.environ.get(SWITCH) and not any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LazyFinder())
 
 
-def adapt_core() -> None:
-    """Teach the core SDK about the levers. Call after `pulumi` has been imported; does nothing unless they are pulled."""
-    if any(isinstance(finder, _LazyFinder) for finder in sys.meta_path):
-        _skip_source_lines()
-        _resolve_inherited_annotations()
-
-
-def _skip_source_lines() -> None:
-    """Let the SDK look up files and line numbers of a resource's maker, but not the text of every line on the stack.
-
-    It sends positions alone, and the text comes from reading all source files on the way, some of 400 kB. A file's URI is
-    made once, not for every frame of every resource.
-    """
-    from pulumi.runtime import resource
-    from pulumi.runtime.proto import source_pb2
-
-    def extract_stack() -> list[_Frame]:
-        stack = traceback.walk_stack(sys._getframe(1))
-        frames = [_Frame(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in stack]
-        frames.reverse()
-        return frames
-
-    def position(frame: _Frame) -> source_pb2.SourcePosition | None:
-        uri = _file_uri(frame.filename)
-        return source_pb2.SourcePosition(uri=uri, line=frame.lineno) if uri and frame.lineno else None
-
-    lineless = types.ModuleType("traceback")
-    lineless.__dict__.update(traceback.__dict__, extract_stack=extract_stack)
-    resource.traceback = lineless  # type: ignore[attr-defined]
-    resource._get_source_position_for_frame = position  # type: ignore[assignment]
-
-
-class _Frame(NamedTuple):
-    """What the SDK reads of a `traceback.FrameSummary`."""
-
-    filename: str
-    lineno: int | None
-    name: str
-
-
 @functools.cache
-def _file_uri(file: str) -> str:
-    """Empty for code that is in no file, such as `<string>`."""
-    path = Path(file)
-    return path.as_uri() if path.is_absolute() else ""
+def _is_known(sdk: str) -> bool:
+    return all(metadata.version(name) == KNOWN[name] for name in ("pulumi", sdk))
 
 
 def _resolve_inherited_annotations() -> None:
@@ -118,21 +76,6 @@ def _resolve_inherited_annotations() -> None:
     _types._globals_for_cls = globals_for_cls
 
 
-def exit_fast(code: int) -> NoReturn:
-    """End the process without taking it apart: freeing the SDKs' classes one by one costs a fifth of a preview.
-
-    For a command line only, as its last act: files must be closed before. Child processes are ended here.
-    """
-    if "preview.children" in sys.modules:
-        sys.modules["preview.children"].end_all()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            code = code or 1  # whoever read the output has gone
-    os._exit(code)
-
-
 class _LazyFinder:
     """Finds the SDKs' modules where Python would, and gives them loaders that do less."""
 
@@ -141,15 +84,14 @@ class _LazyFinder:
     ) -> importlib.machinery.ModuleSpec | None:
         """The ordinary spec with another loader; None for whatever is not an SDK's."""
         sdk, _, rest = fullname.partition(".")
-        if (sdk not in _SDKS or not rest) and fullname not in _UNUSED:
+        if not rest or sdk not in KNOWN or sdk == "pulumi" or not _is_known(sdk):
             return None
+        _resolve_inherited_annotations()
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return spec
         loader: type[importlib.machinery.SourceFileLoader]
-        if fullname in _UNUSED:
-            loader = _DeferredLoader
-        elif spec.submodule_search_locations is not None:
+        if spec.submodule_search_locations is not None:
             loader = _PackageLoader
         elif "." not in rest:
             return spec  # a module of the SDK's root package, which is loaded whole
@@ -159,28 +101,6 @@ class _LazyFinder:
             loader = _ResourceModuleLoader
         spec.loader = loader(fullname, spec.loader.path)
         return spec
-
-
-class _DeferredLoader(importlib.machinery.SourceFileLoader):
-    """Loads a module when something is first asked of it."""
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Run nothing yet."""
-        module.__class__ = _DeferredModule
-
-    def exec_now(self, module: types.ModuleType) -> None:
-        """Run the module as if it had just been imported."""
-        module.__class__ = types.ModuleType
-        super().exec_module(module)
-
-
-class _DeferredModule(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        loader = self.__loader__
-        if not isinstance(loader, _DeferredLoader):
-            raise AttributeError(name)
-        loader.exec_now(self)
-        return getattr(self, name)
 
 
 class _Builtins(dict[str, Any]):
@@ -315,3 +235,140 @@ def _exporters_of(name: str) -> list[str]:
         if squeezed.endswith(suffix):
             likely.append(squeezed.removesuffix(suffix).removeprefix("awaitable"))
     return likely
+
+
+_EXTENDED_ARG: Final = opcode.opmap["EXTENDED_ARG"]
+_RESUME: Final = opcode.opmap["RESUME"]
+_STORE_NAME: Final = opcode.opmap["STORE_NAME"]
+_BUILD_CLASS: Final = opcode.opmap["LOAD_BUILD_CLASS"]
+
+
+def _opcodes(*names: str) -> frozenset[int]:
+    """Numbers of those of the instructions that this version of Python has."""
+    return frozenset(opcode.opmap[name] for name in names if name in opcode.opmap)
+
+
+_OF_A_CLASS: Final = _opcodes(
+    *(
+        "CACHE",
+        "EXTENDED_ARG",
+        "PUSH_NULL",
+        "LOAD_BUILD_CLASS",
+        "LOAD_CONST",
+        "MAKE_FUNCTION",
+        "SET_FUNCTION_ATTRIBUTE",
+    ),
+    *("LOAD_NAME", "LOAD_ATTR", "PRECALL", "CALL", "KW_NAMES", "CALL_KW", "STORE_NAME"),
+)
+"""What a class statement with bases, keywords and decorators compiles to; anything else may do something else."""
+_OF_THE_END: Final = _opcodes("EXTENDED_ARG", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A module in parts."""
+
+    header: types.CodeType
+    """Everything up to and including `__all__`."""
+    pieces: Mapping[str, bytes]
+    """Bytecode of each class statement, by the name it binds."""
+    lines: Mapping[str, int]
+    """Line at which each class begins."""
+    code: types.CodeType
+    """The whole, whose constants and names the pieces share."""
+    prologue: bytes
+    epilogue: bytes
+
+    def runnable(self, name: str) -> types.CodeType:
+        """A code object that makes one class and binds its name."""
+        body = self.prologue + self.pieces[name] + self.epilogue
+        return self.code.replace(
+            co_code=body,
+            co_firstlineno=self.lines.get(name, self.code.co_firstlineno),
+            co_linetable=_one_line(len(body) // 2),
+        )
+
+
+def cut(code: types.CodeType) -> Parts | None:
+    """The parts of a module, or None if it is anything but a header and class statements."""
+    bytecode = code.co_code
+    if code.co_exceptiontable or "__all__" not in code.co_names:
+        return None
+    stores = list(_stores(bytecode, code.co_names))
+    header_end = next((end for name, end in stores if name == "__all__"), None)
+    if header_end is None:
+        return None
+    pieces: dict[str, bytes] = {}
+    start = header_end
+    for name, end in stores:
+        if end <= header_end:
+            continue
+        piece = bytecode[start:end]
+        operations = piece[::2]
+        if operations.count(_BUILD_CLASS) != 1 or name in pieces or not _OF_A_CLASS.issuperset(operations):
+            return None
+        pieces[name] = piece
+        start = end
+    epilogue = bytecode[start:]
+    if not pieces or not _OF_THE_END.issuperset(epilogue[::2]):
+        return None
+    header = bytecode[:header_end] + epilogue
+    return Parts(
+        header=code.replace(co_code=header, co_linetable=_one_line(len(header) // 2)),
+        pieces=pieces,
+        lines={one.co_name: one.co_firstlineno for one in code.co_consts if isinstance(one, types.CodeType)},
+        code=code,
+        prologue=bytecode[:2] if bytecode[0] == _RESUME else b"",
+        epilogue=epilogue,
+    )
+
+
+def _stores(bytecode: bytes, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Each name the module binds and the offset after it. Instructions are two bytes; caches between them are zero."""
+    found = []
+    high = 0
+    for offset in range(0, len(bytecode), 2):
+        operation = bytecode[offset]
+        if operation == _EXTENDED_ARG:
+            high = (high | bytecode[offset + 1]) << 8
+            continue
+        if operation == _STORE_NAME:
+            found.append((names[high | bytecode[offset + 1]], offset + 2))
+        high = 0
+    return found
+
+
+def _one_line(instructions: int) -> bytes:
+    """A line table that puts every instruction (two bytes each) on the code's first line.
+
+    It must cover the code exactly: profilers and debuggers make Python copy the table into an array of the code's size,
+    unchecked. An entry covers up to eight instructions; code 13 has no columns, the zero after it is "the same line".
+    Source: CPython, Objects/locations.md, "location entries".
+    """
+    entries = bytearray()
+    while instructions > 0:
+        covered = min(instructions, 8)
+        entries += bytes((0x80 | (13 << 3) | (covered - 1), 0))
+        instructions -= covered
+    return bytes(entries)
+
+
+class Definitions:
+    """The classes of one module, made on demand and once, in the module's own namespace."""
+
+    def __init__(self, namespace: dict[str, Any], parts: Parts) -> None:
+        self._namespace = namespace
+        self._parts = parts
+        self._lock = threading.RLock()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts.pieces
+
+    def get(self, name: str) -> Any:
+        """The class, made now if nobody asked for it before. Raises AttributeError like a module does."""
+        if name not in self._parts.pieces:
+            raise AttributeError(f"module {self._namespace['__name__']!r} has no attribute {name!r}")
+        with self._lock:
+            if name not in self._namespace:
+                exec(self._parts.runnable(name), self._namespace)  # noqa: S102 - a piece of the module's own code
+        return self._namespace[name]

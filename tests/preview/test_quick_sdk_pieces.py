@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from preview.class_by_class import Definitions, cut
+from preview.quick_sdk import Definitions, cut
 
 GENERATED = '''
 """A module as the generator writes it."""

@@ -1,0 +1,83 @@
+"""One measurement on this machine, as `fleet bench run` and `fetch` both handle it: its folder, its way here, its verdict."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from benchmark.run.display import Display
+    from benchmark.run.session import Google
+    from live.prometheus import Servers
+    from live.stack_outputs import StackOutputs
+
+DEFAULT_FOLDER = Path("out") / "runs"
+"""Below it, a folder for every measurement."""
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        file_okay=False,
+        help="Folder for this measurement. Default: out/runs/NAME.",
+        show_default=False,
+    ),
+]
+
+
+def bring(
+    google: Google,
+    measurement: str,
+    folder: Path,
+    outputs: StackOutputs,
+    servers: Servers,
+    display: Display,
+) -> None:
+    """Results from the bucket and DCGM's series from managed Prometheus into the folder."""
+    from benchmark.run import fetching
+    from benchmark.run.display import State
+    from benchmark.run.gpu_history import add_dcgm
+
+    what = f"gs://{google.bucket.name}/runs/{measurement}/ into {folder}"
+    display.state(State("fetching results", what))
+    fetching.fetch(
+        google.bucket,
+        measurement,
+        folder,
+        lambda done, of: display.state(State("fetching results", what, done=done, of=of, unit="bytes")),
+    )
+    display.state(State("asking managed Prometheus for the GPUs", "its last samples come a minute or two late"))
+    if problem := add_dcgm(folder, google.prometheus, outputs, servers):
+        display.note(f"DCGM: {problem}")
+
+
+def judge(folder: Path) -> int:
+    """Merge, certify and report the folder; the exit code of `fleet bench merge`."""
+    from benchmark.folder import MERGED_FILE
+    from benchmark.merge import MergeOptions
+    from benchmark.merge.judged import judge as judged_of
+    from benchmark.merge.judged import write
+    from benchmark.report.write import write_report
+    from cli.bench.merge import exit_code
+    from cli.bench.merge_text import print_judged
+    from cli.bench.report import FOLDER
+    from cli.terminal import stdout_paper
+
+    judged = judged_of(folder, MergeOptions(), None)
+    write(judged, folder / MERGED_FILE)
+    print_judged(stdout_paper(), judged, written=folder / MERGED_FILE)
+    page, *_ = write_report(judged, folder / FOLDER, source=folder)
+    sys.stdout.write(f"{page} is the page\n")
+    return exit_code(judged)
+
+
+def terminal() -> tuple[bool, int]:
+    """Whether stdout shows a live line, and how wide it is."""
+    from cli.terminal import stdout_paper
+
+    paper = stdout_paper()
+    return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width
