@@ -48,8 +48,7 @@ def doctor(
 
 def _print(checks: tuple[Check, ...]) -> None:
     from cli.machine import STEPS, lacks
-    from cli.terminal import stdout_paper
-    from preview.page import Page
+    from report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     width = max(len(check.name) for check in checks) + 2

@@ -100,9 +100,9 @@ def _play(
     from preview import sdk_imports
 
     sdk_imports.install()
-    from cli.terminal import stdout_paper
     from rehearsal.rehearsal import rehearse as play
     from rehearsal.report.progress import shown
+    from report.terminal import stdout_paper
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, kubeconfig=kubeconfig, context=context, shown=progress)

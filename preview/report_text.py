@@ -10,14 +10,13 @@ from preview.figures_in_words import (
     bill_lines,
     figure_in_words,
     per_million_in_words,
-    plural,
     published_nodes_in_words,
     residual_in_words,
-    usd,
 )
-from preview.page import Page, Paper, Part
 from preview.report_text_policies import print_policies
 from preview.several_stacks import Refusal
+from report.terminal import Page, Paper, Part
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from planner.cost import Bill
@@ -211,7 +210,7 @@ def _cost(page: Page, report: Report) -> None:
     page.title("Cost", "USD an hour, list prices")
     width = page.width - 2
     for line in bill_lines(bill):
-        amount = usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
+        amount = format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
         room = width - len(line.quantity) - len(amount) - 4
         name = line.name if len(line.name) <= room else line.name[: room - 1] + "…"
         page.line(
@@ -222,7 +221,7 @@ def _cost(page: Page, report: Report) -> None:
             "  ",
             (amount, "yellow" if line.usd_per_hour is None else ""),
         )
-    total = f"{'at least ' if bill.unknown else ''}{usd(bill.usd_per_hour_known)}"
+    total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
     page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
     for sentence in (per_million_in_words(figures), *residual_in_words(bill)):

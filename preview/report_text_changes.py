@@ -22,7 +22,7 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from preview.page import Page, Part
+from report.terminal import Page, Part
 
 if TYPE_CHECKING:
     from preview.change_tree import ChangeNode

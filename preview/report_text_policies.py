@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import plural
-from preview.page import Page
+from report.terminal import Page
+from report.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from preview.page import Page
-from preview.words import count
+from report.terminal import Page
+from report.words import plural
 
 if TYPE_CHECKING:
-    from preview.page import Paper
+    from report.terminal import Paper
     from verify.findings import Check, Report, State
 
 _MARKS: Final[dict[State, str]] = {"passed": "✓", "failed": "✗", "not checked": "–", "information": "·"}
@@ -49,7 +49,7 @@ def _check(page: Page, check: Check) -> None:
     for one in check.differences[:SHOWN_DIFFERENCES]:
         page.prose(f"{one.where}: {one.name}: declared {one.declared}, found {one.found}", indent=6)
     if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
-        page.prose(f"and {count(more, 'difference')} more; --format json has them all", indent=6, style="dim")
+        page.prose(f"and {plural(more, 'difference')} more; --format json has them all", indent=6, style="dim")
     for lesson in check.lessons:
         page.prose(f"lesson {lesson.id}: {lesson.text}", indent=6)
         if lesson.write:

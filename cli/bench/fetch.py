@@ -96,7 +96,7 @@ def judge(folder: Path) -> int:
     from cli.bench.merge import exit_code
     from cli.bench.merge_text import print_judged
     from cli.bench.report import FOLDER
-    from cli.terminal import stdout_paper
+    from report.terminal import stdout_paper
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)

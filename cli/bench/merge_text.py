@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from preview.page import Page, Paper
+from report.terminal import Page, Paper
+from report.words import format_change, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
     from benchmark.measurement import (
@@ -64,7 +65,7 @@ def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
 
     worse = [one for one in comparisons if one.verdict == "regressed"]
     if worse:
-        changes = [f"{one.quantity} {100 * one.change_share:+.1f} %" for one in worse[:_CHANGES_SHOWN]]
+        changes = [f"{one.quantity} {format_change(one.change_share)}" for one in worse[:_CHANGES_SHOWN]]
         more = f" and {len(worse) - _CHANGES_SHOWN} more" if len(worse) > _CHANGES_SHOWN else ""
         page.prose(f"Worse than baseline {worse[0].baseline}: {'; '.join(changes)}{more}.", indent=0, style="bold red")
     elif incomparable(comparisons):
@@ -80,7 +81,7 @@ def _subject(page: Page, measurement: Measurement) -> None:
         return
     shape = asked.shape
     page.prose(
-        f"{asked.name or 'unnamed'} · {shape.model}, vLLM {shape.engine_version} · {_count(shape.replicas, 'node')} of "
+        f"{asked.name or 'unnamed'} · {shape.model}, vLLM {shape.engine_version} · {plural(shape.replicas, 'node')} of "
         f"{shape.machine_type} · profile {asked.profile} · workload {asked.workload.name} · {asked.created}",
         indent=0,
         style="dim",
@@ -103,7 +104,7 @@ def _loads(page: Page, measurement: Measurement) -> None:
 
 
 def _throughput(page: Page, measurement: Measurement, point: Point, runs: Sequence[Run]) -> None:
-    page.title(f"{point.connections:,} requests in flight, {_count(len(runs), 'repeat')}")
+    page.title(f"{point.connections:,} requests in flight, {plural(len(runs), 'repeat')}")
     page.line((f"  {'throughput':<{_LABEL}}{'total tok/s':>17}{'output tok/s':>18}{'req/s':>9}", "dim"))
     basis = _basis(runs)
     certified = "steady window" if basis == "steady" else f"{basis} window (never steady)"
@@ -192,7 +193,7 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
     share = failed / sum(run.failed + run.completed for run in runs)
     where = max(runs, key=lambda run: run.failed)
     most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
-    page.title(f"{_count(failed, 'request')} failed, {_percent(share, 2)} of all{most}", style="bold yellow")
+    page.title(f"{plural(failed, 'request')} failed, {format_percent(share, 2)} of all{most}", style="bold yellow")
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     for error in (error for run in runs for error in run.errors):
@@ -215,7 +216,7 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
     page.title(f"Goodput: {', '.join(limits)}")
     for run, good in known:
         page.prose(
-            f"{run.name}: {_percent(good.share, 1)} of all requests within; {good.requests_per_s:,.1f} req/s and "
+            f"{run.name}: {format_percent(good.share)} of all requests within; {good.requests_per_s:,.1f} req/s and "
             f"{good.output_tokens_per_s:,.0f} output tok/s of them"
         )
 
@@ -285,11 +286,12 @@ def _servers(page: Page, run: Run) -> None:
         engines = server.engines
         running = [one.running_mean for one in engines]
         page.prose(
-            f"{_count(server.servers, 'server')}, {_count(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
+            f"{plural(server.servers, 'server')}, {plural(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
             f"requests running on each (mean), at most {max(one.waiting_peak for one in engines):,.0f} waiting, KV cache "
-            f"{_percent(fmean(one.kv_mean for one in engines), 1)} full (peak {_percent(max(one.kv_peak for one in engines), 1)})"
+            f"{format_percent(fmean(one.kv_mean for one in engines))} full "
+            f"(peak {format_percent(max(one.kv_peak for one in engines))})"
             if engines
-            else f"{_count(server.servers, 'server')}, none of which could be read"
+            else f"{plural(server.servers, 'server')}, none of which could be read"
         )
         page.prose("; ".join(_server_facts(run)))
     if gpus is not None:
@@ -298,7 +300,7 @@ def _servers(page: Page, run: Run) -> None:
         if power is not None:
             energy = gpus.watt_hours_per_million_tokens
             page.prose(
-                f"{_count(power.gpus, 'GPU')}: {power.mean:,.0f} W each (peak {power.peak:,.0f} W), by {power.source}"
+                f"{plural(power.gpus, 'GPU')}: {power.mean:,.0f} W each (peak {power.peak:,.0f} W), by {power.source}"
                 + (f"; {energy:,.1f} Wh per million tokens, GPUs alone" if energy is not None else "")
             )
         if gpus.problem:
@@ -310,11 +312,11 @@ def _server_facts(run: Run) -> Iterator[str]:
     if server is None:
         return
     if server.acceptance_rate is not None:
-        yield f"{_percent(server.acceptance_rate, 1)} of drafted tokens accepted"
+        yield f"{format_percent(server.acceptance_rate)} of drafted tokens accepted"
     if server.mean_acceptance_length is not None:
         yield f"{server.mean_acceptance_length:.2f} tokens a step"
     if server.prefix_hit_share is not None:
-        yield f"{_percent(server.prefix_hit_share, 2)} of prompt tokens from the prefix cache"
+        yield f"{format_percent(server.prefix_hit_share, 2)} of prompt tokens from the prefix cache"
     yield f"{server.preemptions:,.0f} preemptions"
     tflops = [one.tflops_mean for one in server.engines if one.tflops_mean is not None]
     if tflops:
@@ -326,7 +328,7 @@ def _cost(page: Page, measurement: Measurement) -> None:
     if cost is None:
         return
     least = "at least " if cost.at_least else ""
-    page.title(f"Cost at {least}${cost.usd_per_hour:,.2f} an hour ({cost.capacity})")
+    page.title(f"Cost at {least}{format_usd(cost.usd_per_hour)} an hour ({cost.capacity})")
     for point in measurement.points:
         if point.usd_per_million_tokens is not None and point.usd_per_million_output_tokens is not None:
             page.prose(
@@ -342,7 +344,7 @@ def _compared(page: Page, judged: Judged) -> None:
     styles = {"regressed": "bold red", "improved": "green", "not comparable": "yellow", "same within noise": ""}
     compared = [one for one in judged.comparisons if one.verdict != "not comparable"]
     for one in sorted(compared, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
-        change = f"{100 * one.change_share:+.1f} % (noise ±{_percent(one.noise_share, 1)})"
+        change = f"{format_change(one.change_share)} (noise ±{format_percent(one.noise_share)})"
         page.prose(f"{one.quantity}: {one.verdict} {change}", mark="· ", style=styles[one.verdict])
         page.prose(one.why, indent=4, style="dim")
     # One reason mostly holds for all quantities: it is said once.
@@ -383,11 +385,3 @@ def _remarks(page: Page, measurement: Measurement) -> None:
         page.title(f"Good to know ({len(measurement.remarks)})")
         for remark in measurement.remarks:
             page.prose(remark, mark="· ", mark_style="dim")
-
-
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{100 * share:.{digits}f} %"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

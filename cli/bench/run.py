@@ -339,7 +339,7 @@ def _say(display: Display, phase: str) -> None:
 
 def terminal() -> tuple[bool, int]:
     """Whether stdout shows a live line, and how wide it is."""
-    from cli.terminal import stdout_paper
+    from report.terminal import stdout_paper
 
     paper = stdout_paper()
     return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.gpu_memory import MemoryBudget
-from planner.report.svg import CAPITAL_PX, WIDTH, Drawing, Format, Scale, round_ticks, text_width
+from report.svg import CAPITAL_PX, WIDTH, Drawing, Format, Scale, round_ticks, text_width
 
 _BAR_TOP = 24.0
 _BAR_HEIGHT = 46.0

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from rehearsal.report.wording import MARKS, state_of, wall, why_failed
+from rehearsal.report.wording import MARKS, state_of, why_failed
+from report.words import format_elapsed
 
 if TYPE_CHECKING:
-    from preview.page import Paper
     from rehearsal.clock import Clock
     from rehearsal.report.wording import State
     from rehearsal.results import DrillResult
+    from report.terminal import Paper
 
 REFRESHES_PER_SECOND: Final = 4
 LEAST_GAP_SECONDS: Final = 1.0
@@ -165,7 +166,7 @@ class LiveLine(Shown):
         if self.text:
             what.append(f"  {self.text}")
         times = [f"simulated {self.simulated}"] if self.simulated else []
-        times.append(wall(time.monotonic() - self._drill_began))
+        times.append(format_elapsed(time.monotonic() - self._drill_began))
         grid.add_row(self._spinner(Spinner), what, Text(" · ".join(times), style="dim"))
         return grid
 
@@ -180,7 +181,7 @@ class LiveLine(Shown):
 
         state = state_of(result)
         text = Text.assemble((f"{MARKS[state]} ", _STYLES[state]), (result.name, "bold"))
-        rest = f"  {result.skipped}" if result.skipped else f"  {wall(result.wall_seconds)}"
+        rest = f"  {result.skipped}" if result.skipped else f"  {format_elapsed(result.wall_seconds)}"
         text.append(rest, style="dim")
         if why := why_failed(result):
             text.append(f"  {' '.join(why.splitlines())}", style="red")
@@ -199,7 +200,7 @@ def _counted(shown: Shown) -> str:
 
 def _ended(result: DrillResult) -> str:
     state = state_of(result)
-    rest = f"skipped, {result.skipped}" if result.skipped else f"{state} in {wall(result.wall_seconds)}"
+    rest = f"skipped, {result.skipped}" if result.skipped else f"{state} in {format_elapsed(result.wall_seconds)}"
     why = why_failed(result)
     return f"{MARKS[state]} {result.name}: {rest}{f': {why}' if why else ''}"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from preview.page import Page, Paper, Part
-from preview.words import count
 from rehearsal.report.model import advice, is_advice
-from rehearsal.report.wording import MARKS, figure_in_words, held_in_words, left_in_words, state_of, usd_per_month, wall
+from rehearsal.report.wording import MARKS, figure_in_words, held_in_words, left_in_words, state_of, usd_per_month
+from report.terminal import Page, Paper, Part
+from report.words import format_elapsed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _headline(page: Page, report: RehearsalReport) -> None:
     state: State = "passed" if report.passed else "failed"
     page.blank()
     page.prose(
-        f"{report.verdict} · {wall(report.wall_seconds)}",
+        f"{report.verdict} · {format_elapsed(report.wall_seconds)}",
         indent=0,
         mark=f"{MARKS[state]} ",
         style=_STYLES[state] if report.passed else "bold red",
@@ -68,7 +68,7 @@ def _drills(page: Page, report: RehearsalReport) -> None:
 
 def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
     state = state_of(drill)
-    time = "" if drill.skipped else wall(drill.wall_seconds)
+    time = "" if drill.skipped else format_elapsed(drill.wall_seconds)
     room = page.width - column - len(time) - 2
     title = textwrap.wrap(drill.title, max(16, room)) or [""]
     head: list[Part] = [
@@ -159,10 +159,10 @@ def _scales(page: Page, report: RehearsalReport) -> None:
         return
     page.title("How fast this machine brings it up", "wall time")
     for one in report.scales:
-        phases = " · ".join(f"{phase.name} {wall(phase.wall_seconds)}" for phase in one.phases)
-        goal = "" if one.goal_seconds is None else f" of {wall(one.goal_seconds)}"
+        phases = " · ".join(f"{phase.name} {format_elapsed(phase.wall_seconds)}" for phase in one.phases)
+        goal = "" if one.goal_seconds is None else f" of {format_elapsed(one.goal_seconds)}"
         page.prose(
-            f"{one.nodes:,} machines: {wall(one.wall_seconds)}{goal} · {phases}",
+            f"{one.nodes:,} machines: {format_elapsed(one.wall_seconds)}{goal} · {phases}",
             mark="✓ " if one.within_goal else "! ",
             mark_style="green" if one.within_goal else "yellow",
         )
@@ -181,7 +181,7 @@ def _retained(page: Page, report: RehearsalReport) -> None:
     page.title(f"Left after pulumi destroy ({len(report.retained)})", left_in_words(report))
     for one in report.left:
         note = f" ({one.note})" if one.note else ""
-        what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else count(len(one.names), one.kind)
+        what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else plural(len(one.names), one.kind)
         page.prose(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}", mark="· ", mark_style="dim")
         if len(one.names) > 1:
             page.prose(f"{', '.join(one.names)}", indent=4, style="dim")
@@ -191,7 +191,7 @@ def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> Non
     page.title("About this rehearsal")
     remarks = list(report.remarks)
     if report.checked_resources is not None:
-        resources = count(report.checked_resources, "Google Cloud resource")
+        resources = plural(report.checked_resources, "Google Cloud resource")
         remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
     for sentence in (*remarks, *report.limits):
         page.prose(sentence, mark="· ", mark_style="dim")

@@ -5,10 +5,10 @@ import threading
 import time
 from typing import Any
 
-from preview.page import Paper
 from rehearsal.clock import Clock
 from rehearsal.report import progress
 from rehearsal.report.progress import LiveLine, PlainLines, Shown, shown
+from report.terminal import Paper
 from tests.rehearsal.report.samples import bring_up, gateway_skipped, stock_out
 
 

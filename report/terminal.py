@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
+PLAIN_WIDTH = 100
+"""Columns where there is no terminal to ask: a CI log or a file."""
 MIN_WIDTH = 60
 """Columns below which lines are left to the terminal to break."""
 _LOOK_ALIKES = str.maketrans(
@@ -46,10 +51,22 @@ class Paper:
         return encoding is None or encoding.lower().startswith("utf")
 
     def writable(self, text: str) -> str:
-        """The text as the stream can write it: look-alikes, and a question mark for what has none, where only ASCII can be."""
+        """The text as the stream can write it: look-alikes, and a question mark for what has none, where only ASCII can be.
+
+        A minus sign is a hyphen on every terminal: what is copied from there is searched for and computed with.
+        """
+        text = text.replace("\N{MINUS SIGN}", "-")
         if self.knows_unicode:
             return text
         return text.translate(_LOOK_ALIKES).encode("ascii", "replace").decode()
+
+
+def stdout_paper() -> Paper:
+    """Width from COLUMNS, the terminal, else 100. Styles for terminals and on FORCE_COLOR; NO_COLOR is rich's to obey."""
+    terminal = sys.stdout.isatty()
+    styled = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+    return Paper(stream=sys.stdout, width=width, styled=styled)
 
 
 class Page:
