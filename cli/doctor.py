@@ -62,7 +62,6 @@ def _print(checks: tuple[Check, ...]) -> None:
             page.prose(check.found, mark=name, mark_style=style, style="" if check.ok else "red")
             if not check.ok:
                 page.prose(check.why, indent=width + 4, style="dim")
-                # On one line, however long: a command is there to be copied.
-                page.line(" " * (width + 4), ("→ ", "dim"), (check.mend, "bold"))
+                page.pointer(check.mend, indent=width + 4)
         page.blank()
     page.print()

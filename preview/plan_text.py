@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from planner.words import CAPACITIES, ROUTINGS, format_goal, format_mean_lengths, format_quota, format_span
 from preview.figures_in_words import figure_in_words
-from report.terminal import Page, Paper
-from report.words import format_duration, format_number, format_usd, plural
+from report.terminal import Page, Paper, Part
+from report.words import format_duration, format_number, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
     from planner.estimates import Estimate
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 _LABEL = 20
 """Columns of the label that begins a line."""
-_READING = 13
-"""Columns of a reading's name: what leaves three numbers room on 60."""
-_API = 22
-"""Columns of an API's name."""
 _SHORTEST_BAR = 12
 """Columns below which a bar tells nothing."""
 _STEP = 43
@@ -43,12 +39,12 @@ def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
     if plan.remarks:
         page.title(f"Good to know ({len(plan.remarks)})")
         for remark in plan.remarks:
-            page.prose(remark, mark="· ", mark_style="dim")
+            page.item(remark)
     page.blank()
     if written is None:
-        page.line(("→ ", "dim"), ("the same with --write STACK makes the stack file", "bold"))
+        page.pointer("the same with --write STACK makes the stack file")
     else:
-        page.line(("→ ", "dim"), (f"fleet preview --stack {written}", "bold"))
+        page.pointer(f"fleet preview --stack {written}")
     page.print()
 
 
@@ -62,9 +58,16 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
             f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of full load", indent=0
         )
     page.blank()
-    page.line((f"{'capacity':<12}{'reached by':<11}{'nodes':>6}{'$/h':>10}{'$/M':>7}{'out':>7}{'TPOT':>7}", "dim"))
-    for one in alternatives:
-        page.line(*_row(one))
+    columns = (
+        ("capacity", "<12"),
+        ("reached by", "<11"),
+        ("nodes", ">6"),
+        ("$/h", ">10"),
+        ("$/M", ">7"),
+        ("out", ">7"),
+        ("TPOT", ">7"),
+    )
+    page.table(columns, [tuple(_row(one)) for one in alternatives], indent=0)
     page.title("Read it so")
     page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
     page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
@@ -76,21 +79,21 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     page.print()
 
 
-def _row(one: Alternative) -> Iterator[tuple[str, str]]:
-    routing = "gateway" if one.routing == "inference-gateway" else "Service"
+def _row(one: Alternative) -> Iterator[Part]:
+    yield one.capacity
+    yield "gateway" if one.routing == "inference-gateway" else "Service"
     if one.plan is None:
-        yield f"{one.capacity:<12}{routing:<11}", ""
-        yield f"{'no plan':>6}", "yellow"
+        yield "no plan", "yellow"
         return
-    money, tpot = one.plan.money, one.plan.performance.tpot_ms.value
-    yield f"{one.capacity:<12}{routing:<11}", ""
-    yield f"{one.plan.machines:>6,}", "bold"
+    money = one.plan.money
+    yield f"{one.plan.machines:,}", "bold"
     if money.at_load is None:
-        yield f"{'?':>10}{'?':>7}{'?':>7}", "dim"
+        yield from [("?", "dim")] * 3
     else:
-        yield f"{money.usd_per_hour:>10,.0f}", "bold cyan"
-        yield f"{money.at_load.total_usd:>7.3f}{money.at_load.output_usd:>7.3f}", ""
-    yield f"{tpot:>4,.0f} ms", "dim"
+        yield f"{money.usd_per_hour:,.0f}", "bold cyan"
+        yield f"{money.at_load.total_usd:.3f}"
+        yield f"{money.at_load.output_usd:.3f}"
+    yield f"{one.plan.performance.tpot_ms.value:,.0f} ms", "dim"
 
 
 # A plan, section by section -------------------------------------------------------------------------------------------
@@ -98,9 +101,7 @@ def _row(one: Alternative) -> Iterator[tuple[str, str]]:
 
 def _headline(page: Page, plan: Plan) -> None:
     question, money = plan.question, plan.money
-    name = _goal(question)
-    gap = page.width - len(name) - len(plan.basis)
-    page.line((name, "bold"), *((" " * gap, (plan.basis, "dim")) if gap >= 2 else ()))
+    page.heading(_goal(question), plan.basis)
     page.blank()
     spares = f" and {plural(plan.spares, 'spare')}" if plan.spares else ""
     page.prose(
@@ -151,7 +152,6 @@ def _does(page: Page, plan: Plan) -> None:
     load = "at full load" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of full load"
     page.title("What it does", load)
     now, most = plan.performance, plan.maximum
-    page.line((f"  {'':<{_READING}}{'expected':>11}{'low to high':>22}{'full load':>12}", "dim"))
     rows: tuple[tuple[str, Estimate, Estimate], ...] = (
         ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
         ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
@@ -164,13 +164,13 @@ def _does(page: Page, plan: Plan) -> None:
         ("KV cache, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
         ("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),
     )
-    for label, here, full in rows:
-        page.line(
-            f"  {label:<{_READING}}",
-            (f"{format_number(here.value):>11}", "bold"),
-            (f"{_range(here):>22}", "dim"),
-            f"{format_number(full.value):>12}",
-        )
+    page.table(
+        (("", "<13"), ("expected", ">11"), ("low to high", ">22"), ("full load", ">12")),
+        (
+            (label, (format_number(here.value), "bold"), (_range(here), "dim"), format_number(full.value))
+            for label, here, full in rows
+        ),
+    )
     energy = now.joules_per_million_tokens.value / 3.6e6
     page.prose(
         f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
@@ -209,15 +209,16 @@ def _money(page: Page, plan: Plan) -> None:
 def _apis(page: Page, plan: Plan) -> None:
     batch = plan.batch
     what = "the same tokens cost" if batch is not None else "cheaper than it from"
-    page.line((f"  {'APIs, this mix':<{_API}}{'$/M':>8}   {what}", "dim"))
+    rows = []
     for api in plan.money.apis:
         share = api.break_even_utilisation
         assert share is not None
         if batch is not None:
             text = format_usd(api.usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)
         else:
-            text = "never" if share > 1 else f"{100 * share:.1f} % of full load on"
-        page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {text}")
+            text = "never" if share > 1 else f"{format_percent(share)} of full load on"
+        rows.append((api.price.name, f"{api.usd_per_million:.2f}", "", text))
+    page.table((("APIs, this mix", "<22"), ("$/M", ">8"), ("", "3"), (what, "")), rows)
 
 
 def _around(page: Page, plan: Plan) -> None:
@@ -268,7 +269,7 @@ def _sure(page: Page, plan: Plan) -> None:
     if plan.reasons:
         page.prose("Beyond what anyone measured; each point widens the interval:")
         for reason in plan.reasons:
-            page.prose(reason, mark="· ", mark_style="dim")
+            page.item(reason)
     else:
         page.prose("Within what was measured; docs/planner-model.md has the error of every row.")
     match = plan.published

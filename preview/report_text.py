@@ -77,8 +77,7 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
 
 def _headline(page: Page, report: Report) -> None:
     fleet, recording, changes = report.fleet, report.recording, report.comparison
-    name = f"{recording.project} / {recording.stack}"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - 15), ("offline preview", "dim"))
+    page.heading(f"{recording.project} / {recording.stack}", "offline preview")
     if changes is not None:
         from preview.report_text_changes import print_consequences
 
@@ -225,7 +224,7 @@ def _cost(page: Page, report: Report) -> None:
     page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
     for sentence in (per_million_in_words(figures), *residual_in_words(bill)):
-        page.prose(sentence, mark="· ", mark_style="dim")
+        page.item(sentence)
 
 
 def _unknown_prices(page: Page, bill: Bill) -> None:
@@ -234,7 +233,7 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
         page.prose(f"nodes: {nodes.reason}", mark="· ", style="yellow", mark_style="dim")
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
-        page.prose(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero", mark="· ", mark_style="dim")
+        page.item(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero")
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------
@@ -254,7 +253,7 @@ def _findings(page: Page, report: Report) -> None:
     if report.notices:
         page.title(f"Good to know ({len(report.notices)})")
         for notice in report.notices:
-            page.prose(f"{notice.path} = {_shown(notice.value)}: {notice.why}", mark="· ", mark_style="dim")
+            page.item(f"{notice.path} = {_shown(notice.value)}: {notice.why}")
     if report.diagnostics:
         page.title(f"The program says ({len(report.diagnostics)})", style="bold yellow")
         for diagnostic in report.diagnostics:
@@ -279,10 +278,10 @@ def _shown(value: object) -> str:
 def _closing(page: Page, report: Report) -> None:
     page.title("About this preview")
     for remark in (*report.remarks, *_nature(report)):
-        page.prose(remark, mark="· ", mark_style="dim")
+        page.item(remark)
     page.blank()
     for command in _next_steps(report):
-        page.line(("→ ", "dim"), (command, "bold"))
+        page.pointer(command)
 
 
 def _nature(report: Report) -> Sequence[str]:

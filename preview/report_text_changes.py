@@ -108,7 +108,7 @@ def print_changes(page: Page, report: Report, changes: Changes) -> None:
     page.blank()
     page.prose(summary_in_words(changes), indent=0, style="bold")
     for remark in changes.remarks:
-        page.prose(remark, mark="· ", mark_style="dim")
+        page.item(remark)
 
 
 def _rows(node: ChangeNode, prefix: str = "", below: str = "") -> Iterator[tuple[ChangeNode, str, str]]:

@@ -99,7 +99,7 @@ def _pod(spec: Any) -> Facts:
 def _deployment(inputs: Any) -> Facts:
     replicas = at(inputs, "spec.replicas")
     if replicas is not None:
-        yield plural(replicas, "replica") if isinstance(replicas, int | float) else f"{replicas} replicas"
+        yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
         yield "replicas left to others"
     yield from _pod(at(inputs, "spec.template.spec"))

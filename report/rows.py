@@ -220,7 +220,8 @@ def _words(row: Row, x: Scale | LogScale) -> Iterator[tuple[float, str]]:
     boxes = [_ends(bar, x) for bar in row.bars]
     boxes += [(x(dot.at) - _MARK_PX, x(dot.at) + _MARK_PX) for dot in row.dots]
     taken = list(boxes)
-    for number, (item, (left, right)) in enumerate(zip((*row.bars, *row.dots), boxes, strict=True)):
+    items: tuple[Bar | Dot, ...] = (*row.bars, *row.dots)
+    for number, (item, (left, right)) in enumerate(zip(items, boxes, strict=True)):
         if not item.words:
             continue
         wide = text_width(item.words)

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -112,6 +113,10 @@ class Page:
     def title(self, left: str, right: str = "", style: str = "bold") -> None:
         """A section's heading, with a remark at the right margin where there is room for it."""
         self.blank()
+        self.heading(left, right, style)
+
+    def heading(self, left: str, right: str = "", style: str = "bold") -> None:
+        """The page's first line."""
         gap = self.width - len(left) - len(right)
         if right and gap >= 2:
             self.line((left, style), " " * gap, (right, "dim"))
@@ -119,6 +124,24 @@ class Page:
             self.line((left, style))
             if right:
                 self.line(("  " + right, "dim"))
+
+    def item(self, text: str, *, style: str = "") -> None:
+        """One entry of a list."""
+        self.prose(text, mark="· ", style=style, mark_style="dim")
+
+    def pointer(self, target: str, remark: str = "", *, indent: int = 0) -> None:
+        """What to type or to open next, on one line however long it is: it is there to be copied."""
+        self.line(" " * indent, ("→ ", "dim"), (target, "bold"), (remark, "dim"))
+
+    def table(self, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Part]], *, indent: int = 2) -> None:
+        """Rows below their titles. A column is its title and how its cells are padded, such as `>11`."""
+        self.line((" " * indent + "".join(f"{title:{form}}" for title, form in columns), "dim"))
+        for row in rows:
+            cells: list[Part] = [" " * indent]
+            for cell, (_, form) in zip(row, columns, strict=False):
+                text, style = (cell, "") if isinstance(cell, str) else cell
+                cells.append((f"{text:{form}}", style))
+            self.line(*cells)
 
     def prose(self, text: str, *, indent: int = 2, mark: str = "", style: str = "", mark_style: str = "") -> None:
         """Wrapped text; `mark` stands before the first line, the others align below its text."""

@@ -26,8 +26,7 @@ SHOWN_DIFFERENCES: Final = 8
 def print_text(paper: Paper, report: Report) -> None:
     """Write the report, one check below the other, the failed ones with what was declared, what was found, and the lesson."""
     page = Page(paper)
-    name, right = f"{report.project} / {report.stack}", "verify"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
+    page.heading(f"{report.project} / {report.stack}", "verify")
     page.prose(" · ".join(one for one in (report.endpoint, report.looked_at) if one), indent=0, style="dim")
     page.blank()
     page.prose(

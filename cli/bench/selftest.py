@@ -188,7 +188,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.prose(NOT_PROVED, indent=0, style="dim")
     page.blank()
     if kept:
-        page.line(("→ ", "dim"), (str(outcome.report), "bold"))
+        page.pointer(str(outcome.report))
     else:
         page.prose("With --out DIR the measurement and its page are kept.", indent=0, style="dim")
     page.print()

@@ -36,8 +36,7 @@ def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] 
 
 
 def _headline(page: Page, report: RehearsalReport) -> None:
-    name, right = f"{report.project} / {report.stack}", "rehearsal"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
+    page.heading(f"{report.project} / {report.stack}", "rehearsal")
     versions = report.versions
     parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}"]
     parts.append("on a cluster of yours" if versions.borrowed else f"etcd {versions.etcd}")
@@ -172,7 +171,7 @@ def _advice(page: Page, report: RehearsalReport) -> None:
     for index, one in enumerate(advice(report.drills)):
         if not index:
             page.title("Advice")
-        page.prose(f"{one.name}: {one.value}", mark="· ", mark_style="dim")
+        page.item(f"{one.name}: {one.value}")
 
 
 def _retained(page: Page, report: RehearsalReport) -> None:
@@ -182,7 +181,7 @@ def _retained(page: Page, report: RehearsalReport) -> None:
     for one in report.left:
         note = f" ({one.note})" if one.note else ""
         what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else plural(len(one.names), one.kind)
-        page.prose(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}", mark="· ", mark_style="dim")
+        page.item(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}")
         if len(one.names) > 1:
             page.prose(f"{', '.join(one.names)}", indent=4, style="dim")
 
@@ -194,8 +193,8 @@ def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> Non
         resources = plural(report.checked_resources, "Google Cloud resource")
         remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
     for sentence in (*remarks, *report.limits):
-        page.prose(sentence, mark="· ", mark_style="dim")
+        page.item(sentence)
     if written:
         page.blank()
     for path in written:
-        page.line(("→ ", "dim"), (path, "bold"))
+        page.pointer(path)
