@@ -86,7 +86,7 @@ def _message(verdict: Verdict) -> Iterator[str]:
 
 def policies_of(count: int) -> str:
     """`1 policy`, `2 policies`."""
-    return "1 policy" if count == 1 else f"{count} policies"
+    return plural(count, "policy", "policies")
 
 
 def _names(urns: Sequence[str]) -> str:

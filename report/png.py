@@ -78,7 +78,9 @@ def light_style() -> str:
         elif selector.strip().startswith("svg "):
             # The font is one of ours; a shorthand would name the reader's.
             rules.append(f"{selector.strip()} {{ {re.sub(r'font:[^;]*;', '', body).strip()} }}")
-    rules.append(f'svg text {{ font-family: "{FONT_FAMILY}"; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}')
+    rules.append(
+        f'svg text {{ font-family: "{FONT_FAMILY}", sans-serif; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}'
+    )
     style = re.sub(r"var\((--[\w-]+)\)", lambda found: variables[found[1]], "\n".join(rules))
     # The weights that a font family has are the hundreds.
     return style.replace("currentColor", variables["--ink"]).replace("font-weight: 650", "font-weight: 600")

@@ -32,7 +32,6 @@ class PriceRow:
     """Whether the fleet's bill has items without a price."""
     chosen: bool = False
     """Whether it is the plan's own."""
-    unknown_because: str = ""
 
     @property
     def in_words(self) -> str:

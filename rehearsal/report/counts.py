@@ -38,12 +38,9 @@ class Counts:
     """A stacked area over time."""
 
     areas: tuple[Area, ...]
-    highest: int
-    """All states together, at most."""
     most_ready: int
     least_ready: int
     """After most were Ready; a dip is seen by it."""
-    last_ready: int
 
 
 def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
@@ -68,9 +65,7 @@ def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
                 )
             )
         below = above
-    return Counts(
-        areas=tuple(areas), highest=highest, most_ready=max(ready), least_ready=min(ready[top:]), last_ready=ready[-1]
-    )
+    return Counts(areas=tuple(areas), most_ready=max(ready), least_ready=min(ready[top:]))
 
 
 def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict[Mood, int]]:

@@ -129,13 +129,13 @@ def test_a_dip_shorter_than_a_column_is_seen() -> None:
         stretch("pod", "dips", "Ready", 5001, 10_000, "good"),
     ]
     counts = counts_of(moments, 0, 10_000)
-    assert (counts.most_ready, counts.least_ready, counts.last_ready, counts.highest) == (10, 9, 10, 10)
+    assert (counts.most_ready, counts.least_ready) == (10, 9)
     assert [area.mood for area in counts.areas] == ["good", "bad"]
 
 
 def test_what_lasts_to_the_end_is_there_in_the_last_column() -> None:
     for until in (7.3, 1000 / 3, 86_400.1):
-        assert counts_of([stretch("pod", "a", "Ready", 0, until, "good")], 0, until).last_ready == 1
+        assert counts_of([stretch("pod", "a", "Ready", 0, until, "good")], 0, until).least_ready == 1
 
 
 def test_a_state_that_follows_another_is_counted_once() -> None:
@@ -143,7 +143,7 @@ def test_a_state_that_follows_another_is_counted_once() -> None:
     counts = counts_of(
         [*moments, moment("pod", "a", "a mark", 60), stretch("pod", "b", "empty", 70, 70, "bad")], 0, 100
     )
-    assert counts.highest == 1
+    assert all(max(share for _, share in area.outline) == 1 for area in counts.areas)
     assert {area.mood: area.most for area in counts.areas} == {"waiting": 1, "good": 1}
 
 
