@@ -32,7 +32,8 @@ LABEL_PX: Final = 284.0
 _GAP_PX: Final = 14.0
 _TOP_PX: Final = 6.0
 _ROW_PX: Final = 26.0
-_BAR_PX: Final = 14.0
+_AROUND_PX: Final = 6.0
+"""Between a row's edge and its bar."""
 _HEADING_PX: Final = 26.0
 _MARK_PX: Final = 6.0
 """Half of a mark's width, and the space between it and its words."""
@@ -47,6 +48,8 @@ class Bar:
     style: str
     title: str
     words: str = ""
+    words_style: str = ""
+    """Class of words inside the bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +194,13 @@ def _row(drawing: Drawing, placed: _Placed, x: Scale | LogScale | None, *, wide:
         drawing.text(drawing.width, words_base, row.words, f"{row.words_style} halo", anchor="end")
     if x is None:
         return
-    top = middle - row.height / 2 + 4
+    top = middle - row.height / 2 + _AROUND_PX
     for area in row.areas:
-        shape = [(x(at), top + (1 - share) * (row.height - 8)) for at, share in area.points]
+        shape = [(x(at), top + (1 - share) * (row.height - 2 * _AROUND_PX)) for at, share in area.points]
         drawing.area(shape, area.style, title=area.title)
     for bar in row.bars:
         left, right = _ends(bar, x)
-        drawing.rectangle(left, middle - _BAR_PX / 2, right - left, _BAR_PX, bar.style, title=bar.title)
+        drawing.rectangle(left, top, right - left, row.height - 2 * _AROUND_PX, bar.style, title=bar.title)
     if row.whisker is not None:
         low, high = x(row.whisker[0]), x(row.whisker[1])
         drawing.line(low, middle, high, middle, "whisker")
@@ -205,8 +208,8 @@ def _row(drawing: Drawing, placed: _Placed, x: Scale | LogScale | None, *, wide:
             drawing.line(end, middle - 4, end, middle + 4, "whisker")
     for dot in row.dots:
         drawing.mark(x(dot.at), middle, dot.mark, dot.style, title=dot.title)
-    for at, words in _words(row, x):
-        drawing.text(at, middle + CAPITAL_PX / 2 - 0.5, words)
+    for at, words, style in _words(row, x):
+        drawing.text(at, middle + CAPITAL_PX / 2 - 0.5, words, style)
 
 
 def _ends(bar: Bar, x: Scale | LogScale) -> tuple[float, float]:
@@ -215,26 +218,28 @@ def _ends(bar: Bar, x: Scale | LogScale) -> tuple[float, float]:
     return left, max(x(bar.high), left + 1)
 
 
-def _words(row: Row, x: Scale | LogScale) -> Iterator[tuple[float, str]]:
-    """Where the words of bars and dots begin that have room."""
+def _words(row: Row, x: Scale | LogScale) -> Iterator[tuple[float, str, str]]:
+    """Where the words of bars and dots begin that have room, and their class."""
     boxes = [_ends(bar, x) for bar in row.bars]
     boxes += [(x(dot.at) - _MARK_PX, x(dot.at) + _MARK_PX) for dot in row.dots]
     taken = list(boxes)
     items: tuple[Bar | Dot, ...] = (*row.bars, *row.dots)
-    for number, (item, (left, right)) in enumerate(zip(items, boxes, strict=True)):
+    for item, (left, right) in zip(items, boxes, strict=True):
         if not item.words:
             continue
         wide = text_width(item.words)
-        is_bar = number < len(row.bars)
-        if is_bar and wide + 2 * _MARK_PX <= right - left:
-            places = [left + _MARK_PX]
+        style = ""
+        if not isinstance(item, Bar):
+            places = [right + _MARK_PX, left - _MARK_PX - wide]
+        elif wide + 2 * _MARK_PX <= right - left:
+            places, style = [left + _MARK_PX], item.words_style
         else:
-            places = [right + _MARK_PX, *([] if is_bar else [left - _MARK_PX - wide])]
+            places = [right + _MARK_PX]
         for at in places:
             others = [box for box in taken if box != (left, right)]
             if x.start <= at and at + wide <= x.end and not _meets(at, at + wide, others):
                 taken.append((at - 2, at + wide + 2))
-                yield at, item.words
+                yield at, item.words, style
                 break
 
 

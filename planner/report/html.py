@@ -39,7 +39,9 @@ def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
     pictures = {
         "throughput": picture(partial(drawing, throughput.plot(drawn.throughput(plan)))),
         "prices": picture(partial(rows_drawing, prices.chart(drawn.prices(plan, alternatives)))),
-        "memory": picture(partial(memory_bar.drawing, parts, plan.maximum.memory, plan.deployment.gpu.name)),
+        "memory": picture(
+            partial(rows_drawing, memory_bar.chart(parts, plan.maximum.memory, plan.deployment.gpu.name))
+        ),
         "way": picture(partial(rows_drawing, way_to_serve.chart(plan.time_to_serve))),
     }
     return render(

@@ -41,7 +41,7 @@ def pictures(plan: Plan) -> Iterator[Drawing]:
     for format_ in FORMATS:
         yield drawing(throughput.plot(shown), format_)
         yield rows_drawing(prices.chart(rows), format_)
-        yield memory_bar.drawing(parts, plan.maximum.memory, plan.deployment.gpu.name, format_)
+        yield rows_drawing(memory_bar.chart(parts, plan.maximum.memory, plan.deployment.gpu.name), format_)
         yield rows_drawing(way_to_serve.chart(plan.time_to_serve), format_)
 
 
@@ -206,13 +206,16 @@ def test_parts_of_a_gpu_add_up_to_it(profile: str) -> None:
 def test_the_bar_is_to_scale() -> None:
     plan = a_plan()
     parts = drawn.memory(plan)
-    page = Page(memory_bar.drawing(parts, plan.maximum.memory, "B200", "wide").markup())
-    widths = {one.attributes["class"].split()[1]: float(one.attributes["width"]) for one in page.all("rect")}
+    page = Page(rows_drawing(memory_bar.chart(parts, plan.maximum.memory, "B200"), "wide").markup())
+    widths = {one.attributes["class"].split()[-1]: float(one.attributes["width"]) for one in page.all("rect")}
+    budget = widths.pop("step")
     assert widths["weights"] / widths["state"] == pytest.approx(
         next(one.gib for one in parts if one.id == "weights") / next(one.gib for one in parts if one.id == "state"),
         rel=0.01,
     )
-    assert sum(widths.values()) == pytest.approx(918, abs=1)
+    assert budget / sum(widths.values()) == pytest.approx(
+        plan.maximum.memory.budget_gib / plan.maximum.memory.gpu_gib, rel=0.01
+    )
 
 
 def test_steps_that_decide_are_marked_in_words_and_by_their_filling() -> None:
