@@ -48,7 +48,7 @@ def html_text(report: RehearsalReport) -> str:
         drills=_drills(report) if report.drills else None,
         scales=_scales(report) if report.scales else None,
         left=_left(report) if report.retained else None,
-        closing=tuple(_closing(report)),
+        closing=tuple(wording.closing(report)),
     )
 
 
@@ -147,11 +147,3 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
         return f"not so: {'; '.join(failed)}"
     figures = [wording.figure_in_words(one) for one in drill.figures if not model.is_advice(one)]
     return " · ".join(figures[:SUMMARY_FIGURES]) or wording.held_in_words(drill)
-
-
-def _closing(report: RehearsalReport) -> Iterator[str]:
-    yield from report.remarks
-    if report.checked_resources is not None:
-        resources = plural(report.checked_resources, "Google Cloud resource")
-        yield f"The inputs of {resources} were held against Google's own API descriptions."
-    yield from report.limits

@@ -6,7 +6,15 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from rehearsal.report.model import advice, is_advice
-from rehearsal.report.wording import MARKS, figure_in_words, held_in_words, left_in_words, state_of, usd_per_month
+from rehearsal.report.wording import (
+    MARKS,
+    closing,
+    figure_in_words,
+    held_in_words,
+    left_in_words,
+    state_of,
+    usd_per_month,
+)
 from report.terminal import Page, Paper, Part
 from report.words import format_elapsed, plural
 
@@ -188,12 +196,8 @@ def _retained(page: Page, report: RehearsalReport) -> None:
 
 def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
     page.title("About this rehearsal")
-    remarks = list(report.remarks)
-    if report.checked_resources is not None:
-        resources = plural(report.checked_resources, "Google Cloud resource")
-        remarks.append(f"The inputs of {resources} were held against Google's own API descriptions.")
-    for sentence in (*remarks, *report.limits):
-        page.item(sentence)
+    for text in closing(report):
+        page.item(text)
     if written:
         page.blank()
     for path in written:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from rehearsal.results import DrillResult, Figure
-from report.words import format_usd
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from rehearsal.report.model import RehearsalReport
@@ -83,3 +84,12 @@ def left_in_words(report: RehearsalReport) -> str:
     if all(one.usd_per_month is not None for one in report.retained):
         return usd_per_month(known)
     return f"at least {usd_per_month(known)}" if known else usd_per_month(None)
+
+
+def closing(report: RehearsalReport) -> Iterator[str]:
+    """What holds for the whole rehearsal, and what it did not show."""
+    yield from report.remarks
+    if report.checked_resources is not None:
+        resources = plural(report.checked_resources, "Google Cloud resource")
+        yield f"The inputs of {resources} were held against Google's own API descriptions."
+    yield from report.limits
