@@ -9,6 +9,7 @@ import typer
 
 from cli.exits import CLEAN, FINDINGS
 from cli.options import Root, Stack
+from report.words import plural
 
 if TYPE_CHECKING:
     from settings.problems import Problem
@@ -62,12 +63,8 @@ def _report(settings: Settings, problems: tuple[Problem, ...]) -> int:
         sys.stdout.write(problem.text() + "\n\n")
     shown = len(problems) - len(unexpected)
     sys.stdout.write(
-        f"Pulumi.{settings.stack}.yaml: nothing is refused; {_count(len(unexpected), 'finding')} to look at"
+        f"Pulumi.{settings.stack}.yaml: nothing is refused; {plural(len(unexpected), 'finding')} to look at"
         + (f", {shown} shown for information" if shown else "")
         + ".\n"
     )
     return FINDINGS if unexpected else CLEAN
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

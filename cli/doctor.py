@@ -48,8 +48,7 @@ def doctor(
 
 def _print(checks: tuple[Check, ...]) -> None:
     from cli.machine import STEPS, lacks
-    from cli.terminal import stdout_paper
-    from preview.page import Page
+    from report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     width = max(len(check.name) for check in checks) + 2
@@ -63,7 +62,6 @@ def _print(checks: tuple[Check, ...]) -> None:
             page.prose(check.found, mark=name, mark_style=style, style="" if check.ok else "red")
             if not check.ok:
                 page.prose(check.why, indent=width + 4, style="dim")
-                # On one line, however long: a command is there to be copied.
-                page.line(" " * (width + 4), ("→ ", "dim"), (check.mend, "bold"))
+                page.pointer(check.mend, indent=width + 4)
         page.blank()
     page.print()

@@ -318,8 +318,8 @@ def _print(
 
         _deliver(html_text(answer, alternatives), out)
     else:
-        from cli.terminal import stdout_paper
         from preview.plan_text import print_comparison, print_plan
+        from report.terminal import stdout_paper
 
         if alternatives:
             print_comparison(stdout_paper(), alternatives)

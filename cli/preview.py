@@ -124,8 +124,8 @@ def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
 
 def _print(outcomes: Sequence[Outcome], format_: _Format) -> None:
     if format_ == "text":
-        from cli.terminal import stdout_paper
         from preview.report_text import print_text
+        from report.terminal import stdout_paper
 
         print_text(stdout_paper(), *outcomes)
     elif format_ == "json":

@@ -80,9 +80,9 @@ def _play(
     from preview import quick_sdk
 
     quick_sdk.install()
-    from cli.terminal import stdout_paper
     from rehearsal.rehearsal import rehearse as play
     from rehearsal.report.progress import shown
+    from report.terminal import stdout_paper
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)

@@ -73,7 +73,7 @@ def verify(
     if format_ == "json":
         sys.stdout.write(reports.json_text(found))
     else:
-        from cli.terminal import stdout_paper
+        from report.terminal import stdout_paper
 
         reports.print_text(stdout_paper(), found)
     return CLEAN if found.passed else FINDINGS

@@ -16,6 +16,7 @@ from planner.performance import Performance
 from planner.plan import BatchRun, PerMillion
 from planner.plan_money import node_hour_usd
 from planner.time_to_serve import TimeToServe
+from report.words import format_duration, plural
 
 # A deadline that is missed: nodes are named up to where more of them save less than this share of the time.
 _WORTH_A_NODE = 1.1
@@ -66,14 +67,14 @@ def _too_late(
     best = min(hours(nodes) for nodes in tried)
     nodes = next(nodes for nodes in tried if hours(nodes) <= best * _WORTH_A_NODE)
     start = start_seconds(nodes) / SECONDS_PER_HOUR
-    count = "1 node" if nodes == 1 else f"{nodes:,} nodes"
+    count = plural(nodes, "node")
     why = (
-        f"{batch.documents:,} documents in {in_words(batch.deadline_hours or 0)}: bringing {count} up takes {in_words(start)} "
-        f"and working {in_words(hours(nodes) - start)}, and more nodes save little"
+        f"{batch.documents:,} documents in {_format_hours(batch.deadline_hours or 0)}: bringing {count} up takes {_format_hours(start)} "
+        f"and working {_format_hours(hours(nodes) - start)}, and more nodes save little"
     )
     return PlanImpossibleError(
         why,
-        f"{in_words(hours(nodes))} with {count}; the start is shorter where cluster and weights are there "
+        f"{_format_hours(hours(nodes))} with {count}; the start is shorter where cluster and weights are there "
         "(--starts-from weights)",
     )
 
@@ -118,8 +119,5 @@ def _hours(batch: Batch, requests_per_s: float) -> float:
     return batch.documents / requests_per_s / SECONDS_PER_HOUR
 
 
-def in_words(hours: float) -> str:
-    """`45 min`, `3.2 h`, `4.1 days`."""
-    if hours < 1.5:
-        return f"{hours * 60:.0f} min"
-    return f"{hours:.1f} h" if hours < 72 else f"{hours / 24:.1f} days"
+def _format_hours(hours: float) -> str:
+    return format_duration(hours * SECONDS_PER_HOUR)

@@ -1,4 +1,4 @@
-"""The page about the model, docs/planner-model.md, and its picture: `python -m planner.model_page`.
+"""The page about the model, docs/planner-model.md, and its pictures: `python -m planner.model_page`.
 
 The prose is in model_page_template.md; every number in it comes from the ledger, the calibration or the model itself.
 """
@@ -18,7 +18,7 @@ from planner.fleet_rate import FleetLoad, fleet_load
 from planner.gpu_memory import budget
 from planner.gpus import B200
 from planner.latency import first_token_in_engine_s, per_token_s
-from planner.model_picture import picture
+from planner.model_picture import pictures
 from planner.model_tables import (
     accuracy_table,
     assumptions_table,
@@ -33,7 +33,7 @@ from planner.performance import estimate
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "planner-model.md"
-PICTURE = DOCS / "img" / "planner-model.svg"
+IMAGES = DOCS / "img"
 TEMPLATE = Path(__file__).with_name("model_page_template.md")
 
 
@@ -45,9 +45,10 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write page and picture."""
+    """Write page and pictures."""
     PAGE.write_text(page(), encoding="utf-8")
-    PICTURE.write_text(picture(), encoding="utf-8")
+    for name, text in pictures().items():
+        (IMAGES / name).write_text(text, encoding="utf-8")
 
 
 def _tables() -> Mapping[str, str]:

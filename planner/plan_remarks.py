@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner import figures
 from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
 from planner.plan import Plan
+from report.words import format_list
 
 # Above it a first token comes later than a step of the engine can explain.
 _LONG_WAIT_MS = 1_000
@@ -53,7 +54,7 @@ def _money(plan: Plan) -> Iterator[str]:
         yield f"No price of these nodes: {node.reason} (--usd-per-node-hour)."
     unknown = [name for name in money.bill.unknown if money.usd_per_node_hour is not None or not name.startswith("A4")]
     if unknown:
-        yield f'Amounts are "at least": no dated price is known for {_listed(unknown)}.'
+        yield f'Amounts are "at least": no dated price is known for {format_list(unknown)}.'
     if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "calendar", "reservation"):
         yield "Committed nodes are paid for in all 168 hours of a week, whether they work or not."
 
@@ -83,7 +84,3 @@ def _model(plan: Plan) -> Iterator[str]:
     published_nodes = figures.published_nodes(question.routing)
     if plan.machines > published_nodes[-1]:
         yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

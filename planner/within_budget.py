@@ -8,6 +8,7 @@ from math import ceil
 from planner.goals import MOST_MACHINES, PlanImpossibleError, PlanQuestion
 from planner.plan_money import bill_of, node_hour_usd
 from planner.sizing import Sizing, size
+from report.words import format_usd, plural
 
 
 def machines_within(
@@ -28,10 +29,10 @@ def machines_within(
         return bill_of(question, size_of_machines(question, machines), machines).usd_per_hour_known
 
     if cost(fewest) > usd_per_hour:
-        count = "1 node" if machines_for(fewest) == 1 else f"{machines_for(fewest)} nodes"
+        count = plural(machines_for(fewest), "node")
         raise PlanImpossibleError(
-            f"${usd_per_hour:,.2f} an hour do not pay for the smallest fleet, {count} and what stands around",
-            f"${ceil(100 * cost(fewest)) / 100:,.2f} an hour",
+            f"{format_usd(usd_per_hour)} an hour do not pay for the smallest fleet, {count} and what stands around",
+            f"{format_usd(ceil(100 * cost(fewest)) / 100)} an hour",
         )
     low, high = fewest, MOST_MACHINES
     while low < high:

@@ -1,11 +1,19 @@
-"""Ways to buy machines, as every report of a plan calls them, and the quota each of them asks for."""
+"""Goals, ways to buy machines, routings and limits of a plan, as every report calls them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
-CAPACITY_IN_WORDS: Final[Mapping[str, str]] = {
+from planner.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
+from report.words import format_milliseconds, format_number, format_usd, plural
+
+if TYPE_CHECKING:
+    from planner.deployment import Lengths, Workload
+    from planner.estimates import Estimate
+    from planner.goals import PlanQuestion
+
+CAPACITIES: Final[Mapping[str, str]] = {
     "spot": "Spot",
     "cud-1y": "a reservation priced by a 1-year commitment",
     "flex-start": "flex-start",
@@ -13,8 +21,9 @@ CAPACITY_IN_WORDS: Final[Mapping[str, str]] = {
     "reservation": "a reservation",
     "ladder": "the ladder (reservation, flex-start, Spot)",
 }
+ROUTINGS: Final[Mapping[str, str]] = {"cluster-ip": "a plain Service", "inference-gateway": "the Inference Gateway"}
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
-QUOTA_IN_WORDS: Final[Mapping[str, str]] = {
+_QUOTAS: Final[Mapping[str, str]] = {
     "spot": "{gpus}, preemptible",
     "cud-1y": "{gpus}, held by the reservation",
     "flex-start": "{gpus}, preemptible",
@@ -24,7 +33,50 @@ QUOTA_IN_WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def quota_in_words(capacity: str, gpus: int) -> str:
+def format_quota(capacity: str, gpus: int) -> str:
     """The quota to request for so many B200 GPUs bought that way."""
-    count = "1 B200 GPU" if gpus == 1 else f"{gpus:,} B200 GPUs"
-    return QUOTA_IN_WORDS[capacity].format(gpus=count)
+    return _QUOTAS[capacity].format(gpus=plural(gpus, "B200 GPU"))
+
+
+def format_goal(question: PlanQuestion) -> str:
+    """What the plan is for: `16,000 users`."""
+    match question.goal:
+        case TokensPerSecond(total_tokens_per_s=amount):
+            return f"{amount:,.0f} tok/s in total"
+        case Users(count=amount):
+            return f"{amount:,.0f} users"
+        case RequestsPerSecond(requests_per_s=amount):
+            return f"{amount:,g} requests/s"
+        case Budget(usd_per_hour=amount):
+            return f"{format_usd(amount)} an hour"
+        case Batch(documents=count):
+            return f"{count:,} documents"
+
+
+def format_mean_lengths(workload: Workload) -> str:
+    """Mean lengths of a request: `768 tokens in and 384 out`."""
+    return f"{workload.input_tokens.mean:,g} tokens in and {workload.output_tokens.mean:,g} out"
+
+
+def format_lengths(workload: Workload) -> str:
+    """Lengths of its requests, shortest to longest."""
+    return f"{_range(workload.input_tokens)} tokens in, {_range(workload.output_tokens)} out"
+
+
+def _range(lengths: Lengths) -> str:
+    if lengths.min == lengths.max:
+        return f"{lengths.max:,}"
+    return f"{lengths.min:,} to {lengths.max:,} (mean {lengths.mean:,.0f})"
+
+
+def format_limits(question: PlanQuestion) -> Iterator[str]:
+    """The latency limits of the question."""
+    for name, limit_ms in (("TTFT p99", question.limits.ttft_p99_ms), ("TPOT", question.limits.tpot_ms)):
+        if limit_ms is not None:
+            yield f"{name} within {format_milliseconds(limit_ms)}"
+
+
+def format_span(estimate: Estimate, words: Callable[[float], str] = format_number) -> str:
+    """From the low to the high end; the value alone where they read the same."""
+    low, high = words(estimate.low), words(estimate.high)
+    return low if low == high else f"{low} to {high}"

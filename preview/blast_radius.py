@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from preview.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
+from preview.changes_in_words import after_in_words, before_in_words, difference_in_words
 from preview.dangers import ENDS, VOLUMES, dangers
 from preview.gpu_pods import GpuPods, gpu_pods
 from preview.recording import RecordedResource
 from preview.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
-from preview.words import count
+from report.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +80,14 @@ def _headline(
         yield "No changes"
         return
     if not any(one.old_urn for one in changes.resources):
-        yield f"Everything is new: {count(len(changes.resources), 'resource')} to create"
+        yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
     for one in restarts:
         yield _restart_in_words(one, radius.assumption)
     for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
         for verb in ENDS:
             number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
             if number:
-                yield f"{count(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
+                yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
     if before:
         yield from _replicas_in_words(radius, before)
     money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
@@ -119,17 +120,13 @@ def _replicas_in_words(radius: BlastRadius, before: Mapping[str, GpuPods]) -> It
     gpus = max((one.gpus_per_replica for one in before.values()), default=0)
     for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
         if number:
-            yield f"{count(number, 'replica')} {word} ({number * gpus} GPUs)"
+            yield f"{plural(number, 'replica')} {word} ({number * gpus} GPUs)"
 
 
 def money_in_words(money: Delta) -> str:
     """Dollars an hour before and after."""
-    before, after = (
-        "unknown" if value is None else f"{'at least ' if least else ''}${value:,.2f}"
-        for value, least in ((money.before, money.before_at_least), (money.after, money.after_at_least))
-    )
     if money.difference is None:
-        return f"{before} an hour becomes {after}"
-    sign = "-" if money.difference < 0 else "+"
+        return f"{before_in_words(money)} an hour becomes {after_in_words(money)}"
     bound = " in known prices" if money.before_at_least or money.after_at_least else ""
-    return f"{before} an hour becomes {after} ({sign}${abs(money.difference):,.2f}{bound})"
+    change = difference_in_words(money, per_cent=False)
+    return f"{before_in_words(money)} an hour becomes {after_in_words(money)} ({change}{bound})"

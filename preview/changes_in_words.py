@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from preview.figures_in_words import plural, usd
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ def difference_in_words(delta: Delta, *, per_cent: bool = True) -> str:
 
 def _amount(unit: str, value: float) -> str:
     if unit.startswith("$"):
-        return usd(value) if value >= 0 else f"-{usd(-value)}"
+        return format_usd(value) if value >= 0 else f"-{format_usd(-value)}"
     number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
     return number if unit in _UNIT_OF_COUNT or not unit else f"{number} {unit}"
 

@@ -10,7 +10,7 @@ from preview.gpu_pods import GpuPods
 from preview.recording import RecordedResource
 from preview.restarts import CLUSTER, NAMESPACE, Restart
 from preview.values import reveal
-from preview.words import count
+from report.words import plural
 
 VOLUMES: Final = (
     "gcp:compute/disk:Disk",
@@ -58,7 +58,7 @@ def dangers(
         if urn not in kept and was.counted:
             yield Danger(
                 id="server-deleted",
-                message=f"{was.name} is deleted: {count(was.counted, 'replica')} with {was.gpus} GPUs stop serving.",
+                message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {was.gpus} GPUs stop serving.",
                 urns=(urn,),
             )
     yield from _submitted(old, new, fates)

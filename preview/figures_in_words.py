@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.figures import published_nodes
+from report.words import format_list, format_usd, plural
 
 if TYPE_CHECKING:
     from planner.cost import Bill, LineItem
@@ -23,16 +24,6 @@ class BillLine:
     quantity: str
     """For example "12 × 32.61 a node-hour"."""
     usd_per_hour: float | None
-
-
-def usd(amount: float) -> str:
-    """Dollars and cents; two digits that count below ten cents, where cents would hide the difference."""
-    return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):f}".rstrip("0")
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 node`, `12 nodes`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def bill_lines(bill: Bill) -> Iterator[BillLine]:
@@ -67,8 +58,7 @@ def figure_in_words(figure: Figure) -> str:
 
 def published_nodes_in_words(report: Report) -> str:
     """The node counts that have a published row with this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
-    counts = [str(count) for count in published_nodes(report.fleet.routing)]
-    return f"{', '.join(counts[:-1])} and {counts[-1]} nodes"
+    return f"{format_list(map(str, published_nodes(report.fleet.routing)))} nodes"
 
 
 def per_million_in_words(figures: Figures) -> str:
@@ -78,9 +68,9 @@ def per_million_in_words(figures: Figures) -> str:
         missing = "without a published figure" if figures.total_tokens_per_s is None else "without a price of the nodes"
         return f"{missing} there is no price of a million tokens"
     least = "at least " if figures.bill.unknown else ""
-    text = f"a million tokens: {least}{usd(total)}"
+    text = f"a million tokens: {least}{format_usd(total)}"
     return (
-        f"{text}, a million output tokens {usd(output)}, at the {rate_origin(figures)} rate"
+        f"{text}, a million output tokens {format_usd(output)}, at the {rate_origin(figures)} rate"
         if output is not None
         else text
     )
@@ -107,5 +97,7 @@ def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:
     if unknown == len(items) and items:
         return f"unknown ({plural(unknown, 'price')} without a dated source)"
     return (
-        f"at least {usd(known)} {period} ({plural(unknown, 'price')} unknown)" if unknown else f"{usd(known)} {period}"
+        f"at least {format_usd(known)} {period} ({plural(unknown, 'price')} unknown)"
+        if unknown
+        else f"{format_usd(known)} {period}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from preview.plan_words import goal_in_words
+from planner.words import format_goal, format_mean_lengths
 
 if TYPE_CHECKING:
     from planner.deployment import Lengths
@@ -72,7 +72,7 @@ def _camel(key: str) -> str:
 def _question(question: PlanQuestion) -> dict[str, Any]:
     return {
         "goal": {"kind": _kind(question), **asdict(question.goal)},
-        "inWords": goal_in_words(question),
+        "inWords": f"{format_goal(question)}, {format_mean_lengths(question.workload)}",
         "profile": question.profile.name,
         "model": question.profile.model,
         "engineVersion": question.profile.engine_version,

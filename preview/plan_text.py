@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from planner.batch import in_words
-from planner.words import CAPACITY_IN_WORDS, quota_in_words
-from preview.figures_in_words import figure_in_words, plural, usd
-from preview.page import Page, Paper
-from preview.plan_words import (
-    ROUTING_IN_WORDS,
-    goal_in_words,
-    range_in_words,
-    reading,
-)
+from planner.words import CAPACITIES, ROUTINGS, format_goal, format_mean_lengths, format_quota, format_span
+from preview.figures_in_words import figure_in_words
+from report.terminal import Page, Paper, Part
+from report.words import format_duration, format_number, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
     from planner.estimates import Estimate
+    from planner.goals import PlanQuestion
     from planner.plan import Alternative, Plan
     from planner.time_to_serve import Step
 
 _LABEL = 20
 """Columns of the label that begins a line."""
-_READING = 13
-"""Columns of a reading's name: what leaves three numbers room on 60."""
-_API = 22
-"""Columns of an API's name."""
 _SHORTEST_BAR = 12
 """Columns below which a bar tells nothing."""
 _STEP = 43
@@ -48,12 +39,12 @@ def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
     if plan.remarks:
         page.title(f"Good to know ({len(plan.remarks)})")
         for remark in plan.remarks:
-            page.prose(remark, mark="· ", mark_style="dim")
+            page.item(remark)
     page.blank()
     if written is None:
-        page.line(("→ ", "dim"), ("the same with --write STACK makes the stack file", "bold"))
+        page.pointer("the same with --write STACK makes the stack file")
     else:
-        page.line(("→ ", "dim"), (f"fleet preview --stack {written}", "bold"))
+        page.pointer(f"fleet preview --stack {written}")
     page.print()
 
 
@@ -62,14 +53,21 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     page = Page(paper)
     first = next((one.plan for one in alternatives if one.plan is not None), None)
     if first is not None:
-        page.line((goal_in_words(first.question), "bold"))
+        page.line((_goal(first.question), "bold"))
         page.prose(
             f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of full load", indent=0
         )
     page.blank()
-    page.line((f"{'capacity':<12}{'reached by':<11}{'nodes':>6}{'$/h':>10}{'$/M':>7}{'out':>7}{'TPOT':>7}", "dim"))
-    for one in alternatives:
-        page.line(*_row(one))
+    columns = (
+        ("capacity", "<12"),
+        ("reached by", "<11"),
+        ("nodes", ">6"),
+        ("$/h", ">10"),
+        ("$/M", ">7"),
+        ("out", ">7"),
+        ("TPOT", ">7"),
+    )
+    page.table(columns, [tuple(_row(one)) for one in alternatives], indent=0)
     page.title("Read it so")
     page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
     page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
@@ -77,25 +75,25 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
         page.prose('Every amount is "at least": disks, NAT and Autopilot\'s premium have no dated price.')
     for one in alternatives:
         if one.why_not is not None:
-            page.prose(f"{one.capacity}, {ROUTING_IN_WORDS[one.routing]}: {one.why_not}", mark="· ", style="yellow")
+            page.prose(f"{one.capacity}, behind {ROUTINGS[one.routing]}: {one.why_not}", mark="· ", style="yellow")
     page.print()
 
 
-def _row(one: Alternative) -> Iterator[tuple[str, str]]:
-    routing = "gateway" if one.routing == "inference-gateway" else "Service"
+def _row(one: Alternative) -> Iterator[Part]:
+    yield one.capacity
+    yield "gateway" if one.routing == "inference-gateway" else "Service"
     if one.plan is None:
-        yield f"{one.capacity:<12}{routing:<11}", ""
-        yield f"{'no plan':>6}", "yellow"
+        yield "no plan", "yellow"
         return
-    money, tpot = one.plan.money, one.plan.performance.tpot_ms.value
-    yield f"{one.capacity:<12}{routing:<11}", ""
-    yield f"{one.plan.machines:>6,}", "bold"
+    money = one.plan.money
+    yield f"{one.plan.machines:,}", "bold"
     if money.at_load is None:
-        yield f"{'?':>10}{'?':>7}{'?':>7}", "dim"
+        yield from [("?", "dim")] * 3
     else:
-        yield f"{money.usd_per_hour:>10,.0f}", "bold cyan"
-        yield f"{money.at_load.total_usd:>7.3f}{money.at_load.output_usd:>7.3f}", ""
-    yield f"{tpot:>4,.0f} ms", "dim"
+        yield f"{money.usd_per_hour:,.0f}", "bold cyan"
+        yield f"{money.at_load.total_usd:.3f}"
+        yield f"{money.at_load.output_usd:.3f}"
+    yield f"{one.plan.performance.tpot_ms.value:,.0f} ms", "dim"
 
 
 # A plan, section by section -------------------------------------------------------------------------------------------
@@ -103,14 +101,12 @@ def _row(one: Alternative) -> Iterator[tuple[str, str]]:
 
 def _headline(page: Page, plan: Plan) -> None:
     question, money = plan.question, plan.money
-    name = goal_in_words(question)
-    gap = page.width - len(name) - len(plan.basis)
-    page.line((name, "bold"), *((" " * gap, (plan.basis, "dim")) if gap >= 2 else ()))
+    page.heading(_goal(question), plan.basis)
     page.blank()
     spares = f" and {plural(plan.spares, 'spare')}" if plan.spares else ""
     page.prose(
-        f"{plural(plan.nodes, 'A4 node')}{spares} ({plan.gpus:,} B200) on {CAPACITY_IN_WORDS[question.capacity]}, "
-        f"{ROUTING_IN_WORDS[question.routing]}",
+        f"{plural(plan.nodes, 'A4 node')}{spares} ({plan.gpus:,} B200) on {CAPACITIES[question.capacity]}, "
+        f"behind {ROUTINGS[question.routing]}",
         indent=0,
         style="bold cyan",
     )
@@ -118,7 +114,7 @@ def _headline(page: Page, plan: Plan) -> None:
         f"{question.profile.model}, vLLM {question.profile.engine_version}, profile {question.profile.name}", indent=0
     )
     total, output = plan.performance.total_tokens_per_s.value, plan.performance.output_tokens_per_s.value
-    price = f"{_least(plan)}{usd(money.usd_per_hour)} an hour" if money.at_load else "no price of a node-hour"
+    price = f"{_least(plan)}{format_usd(money.usd_per_hour)} an hour" if money.at_load else "no price of a node-hour"
     page.prose(f"{total:,.0f} tok/s total · {output:,.0f} tok/s output · {price}", indent=0, style="bold cyan")
 
 
@@ -128,27 +124,27 @@ def _batch(page: Page, plan: Plan) -> None:
     page.title("The batch: hours, dollars, then zero")
     _line(page, "documents", f"{batch.documents:,}, {batch.in_flight:,.0f} at once")
     _line(page, "tokens", f"{batch.input_tokens:,.0f} in, {batch.output_tokens:,.0f} out")
-    deadline = f" of {in_words(batch.deadline_hours)}" if batch.deadline_hours is not None else ""
-    _line(page, "hours", f"{in_words(batch.total_hours)}{deadline}", style="bold")
-    _line(page, "  until it answers", in_words(batch.start_hours))
+    deadline = f" of {_hours(batch.deadline_hours)}" if batch.deadline_hours is not None else ""
+    _line(page, "hours", f"{_hours(batch.total_hours)}{deadline}", style="bold")
+    _line(page, "  until it answers", _hours(batch.start_hours))
     _line(
         page,
         "  at work",
-        f"{in_words(batch.work_hours)} ({in_words(batch.work_low_hours)} to {in_words(batch.work_high_hours)})",
+        f"{_hours(batch.work_hours)} ({_hours(batch.work_low_hours)} to {_hours(batch.work_high_hours)})",
     )
     if batch.usd is not None and batch.usd_per_million is not None:
-        _line(page, "dollars", f"{_least(plan)}{usd(batch.usd)}", style="bold")
+        _line(page, "dollars", f"{_least(plan)}{format_usd(batch.usd)}", style="bold")
         _line(
             page,
             "  a million tokens",
-            f"{usd(batch.usd_per_million.total_usd)} total, {usd(batch.usd_per_million.output_usd)} output",
+            f"{format_usd(batch.usd_per_million.total_usd)} total, {format_usd(batch.usd_per_million.output_usd)} output",
         )
     else:
         _line(page, "dollars", "unknown: no price of a node-hour")
     _line(
         page,
         "then",
-        f"replicas 0: {_least(plan)}{usd(batch.usd_per_hour_after)} an hour; destroyed: nothing but the weights' image",
+        f"replicas 0: {_least(plan)}{format_usd(batch.usd_per_hour_after)} an hour; destroyed: nothing but the weights' image",
     )
 
 
@@ -156,7 +152,6 @@ def _does(page: Page, plan: Plan) -> None:
     load = "at full load" if plan.batch is not None else f"at the goal, {100 * plan.utilisation:.0f} % of full load"
     page.title("What it does", load)
     now, most = plan.performance, plan.maximum
-    page.line((f"  {'':<{_READING}}{'expected':>11}{'low to high':>22}{'full load':>12}", "dim"))
     rows: tuple[tuple[str, Estimate, Estimate], ...] = (
         ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
         ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
@@ -169,13 +164,13 @@ def _does(page: Page, plan: Plan) -> None:
         ("KV cache, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
         ("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),
     )
-    for label, here, full in rows:
-        page.line(
-            f"  {label:<{_READING}}",
-            (f"{reading(here.value):>11}", "bold"),
-            (f"{range_in_words(here):>22}", "dim"),
-            f"{reading(full.value):>12}",
-        )
+    page.table(
+        (("", "<13"), ("expected", ">11"), ("low to high", ">22"), ("full load", ">12")),
+        (
+            (label, (format_number(here.value), "bold"), (_range(here), "dim"), format_number(full.value))
+            for label, here, full in rows
+        ),
+    )
     energy = now.joules_per_million_tokens.value / 3.6e6
     page.prose(
         f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
@@ -204,31 +199,32 @@ def _money(page: Page, plan: Plan) -> None:
     least = _least(plan)
     if plan.batch is None:
         hours = "730 hours" if duty.share == 1 else f"{duty.hours_per_week:g} of 168 hours a week"
-        _line(page, "a month", f"{least}{usd(money.usd_per_month)} ({hours})")
+        _line(page, "a month", f"{least}{format_usd(money.usd_per_month)} ({hours})")
         for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
-            _line(page, label, f"{least}{usd(amount.total_usd)} total, {usd(amount.output_usd)} output")
-    _line(page, "a node-hour", usd(money.usd_per_node_hour or 0.0))
+            _line(page, label, f"{least}{format_usd(amount.total_usd)} total, {format_usd(amount.output_usd)} output")
+    _line(page, "a node-hour", format_usd(money.usd_per_node_hour or 0.0))
     _apis(page, plan)
 
 
 def _apis(page: Page, plan: Plan) -> None:
     batch = plan.batch
     what = "the same tokens cost" if batch is not None else "cheaper than it from"
-    page.line((f"  {'APIs, this mix':<{_API}}{'$/M':>8}   {what}", "dim"))
+    rows = []
     for api in plan.money.apis:
         share = api.break_even_utilisation
         assert share is not None
         if batch is not None:
-            text = usd(api.usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)
+            text = format_usd(api.usd_per_million * (batch.input_tokens + batch.output_tokens) / 1e6)
         else:
-            text = "never" if share > 1 else f"{100 * share:.1f} % of full load on"
-        page.line(f"  {api.price.name:<{_API}}{api.usd_per_million:>8.2f}   {text}")
+            text = "never" if share > 1 else f"{format_percent(share)} of full load on"
+        rows.append((api.price.name, f"{api.usd_per_million:.2f}", "", text))
+    page.table((("APIs, this mix", "<22"), ("$/M", ">8"), ("", "3"), (what, "")), rows)
 
 
 def _around(page: Page, plan: Plan) -> None:
     sizing, capacity = plan.sizing, plan.question.capacity
     page.title("Around it")
-    _line(page, "quota to request", quota_in_words(capacity, sizing.quota_gpus))
+    _line(page, "quota to request", format_quota(capacity, sizing.quota_gpus))
     _line(page, "spares", f"{plan.spares}: {plan.spares_why}" if plan.spares else plan.spares_why)
     copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
     _line(page, "weights volume", f"{sizing.volume_gib:,} GiB, {sizing.volume_mibps:,} MiB/s{copies} (Hyperdisk ML)")
@@ -273,7 +269,7 @@ def _sure(page: Page, plan: Plan) -> None:
     if plan.reasons:
         page.prose("Beyond what anyone measured; each point widens the interval:")
         for reason in plan.reasons:
-            page.prose(reason, mark="· ", mark_style="dim")
+            page.item(reason)
     else:
         page.prose("Within what was measured; docs/planner-model.md has the error of every row.")
     match = plan.published
@@ -295,8 +291,20 @@ def _line(page: Page, label: str, text: str, style: str = "") -> None:
     page.prose(text, mark=f"{label:<{_LABEL}}", mark_style="dim", style=style)
 
 
+def _goal(question: PlanQuestion) -> str:
+    return f"{format_goal(question)}, {format_mean_lengths(question.workload)}"
+
+
+def _range(estimate: Estimate) -> str:
+    return "as planned" if estimate.low == estimate.high else format_span(estimate)
+
+
 def _least(plan: Plan) -> str:
     return "at least " if plan.money.at_least else ""
+
+
+def _hours(hours: float) -> str:
+    return format_duration(hours * 3_600)
 
 
 def _minutes(seconds: float) -> str:

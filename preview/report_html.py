@@ -1,26 +1,22 @@
-"""The report as one self-contained HTML page: for a CI artifact, a phone, paper, by day and by night.
-
-Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through. The
-templates and the style are in preview/html/.
-"""
+"""The report as one self-contained HTML page: for a CI artifact, a phone, paper, by day and by night."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.report.environment import environment
 from preview import changes_in_words, figures_in_words
 from preview.change_tree import change_tree
 from preview.report_markdown_policies import policies_of
 from preview.several_stacks import Refusal, reports_of, stack_of
 from preview.stack_list import line_of
 from preview.verdicts import shared, verdicts
+from report.page import Number, render
+from report.table import Cell, Table, numbers, texts
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    import jinja2
-
     from preview.report_model import Report
     from preview.several_stacks import Outcome
 
@@ -32,60 +28,121 @@ def html_text(*outcomes: Outcome) -> str:
     reports = reports_of(outcomes)
     against = {report.comparison.against for report in reports if report.comparison is not None}
     several = len(outcomes) > 1
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            title=f"Preview of {len(outcomes)} stacks" if several else f"Preview of {stack_of(outcomes[0])}",
-            project=reports[0].recording.project if reports else "this project",
-            against=", ".join(sorted(against)),
-            made_up=any(report.mode == "known" for report in reports),
-            lines=[line_of(outcome) for outcome in outcomes] if several else [],
-            outcomes=outcomes,
-        )
+    return render(
+        _FOLDER,
+        {
+            **{
+                name: one
+                for module in (changes_in_words, figures_in_words)
+                for name, one in vars(module).items()
+                if callable(one)
+            },
+            "marks": changes_in_words.MARKS,
+            "change_tree": change_tree,
+            "verdicts": verdicts,
+            "shared": shared,
+            "policies_of": policies_of,
+            "name_of": stack_of,
+            "name_of_urn": lambda urn: urn.rpartition("::")[2],
+            "is_refusal": lambda outcome: isinstance(outcome, Refusal),
+            "size_in_words": _size,
+            "numbers": _numbers,
+            "differences": _differences,
+            "bill_table": _bill,
+        },
+        title=f"Preview of {len(outcomes)} stacks" if several else f"Preview of {stack_of(outcomes[0])}",
+        project=reports[0].recording.project if reports else "this project",
+        against=", ".join(sorted(against)),
+        made_up=any(report.mode == "known" for report in reports),
+        stacks=_stacks(outcomes) if several else None,
+        outcomes=outcomes,
     )
 
 
-def _environment() -> jinja2.Environment:
-    made = environment(_FOLDER)
-    for module in (changes_in_words, figures_in_words):
-        made.globals |= {name: one for name, one in vars(module).items() if callable(one) and name[0] != "_"}
-    made.globals |= {
-        "marks": changes_in_words.MARKS,
-        "change_tree": change_tree,
-        "verdicts": verdicts,
-        "shared": shared,
-        "policies_of": policies_of,
-        "name_of": stack_of,
-        "name_of_urn": lambda urn: urn.rpartition("::")[2],
-        "is_refusal": lambda outcome: isinstance(outcome, Refusal),
-        "size_in_words": _size,
-        "standing_numbers": _numbers,
-    }
-    return made
+def _stacks(outcomes: Sequence[Outcome]) -> Table:
+    lines = [line_of(outcome) for outcome in outcomes]
+    marks = ["✗" if line.stops else "!" if line.warns else "✓" for line in lines]
+    return Table(
+        id="stacks",
+        caption="Verdict, changes, price and throughput of every stack",
+        columns=texts("stack", "verdict", "what changes", "price", "throughput"),
+        rows=tuple(
+            (
+                Cell(line.stack, link=f"stack-{number}"),
+                Cell(f"{mark} {line.verdict}"),
+                Cell(line.change),
+                Cell(line.price),
+                Cell(line.rate),
+            )
+            for number, (line, mark) in enumerate(zip(lines, marks, strict=True), start=1)
+        ),
+    )
 
 
 def _size(report: Report) -> str:
     fleet = report.fleet
     if fleet.nodes is None:
         return "As many A4 nodes (8 B200 each) as others ask for"
-    return (
-        f"{figures_in_words.plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)"
-        if fleet.nodes
-        else "Paused, 0 A4 nodes"
+    return f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)" if fleet.nodes else "Paused, 0 A4 nodes"
+
+
+def _numbers(report: Report) -> Iterator[Number]:
+    """What the change moves, what moved first; the stack's own numbers where nothing was compared."""
+    if report.comparison is None or not report.comparison.deltas:
+        yield from _standing(report)
+        return
+    for one in sorted(report.comparison.deltas, key=lambda one: not one.changed):
+        was = ", ".join(
+            filter(None, (changes_in_words.before_in_words(one), changes_in_words.difference_in_words(one)))
+        )
+        yield Number(
+            name=one.label, now=changes_in_words.after_in_words(one), more=f"was {was}" if one.changed else "unchanged"
+        )
+
+
+def _standing(report: Report) -> Iterator[Number]:
+    fleet, figures = report.fleet, report.figures
+    least = "at least " if figures.bill.unknown else ""
+    yield Number(name="dollars an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour_known)}")
+    if figures.usd_per_million_tokens is not None:
+        yield Number(name="dollars a million tokens", now=f"{least}{format_usd(figures.usd_per_million_tokens)}")
+    if figures.total_tokens_per_s:
+        origin = figures_in_words.rate_origin(figures)
+        yield Number(name=f"tokens a second, {origin}", now=f"{figures.total_tokens_per_s:,}")
+    if fleet.nodes is not None:
+        yield Number(name="GPUs", now=f"{fleet.gpus:,}")
+        yield Number(name="nodes", now=f"{fleet.nodes:,}")
+    yield Number(name="resources to create", now=f"{len(report.changes):,}")
+
+
+def _differences(report: Report) -> Table:
+    return Table(
+        id=f"differences-{report.recording.stack}",
+        caption="Settings in which this stack differs from the published run",
+        columns=texts("setting", "published", "here", "why it does not matter"),
+        rows=tuple(
+            (
+                Cell(one.field, style="mono"),
+                Cell(changes_in_words.value_in_words(one.published), style="mono"),
+                Cell(changes_in_words.value_in_words(one.ours), style="mono"),
+                Cell(one.argument or "not argued"),
+            )
+            for one in report.figures.match.differences
+        ),
     )
 
 
-def _numbers(report: Report) -> Iterator[tuple[str, str]]:
-    """The stack's own numbers, where nothing was compared."""
-    fleet, figures = report.fleet, report.figures
-    least = "at least " if figures.bill.unknown else ""
-    yield "dollars an hour", f"{least}{figures_in_words.usd(figures.bill.usd_per_hour_known)}"
-    if figures.usd_per_million_tokens is not None:
-        yield "dollars a million tokens", f"{least}{figures_in_words.usd(figures.usd_per_million_tokens)}"
-    if figures.total_tokens_per_s:
-        yield f"tokens a second, {figures_in_words.rate_origin(figures)}", f"{figures.total_tokens_per_s:,}"
-    if fleet.nodes is not None:
-        yield "GPUs", f"{fleet.gpus:,}"
-        yield "nodes", f"{fleet.nodes:,}"
-    yield "resources to create", f"{len(report.changes):,}"
+def _bill(report: Report) -> Table:
+    return Table(
+        id=f"bill-{report.recording.stack}",
+        caption="The bill of an hour",
+        columns=(*texts("item", "quantity"), *numbers("USD an hour")),
+        rows=tuple(
+            (
+                Cell(line.name),
+                Cell(line.quantity, style="dim"),
+                Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
+            )
+            for line in figures_in_words.bill_lines(report.figures.bill)
+        ),
+    )

@@ -9,14 +9,13 @@ from preview.figures_in_words import (
     bill_lines,
     figure_in_words,
     per_million_in_words,
-    plural,
     published_nodes_in_words,
     rate_origin,
     residual_in_words,
-    usd,
 )
 from preview.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
 from preview.several_stacks import Refusal, stack_of
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from preview.report_model import Finding, Node, Policies, Report
@@ -178,7 +177,7 @@ def _cost(report: Report) -> Iterator[str]:
         (
             line.name,
             line.quantity,
-            usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown",
+            format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown",
             amounts[line.name] or "",
         )
         for line in bill_lines(bill)

@@ -19,9 +19,9 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from preview.figures_in_words import plural
 from preview.markdown import alert, cell, code, escape, fenced, fold, prose, table
 from preview.resource_facts import cloud_name, kind_of
+from report.words import plural
 
 if TYPE_CHECKING:
     from preview.change_tree import ChangeNode

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import plural
 from preview.markdown import alert, cell, code, prose, table
 from preview.several_stacks import refusals_of, reports_of
 from preview.stack_list import line_of
+from report.words import plural
 
 if TYPE_CHECKING:
     from preview.several_stacks import Outcome

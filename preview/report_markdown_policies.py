@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import plural
 from preview.markdown import cell, code, escape, fold, table
 from preview.verdicts import Verdict, shared, verdicts
+from report.words import plural
 
 if TYPE_CHECKING:
     from preview.report_model import Policies
@@ -86,7 +86,7 @@ def _message(verdict: Verdict) -> Iterator[str]:
 
 def policies_of(count: int) -> str:
     """`1 policy`, `2 policies`."""
-    return "1 policy" if count == 1 else f"{count} policies"
+    return plural(count, "policy", "policies")
 
 
 def _names(urns: Sequence[str]) -> str:

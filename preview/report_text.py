@@ -10,14 +10,13 @@ from preview.figures_in_words import (
     bill_lines,
     figure_in_words,
     per_million_in_words,
-    plural,
     published_nodes_in_words,
     residual_in_words,
-    usd,
 )
-from preview.page import Page, Paper, Part
 from preview.report_text_policies import print_policies
 from preview.several_stacks import Refusal
+from report.terminal import Page, Paper, Part
+from report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from planner.cost import Bill
@@ -78,8 +77,7 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
 
 def _headline(page: Page, report: Report) -> None:
     fleet, recording, changes = report.fleet, report.recording, report.comparison
-    name = f"{recording.project} / {recording.stack}"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - 15), ("offline preview", "dim"))
+    page.heading(f"{recording.project} / {recording.stack}", "offline preview")
     if changes is not None:
         from preview.report_text_changes import print_consequences
 
@@ -211,7 +209,7 @@ def _cost(page: Page, report: Report) -> None:
     page.title("Cost", "USD an hour, list prices")
     width = page.width - 2
     for line in bill_lines(bill):
-        amount = usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
+        amount = format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
         room = width - len(line.quantity) - len(amount) - 4
         name = line.name if len(line.name) <= room else line.name[: room - 1] + "…"
         page.line(
@@ -222,11 +220,11 @@ def _cost(page: Page, report: Report) -> None:
             "  ",
             (amount, "yellow" if line.usd_per_hour is None else ""),
         )
-    total = f"{'at least ' if bill.unknown else ''}{usd(bill.usd_per_hour_known)}"
+    total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
     page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
     for sentence in (per_million_in_words(figures), *residual_in_words(bill)):
-        page.prose(sentence, mark="· ", mark_style="dim")
+        page.item(sentence)
 
 
 def _unknown_prices(page: Page, bill: Bill) -> None:
@@ -235,7 +233,7 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
         page.prose(f"nodes: {nodes.reason}", mark="· ", style="yellow", mark_style="dim")
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
-        page.prose(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero", mark="· ", mark_style="dim")
+        page.item(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero")
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------
@@ -255,7 +253,7 @@ def _findings(page: Page, report: Report) -> None:
     if report.notices:
         page.title(f"Good to know ({len(report.notices)})")
         for notice in report.notices:
-            page.prose(f"{notice.path} = {_shown(notice.value)}: {notice.why}", mark="· ", mark_style="dim")
+            page.item(f"{notice.path} = {_shown(notice.value)}: {notice.why}")
     if report.diagnostics:
         page.title(f"The program says ({len(report.diagnostics)})", style="bold yellow")
         for diagnostic in report.diagnostics:
@@ -280,10 +278,10 @@ def _shown(value: object) -> str:
 def _closing(page: Page, report: Report) -> None:
     page.title("About this preview")
     for remark in (*report.remarks, *_nature(report)):
-        page.prose(remark, mark="· ", mark_style="dim")
+        page.item(remark)
     page.blank()
     for command in _next_steps(report):
-        page.line(("→ ", "dim"), (command, "bold"))
+        page.pointer(command)
 
 
 def _nature(report: Report) -> Sequence[str]:

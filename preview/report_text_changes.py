@@ -22,7 +22,7 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from preview.page import Page, Part
+from report.terminal import Page, Part
 
 if TYPE_CHECKING:
     from preview.change_tree import ChangeNode
@@ -108,7 +108,7 @@ def print_changes(page: Page, report: Report, changes: Changes) -> None:
     page.blank()
     page.prose(summary_in_words(changes), indent=0, style="bold")
     for remark in changes.remarks:
-        page.prose(remark, mark="· ", mark_style="dim")
+        page.item(remark)
 
 
 def _rows(node: ChangeNode, prefix: str = "", below: str = "") -> Iterator[tuple[ChangeNode, str, str]]:

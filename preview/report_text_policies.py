@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import plural
-from preview.page import Page
+from report.terminal import Page
+from report.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _print_verdict(page: Page, verdict: Verdict) -> None:
     if verdict.on_purpose:
         # Why the rule is there and what it costs stands with the profile that repeats it.
         for place in places:
-            page.prose(" ".join(place.what.split()), indent=4, mark="· ", mark_style="dim")
+            page.item(" ".join(place.what.split()), indent=4)
         return
     why, fix = shared(places, "why"), shared(places, "fix")
     for place in places:

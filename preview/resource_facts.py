@@ -8,6 +8,7 @@ from typing import Any
 
 from preview.recording import RecordedResource
 from preview.values import UNKNOWN, Secret
+from report.words import plural
 
 Facts = Iterator[str]
 
@@ -72,10 +73,6 @@ def _items(value: Any, path: str) -> Sequence[Any]:
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 
-def _plural(count: Any, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _ports(ports: Sequence[Any], key: str = "port") -> str:
     return ", ".join(str(at(port, key)) for port in ports if at(port, key) is not None)
 
@@ -102,7 +99,7 @@ def _pod(spec: Any) -> Facts:
 def _deployment(inputs: Any) -> Facts:
     replicas = at(inputs, "spec.replicas")
     if replicas is not None:
-        yield _plural(replicas, "replica")
+        yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
         yield "replicas left to others"
     yield from _pod(at(inputs, "spec.template.spec"))
@@ -155,7 +152,7 @@ def _snapshot_class(inputs: Any) -> Facts:
 
 def _rules(inputs: Any) -> Facts:
     groups = _items(inputs, "spec.groups")
-    yield _plural(sum(len(_items(group, "rules")) for group in groups), "rule")
+    yield plural(sum(len(_items(group, "rules")) for group in groups), "rule")
 
 
 def _quota(inputs: Any) -> Facts:
@@ -171,7 +168,7 @@ def _network_policy(inputs: Any) -> Facts:
     for direction, rules in (("from", ingress), ("to", egress)):
         ports = _ports([port for rule in rules for port in _items(rule, "ports")])
         if rules:
-            yield f"{_plural(len(rules), 'rule')} {direction} others" + (f", port {ports}" if ports else "")
+            yield f"{plural(len(rules), 'rule')} {direction} others" + (f", port {ports}" if ports else "")
 
 
 def _disruption_budget(inputs: Any) -> Facts:

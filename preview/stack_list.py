@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from preview.changes_in_words import after_in_words, before_in_words
-from preview.figures_in_words import plural
 from preview.several_stacks import Refusal
 from preview.verdicts import ON_PURPOSE
+from report.words import plural
 
 if TYPE_CHECKING:
     from preview.changes import Changes

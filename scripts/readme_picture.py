@@ -53,9 +53,9 @@ def _preview() -> list[str]:
     # Colours as on a plain terminal, whatever this one is.
     os.environ.pop("NO_COLOR", None)
     os.environ.update(TERM="xterm", COLORTERM="")
-    from preview.page import Paper
     from preview.report_text import print_text
     from preview.stack_preview import preview_stack
+    from report.terminal import Paper
 
     out = io.StringIO()
     report = preview_stack(ROOT, STACK, ask_policies=False)

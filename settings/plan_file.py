@@ -11,8 +11,10 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
+from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from planner.sizing import CONNECTIONS_PER_CLIENT
+from planner.words import format_goal, format_mean_lengths
+from report.words import format_usd, plural
 from settings.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from settings.problems import Problem, SettingsError
 from settings.settings import PLACEHOLDER_PROJECT
@@ -80,35 +82,24 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield "# yaml-language-server: $schema=settings/stack.schema.json"
     yield "#"
     yield f"# Written by `fleet plan` for {_goal(plan)}."
-    workload = question.workload
     yield (
-        f"# Requests of {workload.input_tokens.mean:,g} tokens in and {workload.output_tokens.mean:,g} out on average; "
-        f"{plan.basis}, see docs/planner-model.md."
+        f"# Requests of {format_mean_lengths(question.workload)} on average; {plan.basis}, see docs/planner-model.md."
     )
     total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
-    nodes = "one node" if plan.nodes == 1 else f"{plan.nodes:,} nodes"
+    nodes = plural(plan.nodes, "node")
     yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}."
     if money.usd_per_node_hour is not None:
         least = "At least " if money.at_least else ""
-        yield f"# {least}${money.usd_per_hour:,.2f} an hour while it runs."
+        yield f"# {least}{format_usd(money.usd_per_hour)} an hour while it runs."
     if plan.batch is not None:
         yield f"# Done after about {plan.batch.total_hours:.1f} hours; then set replicas to 0, or destroy."
 
 
 def _goal(plan: Plan) -> str:
     question = plan.question
-    share = f"at {100 * question.load_share:.0f} % of what the model says the nodes do"
-    match question.goal:
-        case TokensPerSecond(total_tokens_per_s=amount):
-            return f"{amount:,.0f} tok/s in total, {share}"
-        case Users(count=amount):
-            return f"{amount:,.0f} users, {share}"
-        case RequestsPerSecond(requests_per_s=amount):
-            return f"{amount:,g} requests a second, {share}"
-        case Budget(usd_per_hour=amount):
-            return f"${amount:,.2f} an hour"
-        case Batch(documents=count):
-            return f"a batch of {count:,} documents"
+    if isinstance(question.goal, Budget | Batch):
+        return format_goal(question)
+    return f"{format_goal(question)}, at {100 * question.load_share:.0f} % of what the model says the nodes do"
 
 
 def _place(project: str | None, zone: str) -> Iterator[str]:

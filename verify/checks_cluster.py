@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from report.words import plural
 from settings.capacity import MACHINE_TYPE, Ladder
 from verify import lessons
 from verify.facts import Cluster, Facts, Node
 from verify.findings import Check, Difference
-from verify.outcome import judged, not_checked, several, told
+from verify.outcome import judged, not_checked, told
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -43,7 +44,7 @@ def replicas(facts: Facts, settings: Settings) -> Check:
     if wanted == "external":
         if not pods:
             return not_checked("replicas", title, "somebody else scales, and there is no pod now")
-        held = f"{several(len(ready), 'replica')} ready; their number is somebody else's (replicas: external)"
+        held = f"{plural(len(ready), 'replica')} ready; their number is somebody else's (replicas: external)"
         return judged("replicas", title, differences, held=held)
     if len(ready) != wanted:
         differences.insert(
@@ -75,9 +76,9 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     for node in used:
         differences += _misplaced(node, settings)
     bought = sorted({_bought_in_words(node) for node in used})
-    held = f"{several(len(used), 'node')}: {', '.join(bought)}"
+    held = f"{plural(len(used), 'node')}: {', '.join(bought)}"
     if idle := len(nodes) - len(used):
-        held += f"; {several(idle, 'further B200 node')} of the cluster without a pod of this stack"
+        held += f"; {plural(idle, 'further B200 node')} of the cluster without a pod of this stack"
     failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
     return judged("capacity", title, differences, held=held, failed=failed)
 
@@ -131,7 +132,7 @@ def price(facts: Facts, settings: Settings) -> Check:
         taken = len(_nodes_of_pods(cluster))
         if taken != settings.replicas or settings.server.replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
-            words += f"; with pods on {several(taken, 'node')} {found.total_in_words()}"
+            words += f"; with pods on {plural(taken, 'node')} {found.total_in_words()}"
     if bill.unknown:
         words += f"; unknown: {', '.join(bill.unknown)}"
     return told("price", "Price", words)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner import memory
 from planner.gpu_memory import DoesNotFitError
+from report.words import plural
 from settings.secrets_in_text import SECRET_TEXT, looks_secret
 from verify import declared, lessons
 from verify.checks_service import nobody
 from verify.facts import Facts, Pod, Server
 from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, several, where_in_words
+from verify.outcome import judged, not_checked, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -65,7 +66,7 @@ def flags(facts: Facts, settings: Settings) -> Check:
                 )
                 other |= _flag_as_setting(name, given)
         repeated += lessons.repeated(settings, other) if other else ()
-    held = f"{several(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
+    held = f"{plural(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
     return judged("flags", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
 
 
@@ -104,7 +105,7 @@ def environment(facts: Facts, settings: Settings) -> Check:
             if name in typed and (name not in pod.env or found in ("0", "1")):
                 other[str(Engine.model_fields[typed[name]].alias)] = None if found is None else found == "1"
         repeated += lessons.repeated(settings, other) if other else ()
-    held = f"{several(len(wanted), 'variable')} as declared on {where_in_words(pod.name for pod in pods)}"
+    held = f"{plural(len(wanted), 'variable')} as declared on {where_in_words(pod.name for pod in pods)}"
     return judged("environment", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
 
 
@@ -207,7 +208,7 @@ def configuration(facts: Facts, settings: Settings) -> Check:
                 found_settings[_SETTING_OF[label]] = _as_setting(label, next(iter(wrong)))
         if found_settings:
             repeated += lessons.repeated(settings, found_settings)
-    held = f"{several(len(wanted) - len(untold), 'value')} as declared on {where_in_words(one.name for one in servers)}"
+    held = f"{plural(len(wanted) - len(untold), 'value')} as declared on {where_in_words(one.name for one in servers)}"
     if untold:
         held += f"; not told: {', '.join(sorted(untold))}"
     if len(untold) == len(wanted):
@@ -330,7 +331,7 @@ def kv_tokens(facts: Facts, settings: Settings) -> Check:
     held = f"{shown}, expected {expected.tokens:,} ± {100 * declared.KV_TOLERANCE:.0f} %"
     if silent and not differences:
         return not_checked(
-            "kv-tokens", title, f"{held}; {several(len(silent), 'pod')} did not tell: {', '.join(silent)}"
+            "kv-tokens", title, f"{held}; {plural(len(silent), 'pod')} did not tell: {', '.join(silent)}"
         )
     failed = "the cache is not what the planner's memory model gives for the declared flags: sequences that run at once go with it"
     return judged("kv-tokens", title, differences, held=held, failed=failed, lessons=taught)

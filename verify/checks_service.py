@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from report.words import plural
 from verify import declared, lessons, questions
 from verify.ask import listed_models
 from verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
 from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, several, told, where_in_words
+from verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -235,7 +236,7 @@ def _told_of(chat: Chat) -> str:
     if not chat.spoke and chat.late:
         return f"{_kind(chat)}: {chat.trouble}"
     tokens = chat.usage.get("completion_tokens") if chat.usage is not None else None
-    size = several(tokens, "token") if isinstance(tokens, int) else f"{len(chat.content + chat.reasoning)} characters"
+    size = plural(tokens, "token") if isinstance(tokens, int) else f"{len(chat.content + chat.reasoning)} characters"
     return f"{_kind(chat)} of {size}" + ("" if chat.finish else " so far")
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from live.metrics_text import MetricsText
 from planner import memory
+from report.words import plural
 from verify import declared, lessons
 from verify.ask import moved
 from verify.checks_service import nobody
 from verify.facts import OUT_OF_TIME, Facts, Server
 from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, several, told, where_in_words
+from verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -63,7 +64,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
             why = f"{burst.answered} answered; {', '.join(burst.troubles)}"
             differences.append(
                 Difference(
-                    where=server.name, name="burst", declared=f"{several(burst.asked, 'request')} answered", found=why
+                    where=server.name, name="burst", declared=f"{plural(burst.asked, 'request')} answered", found=why
                 )
             )
         if burst.before is None or burst.after is None:
@@ -136,7 +137,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
             continue
         drafts, taken = _grown(burst.before, burst.after, DRAFTED), _grown(burst.before, burst.after, ACCEPTED)
         drafted, accepted = drafted + drafts, accepted + taken
-        tokens = f"{wanted.method}, {several(wanted.num_speculative_tokens, 'draft token')} a step"
+        tokens = f"{wanted.method}, {plural(wanted.num_speculative_tokens, 'draft token')} a step"
         if not there or not drafts:
             found = "no draft in the burst" if there else "no counters of drafts: speculation is off"
             differences.append(Difference(where=server.name, name="speculation", declared=tokens, found=found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from report.words import plural
 from verify.findings import Check, Difference, Lesson
 
 
@@ -36,14 +37,9 @@ def told(id_: str, title: str, what: str) -> Check:
     return Check(id=id_, title=title, state="information", summary=what)
 
 
-def several(number: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def where_in_words(names: Iterable[str]) -> str:
     """What was looked at: `the endpoint`, `pod a`, `12 pods`."""
     found = list(names)
     pods = [name for name in found if name != "endpoint"]
-    words = [several(len(pods), "pod")] if pods else []
+    words = [plural(len(pods), "pod")] if pods else []
     return " and ".join(words + (["the endpoint"] if "endpoint" in found else [])) or "nothing"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from preview.page import Page
-from preview.words import count
+from report.terminal import Page
+from report.words import plural
 
 if TYPE_CHECKING:
-    from preview.page import Paper
+    from report.terminal import Paper
     from verify.findings import Check, Report, State
 
 _MARKS: Final[dict[State, str]] = {"passed": "✓", "failed": "✗", "not checked": "–", "information": "·"}
@@ -26,8 +26,7 @@ SHOWN_DIFFERENCES: Final = 8
 def print_text(paper: Paper, report: Report) -> None:
     """Write the report, one check below the other, the failed ones with what was declared, what was found, and the lesson."""
     page = Page(paper)
-    name, right = f"{report.project} / {report.stack}", "verify"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
+    page.heading(f"{report.project} / {report.stack}", "verify")
     page.prose(" · ".join(one for one in (report.endpoint, report.looked_at) if one), indent=0, style="dim")
     page.blank()
     page.prose(
@@ -49,7 +48,7 @@ def _check(page: Page, check: Check) -> None:
     for one in check.differences[:SHOWN_DIFFERENCES]:
         page.prose(f"{one.where}: {one.name}: declared {one.declared}, found {one.found}", indent=6)
     if (more := len(check.differences) - SHOWN_DIFFERENCES) > 0:
-        page.prose(f"and {count(more, 'difference')} more; --format json has them all", indent=6, style="dim")
+        page.prose(f"and {plural(more, 'difference')} more; --format json has them all", indent=6, style="dim")
     for lesson in check.lessons:
         page.prose(f"lesson {lesson.id}: {lesson.text}", indent=6)
         if lesson.write:

@@ -13,6 +13,7 @@ from benchmark.certificate import limits
 from benchmark.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, named, percent, share
 from benchmark.measurement import Check, Run
 from benchmark.student_t import two_sided
+from report.words import plural
 
 ASKED: Final = Rule(
     id="asked",
@@ -126,7 +127,7 @@ def _asked(subject: Subject) -> Check:
         gap = f"bare results without run.json; {RUN_COMMAND} writes one"
         return ASKED.says(good="", missing=[gap])
     shape = subject.asked.shape
-    nodes = "1 node" if shape.replicas == 1 else f"{shape.replicas} nodes"
+    nodes = plural(shape.replicas, "node")
     return ASKED.says(good=f"{shape.model} on {nodes} of {shape.machine_type}, vLLM {shape.engine_version}")
 
 
@@ -377,7 +378,7 @@ def _repeats(subject: Subject) -> Check:
         estimate = point.total_tokens_per_s
         where = f"{point.connections:,} in flight"
         if estimate.repeats < limits.LEAST_REPEATS or estimate.variation is None:
-            times = "1 run" if estimate.repeats == 1 else f"{estimate.repeats} runs"
+            times = plural(estimate.repeats, "run")
             missing.append(f"{where}: {times}; set benchmark.repeats to {limits.LEAST_REPEATS} or more")
             continue
         variations.append(abs(estimate.variation))

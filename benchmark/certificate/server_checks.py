@@ -10,6 +10,7 @@ from benchmark import cache_configs
 from benchmark.certificate import limits
 from benchmark.certificate.subject import Rule, Subject, percent, share
 from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
+from report.words import plural
 
 SCRAPES: Final = Rule(
     id="scrapes",
@@ -85,7 +86,7 @@ def _scrapes(subject: Subject) -> Check:
             engines = asked.shape.replicas * asked.engines_per_replica
             if len(server.engines) != engines:
                 bad.append(f"{run.name}: {len(server.engines)} engines of {engines}")
-    good = f"{seen:,} {'engine' if seen == 1 else 'engines'}, {percent(worst)} of readings failed at most"
+    good = f"{plural(seen, 'engine')}, {percent(worst)} of readings failed at most"
     return SCRAPES.says(good=good, bad=bad, missing=subject.without_metrics())
 
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from benchmark.certificate.baseline import incomparable
 from benchmark.measurement import Comparison, Estimate
-from benchmark.report.words import NOTHING, percent, signed
-from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import number
+from report.table import Cell, Table, numbers, texts
+from report.words import NOTHING, format_change, format_number, format_percent
 
 _NAMED: Final = 3
 """Quantities that the sentence names; the table has all."""
@@ -54,7 +53,7 @@ def comparisons(found: Sequence[Comparison]) -> Table:
                 Cell(_mean(one.before)),
                 Cell(_mean(one.after)),
                 Cell(_change(one)),
-                Cell(NOTHING if one.verdict == "not comparable" else f"± {percent(one.noise_share)}"),
+                Cell(NOTHING if one.verdict == "not comparable" else f"± {format_percent(one.noise_share)}"),
                 Cell(one.verdict, note=one.why, style="lost" if one.verdict == "regressed" else ""),
             )
             for one in found
@@ -63,8 +62,8 @@ def comparisons(found: Sequence[Comparison]) -> Table:
 
 
 def _mean(one: Estimate) -> str:
-    return number(one.mean) if one.repeats else NOTHING
+    return format_number(one.mean) if one.repeats else NOTHING
 
 
 def _change(one: Comparison) -> str:
-    return NOTHING if one.verdict == "not comparable" else signed(one.change_share)
+    return NOTHING if one.verdict == "not comparable" else format_change(one.change_share)

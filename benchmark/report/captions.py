@@ -9,8 +9,7 @@ from benchmark.report import article, configuration
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from benchmark.report.plots_time import runs_drawn
 from benchmark.report.shown import Shown, has_steady, name_of, window_name
-from benchmark.report.words import percent, plural, sentence
-from planner.report.wording import number
+from report.words import format_number, format_percent, plural, sentence
 
 
 def nodes_caption(found: Shown, published: Published) -> str:
@@ -19,15 +18,15 @@ def nodes_caption(found: Shown, published: Published) -> str:
     if asked is None or not published.rows:
         return ""
     each = found.point.connections / asked.shape.replicas
-    ours = f"This measurement held {number(each)} requests in flight on a node."
+    ours = f"This measurement held {format_number(each)} requests in flight on a node."
     unlike = (
         "" if is_like_load(asked, found.point.connections) else " Another load is another point, not a gain or a loss."
     )
     if published.unlike:
         unlike += f" This stack differs from theirs in {some_of(published.unlike)}: it is another configuration."
     return (
-        f"{ours} Published rows are the article's own: {number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, clients' rates "
-        f"added up. Hold the round mark against them.{unlike}"
+        f"{ours} Published rows are the article's own: {format_number(IN_FLIGHT_PER_NODE)} in flight on a node, vLLM 0.18.0, "
+        f"clients' rates added up. Hold the round mark against them.{unlike}"
     )
 
 
@@ -61,7 +60,8 @@ def latency_caption(found: Shown, published: Published) -> str:
     theirs = published.latency
     if theirs is None:
         return pooled + chunks
-    beside = f" The article's second run was on {plural(theirs.shape.replicas, 'node')}, {number(IN_FLIGHT_PER_NODE)} in flight on each"
+    nodes = plural(theirs.shape.replicas, "node")
+    beside = f" The article's second run was on {nodes}, {format_number(IN_FLIGHT_PER_NODE)} in flight on each"
     another = "" if is_like_load(asked, found.point.connections) else "another load"
     another = another or ("another configuration" if published.unlike else "")
     apart = f": {another}, so its percentiles stand in the table and not in the plot" if another else ""
@@ -114,8 +114,8 @@ def engines_caption(found: Shown) -> str:
     beside = f", {server.servers:,} servers side by side" if server.servers > 1 else ""
     middle = median(one.generation_tokens for one in tokens)
     spread = (
-        f" The least busy made {percent(tokens[0].generation_tokens / middle, 0)} of the median's output tokens, the busiest "
-        f"{percent(tokens[-1].generation_tokens / middle, 0)}."
+        f" The least busy made {format_percent(tokens[0].generation_tokens / middle, 0)} of the median's output tokens, the busiest "
+        f"{format_percent(tokens[-1].generation_tokens / middle, 0)}."
         if middle > 0
         else ""
     )
@@ -130,7 +130,7 @@ def power_caption(found: Shown) -> str:
     gpus = found.run.gpus
     if gpus is None or gpus.watt_hours_per_million_tokens is None:
         return "GPUs alone, without the rest of the machine."
-    each = number(gpus.watt_hours_per_million_tokens)
+    each = format_number(gpus.watt_hours_per_million_tokens)
     return f"GPUs alone, without the rest of the machine: {each} Wh a million tokens in the {window_name(found.run)}."
 
 

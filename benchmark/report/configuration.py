@@ -10,9 +10,9 @@ from benchmark.folder import Asked, AskedSlo
 from benchmark.measurement import Measurement
 from benchmark.report.shown import Shown, engine, is_self_test
 from benchmark.report.tables import clock_in_words
-from benchmark.report.words import milliseconds, percent, plural, seconds, signed
-from planner.report.table import Cell, Table, texts
-from planner.report.wording import CAPACITIES, ROUTINGS, usd
+from planner.words import CAPACITIES, ROUTINGS
+from report.table import Cell, Table, texts
+from report.words import format_change, format_elapsed, format_milliseconds, format_percent, format_usd, plural
 
 
 def stack(asked: Asked) -> Table:
@@ -41,7 +41,7 @@ def stack(asked: Asked) -> Table:
         least = "at least " if asked.cost.at_least else ""
         note = "some prices are unknown and not in it" if asked.cost.at_least else ""
         bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
-        rows.append(("price", f"{least}{usd(asked.cost.usd_per_hour)} an hour, {bought}", note))
+        rows.append(("price", f"{least}{format_usd(asked.cost.usd_per_hour)} an hour, {bought}", note))
     return _pairs("stack-table", "The stack that was measured", rows)
 
 
@@ -98,7 +98,10 @@ def load(measurement: Measurement, asked: Asked) -> Table:
 def slo_in_words(slo: AskedSlo) -> str:
     """The limits in words."""
     limits = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
-    return ", ".join(f"{name} within {milliseconds(limit)}" for name, limit in limits if limit is not None) or "none"
+    return (
+        ", ".join(f"{name} within {format_milliseconds(limit)}" for name, limit in limits if limit is not None)
+        or "none"
+    )
 
 
 def _seeds(measurement: Measurement) -> str:
@@ -112,21 +115,21 @@ def method(shown: Shown) -> Table:
     """How the figures were taken."""
     run, measurement = shown.run, shown.measurement
     rows = [("clocks", clock_in_words(run), "")]
-    rows.append(("steady window", "none" if run.steady is None else seconds(run.steady.seconds), run.steady_why))
+    rows.append(("steady window", "none" if run.steady is None else format_elapsed(run.steady.seconds), run.steady_why))
     if run.batches is not None:
         rows.append(
             (
                 "drift of total tokens in it",
-                signed(run.batches.drift_share),
-                f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of {seconds(run.batches.seconds)}; prompts come "
-                "in waves, so the certificate looks at output tokens alone",
+                format_change(run.batches.drift_share),
+                f"a line through {plural(len(run.batches.total_tokens_per_s), 'piece')} of "
+                f"{format_elapsed(run.batches.seconds)}; prompts come in waves, so the certificate looks at output tokens alone",
             )
         )
     variation = shown.point.total_tokens_per_s.variation
     rows.append(
         (
             "repeats differ by",
-            "one run only" if variation is None else percent(variation),
+            "one run only" if variation is None else format_percent(variation),
             "" if variation is None else "standard deviation over mean",
         )
     )

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from benchmark.measurement import Judged, Measurement, ServerMetrics
 from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
-from benchmark.report.charts import Plot
 from benchmark.report.shown import Shown, engine, has_steady, is_self_test, summed_total
-from benchmark.report.words import interval, milliseconds, percent, plural
-from planner.report.wording import CAPACITIES, number, usd
+from benchmark.report.words import interval
+from planner.words import CAPACITIES
+from report.charts import Plot
+from report.page import Number
+from report.words import format_milliseconds, format_number, format_percent, format_usd, plural
 
 _OF_NO_MODEL = ". The figures are of one machine's programs, of no model and no GPU."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """One of the numbers at the head of the page."""
-
-    name: str
-    now: str
-    more: str = ""
 
 
 def title(judged: Judged) -> str:
@@ -61,7 +53,7 @@ def caption(judged: Judged, found: Shown, plot: Plot) -> str:
     if len(found.runs) > 1:
         parts.append(f"repeat {found.run.repeat + 1}" if plot.scope == "run" else plural(len(found.runs), "repeat"))
     if any(entry.words.startswith("published") for entry in plot.legend):
-        parts[-1] += f"; published rows: {number(IN_FLIGHT_PER_NODE)} in flight on a node"
+        parts[-1] += f"; published rows: {format_number(IN_FLIGHT_PER_NODE)} in flight on a node"
     verdict = "certified" if judged.certificate.verdict == "certified" else "NOT CERTIFIED"
     return f"{', '.join(part for part in parts if part)} · {verdict}"
 
@@ -91,7 +83,7 @@ def articles_way(found: Shown) -> str:
     """The mean over the repeats of what the clients' own rates add up to."""
     total = summed_total(found)
     output = sum(run.summed.output_tokens_per_s for run in found.runs) / len(found.runs)
-    return f"{number(total)} total and {number(output)} output tokens a second,"
+    return f"{format_number(total)} total and {format_number(output)} output tokens a second,"
 
 
 def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Number]:
@@ -105,45 +97,59 @@ def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Numb
             name="total tokens a second", now="none", more=f"repeat {never.repeat + 1} was never steady: see Over time"
         )
     ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
-    yield Number(name="first token (TTFT), p50", now=milliseconds(ttft.p50), more=f"p99 {milliseconds(ttft.p99)}")
+    yield Number(
+        name="first token (TTFT), p50", now=format_milliseconds(ttft.p50), more=f"p99 {format_milliseconds(ttft.p99)}"
+    )
     if tpot is not None:
         yield Number(
-            name="time per token (TPOT), p50", now=milliseconds(tpot.p50), more=f"p99 {milliseconds(tpot.p99)}"
+            name="time per token (TPOT), p50",
+            now=format_milliseconds(tpot.p50),
+            more=f"p99 {format_milliseconds(tpot.p99)}",
         )
     good = [run.goodput for run in found.runs if run.goodput is not None]
     if good:
         share = sum(one.share for one in good) / len(good)
         rate = sum(one.requests_per_s for one in good) / len(good)
-        yield Number(name="within the limits", now=percent(share), more=f"{number(rate)} good requests a second")
+        yield Number(
+            name="within the limits", now=format_percent(share), more=f"{format_number(rate)} good requests a second"
+        )
     failed, done = (sum(getattr(run, name) for run in judged.measurement.runs) for name in ("failed", "completed"))
     yield Number(name="failed requests", now=f"{failed:,}", more=f"of {failed + done:,}, all runs")
     server = found.run.server
     if server is not None and server.acceptance_rate is not None:
         more = "" if server.mean_acceptance_length is None else f"{server.mean_acceptance_length:.2f} tokens a step"
-        yield Number(name="drafted tokens accepted", now=percent(server.acceptance_rate), more=more)
+        yield Number(name="drafted tokens accepted", now=format_percent(server.acceptance_rate), more=more)
 
 
 def _rates(found: Shown, published: Published) -> Iterator[Number]:
     point = found.point
     yield Number(
-        name="total tokens a second", now=number(point.total_tokens_per_s.mean), more=interval(point.total_tokens_per_s)
+        name="total tokens a second",
+        now=format_number(point.total_tokens_per_s.mean),
+        more=interval(point.total_tokens_per_s),
     )
     yield Number(
         name="output tokens a second",
-        now=number(point.output_tokens_per_s.mean),
+        now=format_number(point.output_tokens_per_s.mean),
         more=interval(point.output_tokens_per_s),
     )
-    yield Number(name="requests a second", now=number(point.requests_per_s.mean), more=interval(point.requests_per_s))
+    yield Number(
+        name="requests a second", now=format_number(point.requests_per_s.mean), more=interval(point.requests_per_s)
+    )
     each = point.total_tokens_per_s_per_node
     if each is None or found.nodes is None:
         return
-    yield Number(name="a node", now=number(each), more=f"total tokens a second, one of {plural(found.nodes, 'node')}")
+    yield Number(
+        name="a node", now=format_number(each), more=f"total tokens a second, one of {plural(found.nodes, 'node')}"
+    )
     one, name = published.one_node, "efficiency against one node"
     if one is None or not one.total_tokens_per_s:
         yield Number(name=name, now="unknown", more="no figure of one such node with this workload")
     elif not is_like_load(found.measurement.asked, point.connections):
         yield Number(
-            name=name, now="unknown", more=f"the article's single node held {number(IN_FLIGHT_PER_NODE)} in flight"
+            name=name,
+            now="unknown",
+            more=f"the article's single node held {format_number(IN_FLIGHT_PER_NODE)} in flight",
         )
     elif published.unlike:
         yield Number(
@@ -151,8 +157,9 @@ def _rates(found: Shown, published: Published) -> Iterator[Number]:
         )
     else:
         summed = summed_total(found) / found.nodes
-        more = f"{number(summed)} a node by the article's way, over {number(one.total_tokens_per_s)} of its single node ({one.label})"
-        yield Number(name=name, now=percent(summed / one.total_tokens_per_s), more=more)
+        theirs = f"{format_number(one.total_tokens_per_s)} of its single node ({one.label})"
+        more = f"{format_number(summed)} a node by the article's way, over {theirs}"
+        yield Number(name=name, now=format_percent(summed / one.total_tokens_per_s), more=more)
 
 
 def _prices(found: Shown) -> Iterator[Number]:
@@ -161,14 +168,16 @@ def _prices(found: Shown) -> Iterator[Number]:
         return
     least = ", at least" if asked.cost.at_least else ""
     bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
-    hour = f"{bought}, {'at least ' if asked.cost.at_least else ''}{usd(asked.cost.usd_per_hour)} an hour"
+    hour = f"{bought}, {'at least ' if asked.cost.at_least else ''}{format_usd(asked.cost.usd_per_hour)} an hour"
     missing = "; prices are missing from it" if asked.cost.at_least else ""
     if point.usd_per_million_tokens is not None:
-        yield Number(name=f"a million tokens{least}", now=usd(point.usd_per_million_tokens), more=f"{hour}{missing}")
+        yield Number(
+            name=f"a million tokens{least}", now=format_usd(point.usd_per_million_tokens), more=f"{hour}{missing}"
+        )
     if point.usd_per_million_output_tokens is not None:
         yield Number(
             name=f"a million output tokens{least}",
-            now=usd(point.usd_per_million_output_tokens),
+            now=format_usd(point.usd_per_million_output_tokens),
             more="the whole price over output tokens alone",
         )
 
@@ -176,12 +185,16 @@ def _prices(found: Shown) -> Iterator[Number]:
 def server_numbers(server: ServerMetrics) -> Iterator[Number]:
     """What all servers said together."""
     yield Number(
-        name="preemptions", now=number(server.preemptions), more="sequences thrown out of the cache and begun again"
+        name="preemptions",
+        now=format_number(server.preemptions),
+        more="sequences thrown out of the cache and begun again",
     )
-    yield Number(name="aborted requests", now=number(server.aborted), more="by the servers' own count")
+    yield Number(name="aborted requests", now=format_number(server.aborted), more="by the servers' own count")
     if server.prefix_hit_share is not None:
         yield Number(
-            name="prefix cache", now=percent(server.prefix_hit_share), more="of the prompt tokens looked up were found"
+            name="prefix cache",
+            now=format_percent(server.prefix_hit_share),
+            more="of the prompt tokens looked up were found",
         )
     blocks = server.cache_config.get("num_gpu_blocks")
     if blocks is not None:

@@ -1,31 +1,23 @@
-"""A judged measurement as one self-contained HTML page: for a wide screen, a phone, paper, by day and by night.
-
-Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through. Style and
-tables are those of a plan's page, and page/benchmark.css adds what only a benchmark has.
-"""
+"""A judged measurement as one self-contained HTML page: for a wide screen, a phone, paper, by day and by night."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmark.measurement import Check, Judged
 from benchmark.report import against, article, captions, configuration, headline, tables, tables_each
 from benchmark.report.article import Published
-from benchmark.report.charts import Plot, drawing
 from benchmark.report.shown import Shown, is_self_test, shown
 from benchmark.report.texts import TEXTS
-from benchmark.report.words import plural, sentence
-from planner.report.table import Cell, Table, texts
-
-if TYPE_CHECKING:
-    import jinja2
+from report.charts import Plot, drawing
+from report.page import picture, render
+from report.table import Cell, Table, texts
+from report.words import plural, sentence
 
 _FOLDER = Path(__file__).parent / "page"
-_PLANS_FOLDER = Path(__file__).parents[2] / "planner" / "report" / "page"
-"""Where the shared style and the tables' macro are."""
 _BLAMES: Mapping[str, str] = {
     "client": "the clients: the figures are the load generator's and not the servers'",
     "server": "the servers: the clients saw it and are not to blame",
@@ -38,25 +30,16 @@ def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str
     """The whole page. `source` is the measurement's folder as the user named it; `entry` what the claims ledger would get."""
     found = shown(judged.measurement)
     published = article.published(judged.measurement.asked)
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            **_context(judged, found, published),
-            plots=_markup(plots),
-            source=str(source),
-            entry=entry,
-            ledger_in_words=ledger_in_words,
-            report_again=configuration.report_again(source),
-        )
+    return render(
+        _FOLDER,
+        {"tables": tables, "each": tables_each, "configuration": configuration, "plural": plural, "texts": TEXTS},
+        **_context(judged, found, published),
+        plots={plot.id: picture(partial(drawing, plot)) for plot in plots},
+        source=str(source),
+        entry=entry,
+        ledger_in_words=ledger_in_words,
+        report_again=configuration.report_again(source),
     )
-
-
-def _markup(plots: Sequence[Plot]) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    both = {plot.id: f"{drawing(plot, 'wide').markup()}\n{drawing(plot, 'narrow').markup()}" for plot in plots}
-    return {name: Markup(text) for name, text in both.items()}  # noqa: S704 - our own, escaped
 
 
 def _context(judged: Judged, found: Shown, published: Published) -> dict[str, Any]:
@@ -104,21 +87,6 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
         "power_caption": captions.power_caption(found),
         "holds_for": captions.holds_for(found),
     }
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    from planner.report.environment import environment
-
-    made = environment(_FOLDER, _PLANS_FOLDER)
-    made.globals |= {
-        "tables": tables,
-        "each": tables_each,
-        "configuration": configuration,
-        "plural": plural,
-        "texts": TEXTS,
-    }
-    return made
 
 
 def _checks(id_: str, checks: Sequence[Check]) -> Table:

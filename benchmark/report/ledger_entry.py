@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmark.errors import BenchmarkError
 from benchmark.folder import Asked
 from benchmark.report.shown import Shown
+from report.words import plural
 
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:
@@ -34,9 +35,7 @@ def suggested(asked: Asked) -> tuple[str, str]:
     stack = re.sub(r"[^a-z0-9]+", "-", asked.stack.lower()).strip("-") or "stack"
     day = found[0] if (found := re.match(r"\d{4}-\d{2}-\d{2}", asked.created)) else ""
     named = f"{stack}-{nodes}-{'node' if nodes == 1 else 'nodes'}{f'-{day}' if day else ''}"
-    return named, " ".join(
-        f"{asked.stack}, {nodes} {'node' if nodes == 1 else 'nodes'}, vLLM {asked.shape.engine_version}".split()
-    )
+    return named, " ".join(f"{asked.stack}, {plural(nodes, 'node')}, vLLM {asked.shape.engine_version}".split())
 
 
 def command(source: Path, id_: str, title: str, point: int | None) -> str:

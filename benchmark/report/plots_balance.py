@@ -8,10 +8,9 @@ from statistics import median
 from typing import Final
 
 from benchmark.measurement import ClientResult, EngineResult, Run, ServerMetrics
-from benchmark.report.charts import Axis, Bar, Level, Panel, Plot, axis_from_zero
-from benchmark.report.words import milliseconds, percent, plural
-from planner.report.svg import LegendEntry
-from planner.report.wording import number
+from report.charts import Axis, Bar, Level, Panel, Plot, axis_from_zero
+from report.svg import LegendEntry
+from report.words import format_milliseconds, format_number, format_percent, plural
 
 ODD_SHARE: Final = 0.1
 """A bar that is this share or more off the median is drawn as odd. Assumed: round robin leaves engines within a few per cent. Not off
@@ -41,7 +40,11 @@ def clients(run: Run) -> Plot:
             x,
             places,
             [
-                (one.total_tokens_per_s, None, f"client {one.client}: {number(one.total_tokens_per_s)} total tok/s")
+                (
+                    one.total_tokens_per_s,
+                    None,
+                    f"client {one.client}: {format_number(one.total_tokens_per_s)} total tok/s",
+                )
                 for one in members
             ],
         )
@@ -72,7 +75,10 @@ def clients(run: Run) -> Plot:
     return Plot(
         id="clients",
         title="Balance of the clients",
-        description=f"{plural(len(members), 'client')}, {number(min(rates))} to {number(max(rates))} total tokens a second each.",
+        description=(
+            f"{plural(len(members), 'client')}, {format_number(min(rates))} to {format_number(max(rates))} "
+            "total tokens a second each."
+        ),
         panels=tuple(panels),
         legend=(_CLIENT, _ODD, _MEDIAN, *((_PEAK,) if len(panels) > 1 else ())),
         columns=3,
@@ -82,14 +88,12 @@ def clients(run: Run) -> Plot:
 def _cpu(one: ClientResult) -> str:
     if one.cpu_share_mean is None or one.cpu_share_peak is None:
         return f"client {one.client}: no witness"
-    return (
-        f"client {one.client}: mean {percent(one.cpu_share_mean, 0)}, peak {percent(one.cpu_share_peak, 0)} of a core"
-    )
+    return f"client {one.client}: mean {format_percent(one.cpu_share_mean, 0)}, peak {format_percent(one.cpu_share_peak, 0)} of a core"
 
 
 def _lag(one: ClientResult) -> str:
     return f"client {one.client}: " + (
-        "no witness" if one.loop_lag_p99_ms is None else milliseconds(one.loop_lag_p99_ms)
+        "no witness" if one.loop_lag_p99_ms is None else format_milliseconds(one.loop_lag_p99_ms)
     )
 
 
@@ -102,18 +106,18 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
     kinds: tuple[
         tuple[str, Callable[[EngineResult], tuple[float, float | None]], Callable[[float], str], bool, float], ...
     ] = (
-        (f"Output tokens in the {window}", lambda one: (one.generation_tokens, None), number, True, 0.0),
-        ("Sequences running", lambda one: (one.running_mean, one.running_peak), number, True, 0.0),
-        ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), number, False, 0.0),
-        ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: percent(value, 0), True, 1.0),
+        (f"Output tokens in the {window}", lambda one: (one.generation_tokens, None), format_number, True, 0.0),
+        ("Sequences running", lambda one: (one.running_mean, one.running_peak), format_number, True, 0.0),
+        ("Sequences waiting", lambda one: (one.waiting_mean, one.waiting_peak), format_number, False, 0.0),
+        ("KV cache in use", lambda one: (one.kv_mean, one.kv_peak), lambda value: format_percent(value, 0), True, 1.0),
     )
     tokens = [one.generation_tokens for one in members]
     return Plot(
         id="engines",
         title="Balance of the engines",
         description=(
-            f"{plural(len(members), 'engine')} of {plural(server.servers, 'server')}: {number(min(tokens))} to "
-            f"{number(max(tokens))} output tokens each in the {window}."
+            f"{plural(len(members), 'engine')} of {plural(server.servers, 'server')}: {format_number(min(tokens))} to "
+            f"{format_number(max(tokens))} output tokens each in the {window}."
         ),
         panels=tuple(
             _panel(
@@ -121,7 +125,7 @@ def engines(server: ServerMetrics, window: str = "steady window") -> Plot:
                 x,
                 places,
                 [(*of(one), f"{name_of(one)}: {_with_peak(of(one), words)}") for one in members],
-                words=None if words is number else words,
+                words=None if words is format_number else words,
                 whole=whole,
                 mark_odd=mark_odd,
             )

@@ -7,10 +7,10 @@ from itertools import accumulate
 from typing import Any, Final
 
 from benchmark.measurement import Distribution, Latencies
-from benchmark.report.charts import Axis, Dot, Line, Panel, Plot
-from benchmark.report.words import milliseconds
 from planner.figures import Figure
-from planner.report.svg import LegendEntry, Point, round_above
+from report.charts import Axis, Dot, Line, Panel, Plot
+from report.svg import LegendEntry, Point, round_above
+from report.words import format_milliseconds, plural
 
 QUANTITIES: Final = {
     "ttft": "First token (TTFT)",
@@ -34,7 +34,7 @@ def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
     legend = [LegendEntry(words="share that was as fast or faster", style="total", mark="line")]
     legend.append(LegendEntry(words="p50, p90 and p99", style="plan", mark="dot"))
     if theirs is not None:
-        words = f"published, second run, {_nodes(theirs.shape.replicas)}: median and p99"
+        words = f"published, second run, {plural(theirs.shape.replicas, 'node')}: median and p99"
         legend.append(LegendEntry(words=words, style="second-run", mark="square"))
     return Plot(
         id="latency",
@@ -51,11 +51,7 @@ def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
 
 def in_words(one: Distribution) -> str:
     """The percentiles that the page always names."""
-    return f"p50 {milliseconds(one.p50)}, p90 {milliseconds(one.p90)}, p99 {milliseconds(one.p99)}"
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
+    return f"p50 {format_milliseconds(one.p50)}, p90 {format_milliseconds(one.p90)}, p99 {format_milliseconds(one.p99)}"
 
 
 def _panel(title: str, one: Distribution, published: dict[str, Any]) -> Panel:
@@ -80,7 +76,7 @@ def _panel(title: str, one: Distribution, published: dict[str, Any]) -> Panel:
 def _ours(one: Distribution, low: float, factor: float) -> Iterator[Dot]:
     for name, share in _MARKED:
         value = getattr(one, name)
-        words = f"{name} {milliseconds(value)}"
+        words = f"{name} {format_milliseconds(value)}"
         yield Dot(
             x=max(value, low) / factor,
             y=share,
@@ -95,7 +91,7 @@ def _ours(one: Distribution, low: float, factor: float) -> Iterator[Dot]:
 def _theirs(published: dict[str, Any], factor: float) -> Iterator[Dot]:
     for name, share in _PUBLISHED:
         if name in published:
-            title = f"published, second run: {name} {milliseconds(published[name])}"
+            title = f"published, second run: {name} {format_milliseconds(published[name])}"
             yield Dot(x=published[name] / factor, y=share, mark="square", style="second-run", title=title)
 
 

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 from benchmark.measurement import Point
 from benchmark.report.article import Published, series_of
-from benchmark.report.charts import Axis, Dot, Line, Panel, Plot, axis_from_zero
 from benchmark.report.shown import Shown, has_steady, summed_total
-from benchmark.report.words import interval, milliseconds, plural
-from planner.report.svg import LegendEntry, Mark, round_ticks
+from benchmark.report.words import interval
 from planner.report.throughput import SERIES
-from planner.report.wording import number, short
+from report.charts import Axis, Dot, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
+from report.svg import LegendEntry, Mark
+from report.words import format_milliseconds, format_number, plural
 
-_PER_NODE_MARGIN = 0.08
-"""A node's own rate hardly moves: an axis from 0 would hide how it falls."""
 OURS = LegendEntry(words="this measurement, steady window, 95 % interval", style="plan", mark="star")
 _LATENCIES: tuple[tuple[str, str, Mark, str, str], ...] = (
     ("e2e", "whole request (E2E)", "diamond", "model", "gateway-run"),
@@ -40,10 +38,11 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
     most = max(nodes, *(figure.shape.replicas for figure in published.rows))
     fleet = tuple(_dots(shown, published, nodes, per_node=False))
     single = tuple(_dots(shown, published, nodes, per_node=True))
-    x = Axis(low=0, high=most * 1.06, title="nodes", ticks=_whole(most))
-    ours = f"{plural(nodes, 'node')}: {number(point.total_tokens_per_s.mean)} total tokens a second, {interval(point.total_tokens_per_s)}."
+    x = axis_of_counts(most, "nodes")
+    mean = format_number(point.total_tokens_per_s.mean)
+    ours = f"{plural(nodes, 'node')}: {mean} total tokens a second, {interval(point.total_tokens_per_s)}."
     theirs = "; ".join(
-        f"{SERIES[series_of(figure)].title}, {plural(figure.shape.replicas, 'node')}, {number(figure.total_tokens_per_s or 0)}"
+        f"{SERIES[series_of(figure)].title}, {plural(figure.shape.replicas, 'node')}, {format_number(figure.total_tokens_per_s or 0)}"
         for figure in published.rows
     )
     return Plot(
@@ -55,26 +54,16 @@ def against_nodes(shown: Shown, published: Published, nodes: int) -> Plot:
             Panel(
                 title="Whole fleet: total tokens a second", x=x, y=axis_from_zero(_ends(fleet)), dots=fleet, height=280
             ),
-            _single(single, x),
+            Panel(
+                title="One node of it: total tokens a second",
+                x=x,
+                y=axis_around(_ends(single)),
+                dots=single,
+                height=280,
+            ),
         ),
         legend=legend,
     )
-
-
-def _single(dots: tuple[Dot, ...], x: Axis) -> Panel:
-    ends = _ends(dots)
-    low, high = min(ends) * (1 - _PER_NODE_MARGIN), max(ends) * (1 + _PER_NODE_MARGIN)
-    ticks = round_ticks(low, high, 6)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
-    low, high = max(0.0, ticks[0] - step), ticks[-1] + step
-    begins = "" if low == 0 else f" (axis from {short(low)})"
-    return Panel(
-        title=f"One node of it: total tokens a second{begins}", x=x, y=Axis(low=low, high=high), dots=dots, height=280
-    )
-
-
-def _whole(most: int) -> tuple[tuple[float, str], ...]:
-    return tuple((value, f"{value:,.0f}") for value in round_ticks(0, most * 1.06, 8) if value == round(value))
 
 
 def _ends(dots: tuple[Dot, ...]) -> list[float]:
@@ -90,7 +79,7 @@ def _dots(shown: Shown, published: Published, nodes: int, *, per_node: bool) -> 
             y=total / count if per_node else total,
             mark=series.mark,
             style=series.style,
-            title=f"{plural(count, 'node')}: {number(total)} tok/s, {series.title}, {figure.label}",
+            title=f"{plural(count, 'node')}: {format_number(total)} tok/s, {series.title}, {figure.label}",
         )
     share = 1 / nodes if per_node else 1.0
     summed = summed_total(shown)
@@ -99,7 +88,7 @@ def _dots(shown: Shown, published: Published, nodes: int, *, per_node: bool) -> 
         y=summed * share,
         mark="dot",
         style="planned",
-        title=f"this measurement, the article's way: {number(summed)} tok/s",
+        title=f"this measurement, the article's way: {format_number(summed)} tok/s",
     )
     if shown.is_steady:
         total_ = shown.point.total_tokens_per_s
@@ -111,7 +100,7 @@ def _dots(shown: Shown, published: Published, nodes: int, *, per_node: bool) -> 
             span=None
             if total_.low is None or total_.high is None
             else (max(total_.low, 0) * share, total_.high * share),
-            title=f"this measurement: {number(total_.mean)} tok/s, {interval(total_)}",
+            title=f"this measurement: {format_number(total_.mean)} tok/s, {interval(total_)}",
         )
 
 
@@ -122,12 +111,7 @@ def against_load(shown: Shown) -> Plot:
         key=lambda point: point.connections,
     )
     most = max(point.connections for point in points)
-    x = Axis(
-        low=0,
-        high=most * 1.06,
-        title="requests in flight, all clients together",
-        ticks=tuple((value, short(value)) for value in round_ticks(0, most * 1.06, 8)),
-    )
+    x = axis_of_counts(most, "requests in flight, all clients together")
     total = tuple(_of_load(points, "total"))
     output = tuple(_of_load(points, "output"))
     lines, dots, legend = [], [], []
@@ -144,7 +128,7 @@ def against_load(shown: Shown) -> Plot:
                     y=value,
                     mark=mark,
                     style=style,
-                    title=f"{words} at {load:,.0f}: {milliseconds(1_000 * value)}",
+                    title=f"{words} at {load:,.0f}: {format_milliseconds(1_000 * value)}",
                 )
             )
         legend.append(LegendEntry(words=words, style=style, mark=mark))
@@ -154,7 +138,7 @@ def against_load(shown: Shown) -> Plot:
         scope="sweep",
         title="Throughput and latency against requests in flight",
         description="; ".join(
-            f"{point.connections:,} in flight: {number(point.total_tokens_per_s.mean)} total tokens a second"
+            f"{point.connections:,} in flight: {format_number(point.total_tokens_per_s.mean)} total tokens a second"
             for point in points
         )
         + ".",
@@ -198,5 +182,5 @@ def _of_load(points: list[Point], which: str) -> Iterator[Dot]:
             mark="star" if which == "total" else "dot",
             style="plan" if which == "total" else "planned",
             span=None if estimate.low is None or estimate.high is None else (max(estimate.low, 0), estimate.high),
-            title=f"{point.connections:,} in flight: {number(estimate.mean)} {which} tok/s, {interval(estimate)}",
+            title=f"{point.connections:,} in flight: {format_number(estimate.mean)} {which} tok/s, {interval(estimate)}",
         )

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmark.measurement import Gpus, Run, ServerMetrics
-from benchmark.report.charts import Axis, Level, Line, Panel, Plot, Stretch, axis_from_zero, thinned
 from benchmark.report.shown import Shown, middles, name_of, since_start
-from benchmark.report.words import percent
-from planner.report.svg import LegendEntry, Point
-from planner.report.wording import NBSP, number, short
+from report.charts import Axis, Level, Line, Panel, Plot, Stretch, axis_from_zero, thinned
+from report.svg import LegendEntry, Point
+from report.words import format_number, format_percent, format_short
 
 MOST_POINTS: Final = 300
 """Of a line: about one a pixel on a phone, every third pixel on a screen."""
@@ -37,7 +36,8 @@ def throughput(run: Run) -> Plot:
     )
     steady = (
         f"Steady window from second {stretches[1].low:.0f} to {stretches[1].high:.0f}: "
-        f"{number(run.steady.total_tokens_per_s)} total tokens a second, {number(run.steady.output_tokens_per_s)} of them output."
+        f"{format_number(run.steady.total_tokens_per_s)} total tokens a second, "
+        f"{format_number(run.steady.output_tokens_per_s)} of them output."
         if run.steady is not None
         else "There is no steady window."
     )
@@ -81,7 +81,7 @@ def in_flight(run: Run) -> Plot:
         description=(
             f"Intended: {run.connections:,}."
             if run.in_flight_mean_steady is None
-            else f"Intended: {run.connections:,}; mean of the steady window: {number(run.in_flight_mean_steady)}."
+            else f"Intended: {run.connections:,}; mean of the steady window: {format_number(run.in_flight_mean_steady)}."
         ),
         panels=(
             Panel(
@@ -125,7 +125,7 @@ def runs(shown: Shown) -> Plot:
             + (
                 "no steady window"
                 if run.steady is None
-                else f"{number(run.steady.total_tokens_per_s)} total tokens a second"
+                else f"{format_number(run.steady.total_tokens_per_s)} total tokens a second"
             )
             for run in drawn
         )
@@ -165,8 +165,8 @@ def cache_and_queue(run: Run, server: ServerMetrics) -> Plot:
         id="cache-queue",
         title="KV cache and queue over time",
         description=(
-            f"The fullest engine's KV cache peaked at {percent(peak, 0)}; at most {number(max(line.running, default=0))} "
-            f"sequences ran and {number(max(line.waiting, default=0))} waited, all engines together."
+            f"The fullest engine's KV cache peaked at {format_percent(peak, 0)}; at most {format_number(max(line.running, default=0))} "
+            f"sequences ran and {format_number(max(line.waiting, default=0))} waited, all engines together."
         ),
         panels=(
             Panel(
@@ -235,7 +235,7 @@ def _seconds(length: float) -> Axis:
 
 def _with_unit(seconds: float) -> str:
     """A tick of a small plot, which has no room for the axis' title. The 0 stands beside that of the other axis."""
-    return f"{short(seconds)}{NBSP}s" if seconds else "0"
+    return f"{format_short(seconds)} s" if seconds else "0"
 
 
 def _length(run: Run) -> float:

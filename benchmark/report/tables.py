@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from benchmark.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
 from benchmark.report.article import Published, series_of
-from benchmark.report.charts import thinned
 from benchmark.report.plots_latency import QUANTITIES
 from benchmark.report.shown import Shown, has_steady, middles, summed_total
-from benchmark.report.words import NOTHING, interval, milliseconds, percent, plural, rate, seconds
-from planner.report.table import Cell, Column, Table, numbers, texts
+from benchmark.report.words import interval, rate
 from planner.report.throughput import SERIES
-from planner.report.wording import number, usd
+from report.charts import thinned
+from report.table import Cell, Column, Table, numbers, texts
+from report.words import NOTHING, format_elapsed, format_milliseconds, format_number, format_percent, format_usd, plural
 
 MOST_ROWS_OVER_TIME = 24
 """Rows of a table behind a plot over time; each stands for a stretch of the run."""
@@ -43,7 +43,10 @@ def _windows(run: Run) -> Iterator[tuple[Cell, ...]]:
     yield (
         Cell("the article's way", note="each client's own rate over its own time, added up"),
         Cell(NOTHING),
-        *(Cell(number(one)) for one in (summed.total_tokens_per_s, summed.output_tokens_per_s, summed.requests_per_s)),
+        *(
+            Cell(format_number(one))
+            for one in (summed.total_tokens_per_s, summed.output_tokens_per_s, summed.requests_per_s)
+        ),
     )
 
 
@@ -51,7 +54,7 @@ def _window(name: str, found: Rates | None, note: str) -> tuple[Cell, ...]:
     if found is None:
         return (Cell(name, note=note), *(Cell(NOTHING),) * 4)
     values = (found.total_tokens_per_s, found.output_tokens_per_s, found.requests_per_s)
-    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(number(one)) for one in values))
+    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(format_number(one)) for one in values))
 
 
 def runs(shown: Shown) -> Table:
@@ -78,7 +81,7 @@ def runs(shown: Shown) -> Table:
                 Cell(rate(None if run.steady is None else run.steady.total_tokens_per_s)),
                 Cell(rate(None if run.steady is None else run.steady.output_tokens_per_s)),
                 Cell(NOTHING if run.steady is None else f"{run.steady.seconds:.1f}"),
-                Cell(number(run.summed.total_tokens_per_s)),
+                Cell(format_number(run.summed.total_tokens_per_s)),
                 Cell(f"{run.completed:,}"),
                 Cell(f"{run.failed:,}", style="lost" if run.failed else ""),
                 Cell(f"{run.start_skew_s:.2f}"),
@@ -109,11 +112,11 @@ def points(shown: Shown) -> Table:
                     for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s)
                 ),
                 *(
-                    Cell(NOTHING if one is None else milliseconds(getattr(one, name)))
+                    Cell(NOTHING if one is None else format_milliseconds(getattr(one, name)))
                     for one in (point.latencies.ttft, point.latencies.tpot)
                     for name in ("p50", "p99")
                 ),
-                Cell(NOTHING if point.usd_per_million_tokens is None else usd(point.usd_per_million_tokens)),
+                Cell(NOTHING if point.usd_per_million_tokens is None else format_usd(point.usd_per_million_tokens)),
             )
             for point in ordered
         ),
@@ -124,8 +127,8 @@ def points(shown: Shown) -> Table:
 def _estimate(one: Estimate, *, known: bool) -> Cell:
     if not known:
         return Cell(NOTHING, note="no steady window")
-    note = "" if one.low is None or one.high is None else f"{number(one.low)} to {number(one.high)}"
-    return Cell(number(one.mean), note=note)
+    note = "" if one.low is None or one.high is None else f"{format_number(one.low)} to {format_number(one.high)}"
+    return Cell(format_number(one.mean), note=note)
 
 
 def nodes(shown: Shown, published: Published, count: int) -> Table:
@@ -180,8 +183,8 @@ def _node_row(count: int, which: str, note: str, total: float, output: float | N
     return (
         Cell(f"{count:,}"),
         Cell(which, note=note),
-        Cell(number(total)),
-        Cell(number(total / count)),
+        Cell(format_number(total)),
+        Cell(format_number(total / count)),
         Cell(rate(output)),
     )
 
@@ -203,13 +206,13 @@ def _latency_rows(shown: Shown, published: Published) -> Iterator[tuple[Cell, ..
             yield (Cell(title, note="not measured"), *(Cell(NOTHING),) * 8)
             continue
         values = (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)
-        yield (Cell(title), *(Cell(milliseconds(value)) for value in values), Cell(f"{one.count:,}"))
+        yield (Cell(title), *(Cell(format_milliseconds(value)) for value in values), Cell(f"{one.count:,}"))
         figure = published.latency
         theirs = {} if figure is None else figure.details.get(f"{name}_ms", {})
         if figure is not None and theirs:
             note = f"second run, {plural(figure.shape.replicas, 'node')}, {figure.label}"
             known = [theirs.get(key) for key in ("mean", "median", "", "", "p99", "", "")]
-            cells = (Cell("" if value is None else milliseconds(value)) for value in known)
+            cells = (Cell("" if value is None else format_milliseconds(value)) for value in known)
             yield (Cell("article", note=note), *cells, Cell(""))
 
 
@@ -224,9 +227,9 @@ def goodput(shown: Shown) -> Table:
             (
                 Cell(str(run.repeat + 1)),
                 Cell(f"{one.requests:,}"),
-                Cell(percent(one.share)),
-                Cell(number(one.requests_per_s)),
-                Cell(number(one.output_tokens_per_s)),
+                Cell(format_percent(one.share)),
+                Cell(format_number(one.requests_per_s)),
+                Cell(format_number(one.output_tokens_per_s)),
             )
             for run, one in found
         ),
@@ -245,7 +248,7 @@ def over_time(run: Run) -> Table:
         caption="Means over stretches of the run",
         columns=numbers("around second", "total tok/s", "output tok/s", "in flight"),
         rows=tuple(
-            (Cell(_second(at)), *(Cell(number(values[index][1])) for values in series))
+            (Cell(_second(at)), *(Cell(format_number(values[index][1])) for values in series))
             for index, (at, _) in enumerate(series[0])
         ),
     )
@@ -269,8 +272,8 @@ def servers_over_time(server: ServerMetrics) -> Table:
         rows=tuple(
             (
                 Cell(_second(at)),
-                *(Cell(percent(values[index][1], 0)) for values in series[:2]),
-                *(Cell(number(values[index][1])) for values in series[2:]),
+                *(Cell(format_percent(values[index][1], 0)) for values in series[:2]),
+                *(Cell(format_number(values[index][1])) for values in series[2:]),
             )
             for index, (at, _) in enumerate(series[0])
         ),
@@ -304,5 +307,5 @@ def clock_in_words(run: Run) -> str:
     }
     off = run.clock_uncertainty_s
     if off < 1e-5:
-        return f"{ways[run.clock]}; uncertain by less than {milliseconds(0.01)}"
-    return f"{ways[run.clock]}; uncertain by {seconds(off) if off >= 0.1 else milliseconds(off * 1_000)}"
+        return f"{ways[run.clock]}; uncertain by less than {format_milliseconds(0.01)}"
+    return f"{ways[run.clock]}; uncertain by {format_elapsed(off) if off >= 0.1 else format_milliseconds(off * 1_000)}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from benchmark.measurement import Gpus, Run, ServerMetrics
 from benchmark.report.plots_balance import sorted_engines
 from benchmark.report.shown import window_name
-from benchmark.report.words import NOTHING, milliseconds, percent, rate
-from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import number
+from benchmark.report.words import rate
+from report.table import Cell, Table, numbers, texts
+from report.words import NOTHING, format_milliseconds, format_number, format_percent
 
 
 def clients(run: Run) -> Table:
@@ -25,13 +25,13 @@ def clients(run: Run) -> Table:
                 Cell(f"{one.connections:,}"),
                 Cell(f"{one.completed:,}"),
                 Cell(f"{one.failed:,}", style="lost" if one.failed else ""),
-                Cell(number(one.total_tokens_per_s)),
-                Cell(number(one.output_tokens_per_s)),
-                Cell(number(one.chunks_per_s)),
+                Cell(format_number(one.total_tokens_per_s)),
+                Cell(format_number(one.output_tokens_per_s)),
+                Cell(format_number(one.chunks_per_s)),
                 Cell(f"{_share(one.cpu_share_mean)}, {_share(one.cpu_share_peak)}"),
-                Cell(NOTHING if one.loop_lag_p99_ms is None else milliseconds(one.loop_lag_p99_ms)),
+                Cell(NOTHING if one.loop_lag_p99_ms is None else format_milliseconds(one.loop_lag_p99_ms)),
                 Cell(_open_files(one.open_files_peak, one.open_files_limit)),
-                Cell(milliseconds(one.ttft_p50_ms)),
+                Cell(format_milliseconds(one.ttft_p50_ms)),
             )
             for one in run.clients
         ),
@@ -39,7 +39,7 @@ def clients(run: Run) -> Table:
 
 
 def _share(value: float | None) -> str:
-    return NOTHING if value is None else percent(value, 0)
+    return NOTHING if value is None else format_percent(value, 0)
 
 
 def _open_files(peak: int | None, limit: int | None) -> str:
@@ -72,12 +72,12 @@ def engines(run: Run, server: ServerMetrics) -> Table:
             (
                 Cell(one.server if len(order) == 1 else f"{order.index(one.server) + 1}: {one.server}"),
                 Cell(one.engine),
-                Cell(number(one.generation_tokens)),
-                Cell(number(one.prompt_tokens)),
-                Cell(f"{number(one.running_mean)}, {number(one.running_peak)}"),
-                Cell(f"{number(one.waiting_mean)}, {number(one.waiting_peak)}"),
-                Cell(f"{percent(one.kv_mean, 0)}, {percent(one.kv_peak, 0)}"),
-                Cell(number(one.preemptions)),
+                Cell(format_number(one.generation_tokens)),
+                Cell(format_number(one.prompt_tokens)),
+                Cell(f"{format_number(one.running_mean)}, {format_number(one.running_peak)}"),
+                Cell(f"{format_number(one.waiting_mean)}, {format_number(one.waiting_peak)}"),
+                Cell(f"{format_percent(one.kv_mean, 0)}, {format_percent(one.kv_peak, 0)}"),
+                Cell(format_number(one.preemptions)),
                 *((Cell(rate(one.tflops_mean)), Cell(rate(one.hbm_read_gb_per_s_mean))) if with_mfu else ()),
             )
             for one in sorted_engines(server)
@@ -132,4 +132,4 @@ def _gpu_name(name: str) -> Cell:
 def _gpu_value(name: str, value: float) -> str:
     known = _GPU_NAMES.get(name)
     unit = known[1] if known is not None else "share" if name.endswith("_share") else ""
-    return percent(value) if unit == "share" else f"{number(value)}{unit}"
+    return format_percent(value) if unit == "share" else f"{format_number(value)}{unit}"

@@ -8,13 +8,13 @@ from typing import Final
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Judged
 from benchmark.report import article, ledger_entry
-from benchmark.report.charts import drawing
 from benchmark.report.headline import caption
 from benchmark.report.html import html_text
 from benchmark.report.plots import IDS, plots_of
-from benchmark.report.png import png
 from benchmark.report.shown import shown
 from benchmark.whole_file import write_whole
+from report.charts import drawing
+from report.png import png
 
 PAGE: Final = "report.html"
 

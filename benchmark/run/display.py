@@ -6,11 +6,13 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
+
+from report.live_line import LiveLine
+from report.terminal import Part
 
 PLAIN_EVERY_SECONDS: Final = 30.0
 """In a log: how often a state that only counts on is told again."""
-_LEAST_WIDTH: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +75,9 @@ class LiveDisplay(Display):
 
     def __init__(self, stream: TextIO, width: int, began: float | None = None) -> None:
         super().__init__(stream, began)
-        from rich.console import Console
-        from rich.live import Live
-        from rich.spinner import Spinner
-
-        self._console = Console(file=stream, width=max(_LEAST_WIDTH, width), force_terminal=True, highlight=False)
-        self._spinner = Spinner("dots", style="cyan")
         self._state = State("")
         self._phase_began = time.monotonic()
-        self._live = Live(
-            get_renderable=self._line,
-            console=self._console,
-            refresh_per_second=4,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def __enter__(self) -> LiveDisplay:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self.line = LiveLine(stream, width, self._shown)
 
     def state(self, state: State) -> None:
         """Where it stands now; a phase that is over leaves a line above, with how long it took."""
@@ -108,25 +90,12 @@ class LiveDisplay(Display):
 
     def note(self, text: str) -> None:
         """Something to keep in view."""
-        from rich.text import Text
+        self.line.above((f"[{self.elapsed()}] {' '.join(text.split())}", "dim"))
 
-        # The terminal breaks the line: a command in it is copied whole.
-        self._console.print(Text(f"[{self.elapsed()}] {' '.join(text.split())}", style="dim"), soft_wrap=True)
-
-    def _line(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
-        grid.add_column(width=1)
-        grid.add_column(ratio=1)
-        grid.add_column(justify="right", no_wrap=True)
-        what = Text.assemble((self._state.phase, "bold"))
-        if self._state.detail:
-            what.append(f"  {self._state.detail}")
+    def _shown(self) -> tuple[list[Part], str]:
+        detail = f"  {self._state.detail}" if self._state.detail else ""
         times = " · ".join(filter(None, (self._state.counted(), self.elapsed().strip())))
-        grid.add_row(self._spinner, what, Text(times, style="dim"))
-        return grid
+        return [(self._state.phase, "bold"), detail], times
 
 
 @contextlib.contextmanager
@@ -135,7 +104,8 @@ def shown(
 ) -> Iterator[Display]:
     """A display for as long as the block runs; with `began` it goes on with the time of an earlier one. `every`: as of Display."""
     if live:
-        with LiveDisplay(stream, width, began) as display:
+        display = LiveDisplay(stream, width, began)
+        with display.line:
             yield display
     else:
         yield Display(stream, began, every=every)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from report.words import format_usd, plural
+
 if TYPE_CHECKING:
     from settings.settings import Settings
 
@@ -43,12 +45,12 @@ class Price:
         extra = (
             f" What {machines} cost on top of what runs anyway is not known and not in it"
             if self.machines_usd_per_hour is None
-            else f" ${self.machines_usd_per_hour * self.minutes / 60:,.2f} of it is for {machines}, on top of what runs anyway"
+            else f" {format_usd(self.machines_usd_per_hour * self.minutes / 60)} of it is for {machines}, on top of what runs anyway"
         )
         return (
-            f"{self.runs} run{'s' if self.runs > 1 else ''}, about {self.minutes:.0f} minutes once the benchmark's machines are there, "
-            f"which takes up to {self.machine_minutes:.0f} minutes. The stack costs {least}${self.usd_per_hour:,.2f} an hour, {least}"
-            f"${self.usd:,.2f} over the runs.{extra}. Nobody else should use the servers meanwhile."
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machines are there, "
+            f"which takes up to {self.machine_minutes:.0f} minutes. The stack costs {least}{format_usd(self.usd_per_hour)} an hour, {least}"
+            f"{format_usd(self.usd)} over the runs.{extra}. Nobody else should use the servers meanwhile."
         )
 
 

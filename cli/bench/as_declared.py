@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cli.exits import CommandError
+from report.words import plural
 
 if TYPE_CHECKING:
     from live.kubectl import Kubectl
@@ -32,9 +33,7 @@ def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
         what = f"{one.name} is {one.found} there and {one.declared} in the file"
         where[what] = where.get(what, 0) + 1
     if where:
-        told = "; ".join(
-            f"{what} ({pods} {'pod' if pods == 1 else 'pods'})" for what, pods in list(where.items())[:_SHOWN]
-        )
+        told = "; ".join(f"{what} ({plural(pods, 'pod')})" for what, pods in list(where.items())[:_SHOWN])
         more = f"; and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
         raise CommandError(
             f"the servers that are up run otherwise than Pulumi.{settings.stack}.yaml says: {told}{more}. The measurement would go under "

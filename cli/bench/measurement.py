@@ -65,7 +65,7 @@ def judge(folder: Path) -> int:
     from cli.bench.merge import exit_code
     from cli.bench.merge_text import print_judged
     from cli.bench.report import FOLDER
-    from cli.terminal import stdout_paper
+    from report.terminal import stdout_paper
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
@@ -77,7 +77,7 @@ def judge(folder: Path) -> int:
 
 def terminal() -> tuple[bool, int]:
     """Whether stdout shows a live line, and how wide it is."""
-    from cli.terminal import stdout_paper
+    from report.terminal import stdout_paper
 
     paper = stdout_paper()
     return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

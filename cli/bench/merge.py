@@ -86,7 +86,7 @@ def merge(
         sys.stdout.write(as_text(judged))
     else:
         from cli.bench.merge_text import print_judged
-        from cli.terminal import stdout_paper
+        from report.terminal import stdout_paper
 
         print_judged(stdout_paper(), judged, written=target)
         if out is None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from preview.page import Page, Paper
+from report.terminal import Page, Paper, Part
+from report.words import format_change, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
     from benchmark.measurement import (
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
         SummedRates,
     )
 
-_LABEL = 30
-"""Columns of what a rate is of."""
+_LOADS = (
+    ("in flight", ">9"), ("total tok/s", ">18"), ("output tok/s", ">17"), ("TTFT p50", ">10"), ("TPOT p50", ">10"), ("$/M", ">9"),
+)  # fmt: skip
+_CLIENTS = (
+    ("client", "<7"), ("in flight", ">10"), ("done", ">8"), ("failed", ">8"), ("output", ">9"), ("chunks", ">9"), ("TTFT p50", ">10"),
+    ("CPU", ">6"), ("lag p99", ">9"),
+)  # fmt: skip
 _CLIENTS_SHOWN = 8
 """Clients up to which each has a line."""
 _CHANGES_SHOWN = 4
@@ -54,7 +60,7 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
     _checks(page, certificate.checks)
     _remarks(page, measurement)
     page.blank()
-    page.line(("→ ", "dim"), (str(written), "bold"), (" has all of it", "dim"))
+    page.pointer(str(written), " has all of it")
     page.print()
 
 
@@ -64,7 +70,7 @@ def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
 
     worse = [one for one in comparisons if one.verdict == "regressed"]
     if worse:
-        changes = [f"{one.quantity} {100 * one.change_share:+.1f} %" for one in worse[:_CHANGES_SHOWN]]
+        changes = [f"{one.quantity} {format_change(one.change_share)}" for one in worse[:_CHANGES_SHOWN]]
         more = f" and {len(worse) - _CHANGES_SHOWN} more" if len(worse) > _CHANGES_SHOWN else ""
         page.prose(f"Worse than baseline {worse[0].baseline}: {'; '.join(changes)}{more}.", indent=0, style="bold red")
     elif incomparable(comparisons):
@@ -80,7 +86,7 @@ def _subject(page: Page, measurement: Measurement) -> None:
         return
     shape = asked.shape
     page.prose(
-        f"{asked.name or 'unnamed'} · {shape.model}, vLLM {shape.engine_version} · {_count(shape.replicas, 'node')} of "
+        f"{asked.name or 'unnamed'} · {shape.model}, vLLM {shape.engine_version} · {plural(shape.replicas, 'node')} of "
         f"{shape.machine_type} · profile {asked.profile} · workload {asked.workload.name} · {asked.created}",
         indent=0,
         style="dim",
@@ -89,54 +95,56 @@ def _subject(page: Page, measurement: Measurement) -> None:
 
 def _loads(page: Page, measurement: Measurement) -> None:
     page.title("Loads")
-    page.line(
-        (f"  {'in flight':>9}{'total tok/s':>18}{'output tok/s':>17}{'TTFT p50':>10}{'TPOT p50':>10}{'$/M':>9}", "dim")
-    )
     best = max(measurement.points, key=lambda point: point.total_tokens_per_s.mean)
+    rows = []
     for point in measurement.points:
         tpot, usd = point.latencies.tpot, point.usd_per_million_tokens
-        text = (
-            f"  {point.connections:>9,}{_interval(point.total_tokens_per_s, 0):>18}{_interval(point.output_tokens_per_s, 0):>17}"
-            f"{_ms(point.latencies.ttft.p50):>10}{_ms(tpot.p50) if tpot else '-':>10}{f'{usd:,.4f}' if usd else '-':>9}"
+        cells = (
+            f"{point.connections:,}",
+            _interval(point.total_tokens_per_s),
+            _interval(point.output_tokens_per_s),
+            _ms(point.latencies.ttft.p50),
+            _ms(tpot.p50) if tpot else "-",
+            f"{usd:,.4f}" if usd else "-",
         )
-        page.line((text, "bold" if point is best else ""))
+        rows.append([(cell, "bold" if point is best else "") for cell in cells])
+    page.table(_LOADS, rows)
 
 
 def _throughput(page: Page, measurement: Measurement, point: Point, runs: Sequence[Run]) -> None:
-    page.title(f"{point.connections:,} requests in flight, {_count(len(runs), 'repeat')}")
-    page.line((f"  {'throughput':<{_LABEL}}{'total tok/s':>17}{'output tok/s':>18}{'req/s':>9}", "dim"))
-    basis = _basis(runs)
-    certified = "steady window" if basis == "steady" else f"{basis} window (never steady)"
-    _rate_line(page, certified, point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s, "bold")
-    if (
-        point.total_tokens_per_s_per_node is not None
-        and measurement.asked is not None
-        and measurement.asked.shape.replicas > 1
-    ):
-        nodes = measurement.asked.shape.replicas
-        _plain_line(page, "  of it per node", point.total_tokens_per_s_per_node, point.output_tokens_per_s.mean / nodes,
-                    point.requests_per_s.mean / nodes)  # fmt: skip
-    common = [run.common for run in runs if run.common is not None]
-    if len(common) == len(runs):
-        _plain_line(
-            page,
-            "every client at work",
-            *(fmean(values) for values in zip(*(_three(one) for one in common), strict=True)),
-        )
-    _plain_line(
-        page,
-        "first request to last answer",
-        *(fmean(values) for values in zip(*(_three(run.whole) for run in runs), strict=True)),
-    )
-    _plain_line(
-        page,
-        "article's way: clients' sum",
-        *(fmean(values) for values in zip(*(_three(run.summed) for run in runs), strict=True)),
+    page.title(f"{point.connections:,} requests in flight, {plural(len(runs), 'repeat')}")
+    page.table(
+        (("throughput", "<30"), ("total tok/s", ">17"), ("output tok/s", ">18"), ("req/s", ">9")),
+        _rates(measurement, point, runs),
     )
     one = runs[0]
     if len(runs) == 1 or any(run.steady is None for run in runs):
         bad = next((run for run in runs if run.steady is None), one)
         page.prose(bad.steady_why, style="dim" if bad.steady else "yellow")
+
+
+def _rates(measurement: Measurement, point: Point, runs: Sequence[Run]) -> Iterator[tuple[Part, ...]]:
+    """The certified rate, and what else could be called one."""
+    basis = _basis(runs)
+    certified = "steady window" if basis == "steady" else f"{basis} window (never steady)"
+    requests = point.requests_per_s.mean
+    rates = (_interval(point.total_tokens_per_s), _interval(point.output_tokens_per_s), f"{requests:,.1f}")
+    yield certified, *((rate, "bold") for rate in rates)
+    total = point.total_tokens_per_s_per_node
+    nodes = measurement.asked.shape.replicas if measurement.asked else 1
+    if total is not None and nodes > 1:
+        yield _rate("  of it per node", (total, point.output_tokens_per_s.mean / nodes, requests / nodes))
+    common = [run.common for run in runs if run.common is not None]
+    if len(common) == len(runs):
+        yield _rate("every client at work", *map(_three, common))
+    yield _rate("first request to last answer", *(_three(run.whole) for run in runs))
+    yield _rate("article's way: clients' sum", *(_three(run.summed) for run in runs))
+
+
+def _rate(label: str, *runs: tuple[float, float, float]) -> tuple[str, ...]:
+    """The mean of the runs."""
+    total, output, requests = (fmean(values) for values in zip(*runs, strict=True))
+    return label, f"{total:,.0f}", f"{output:,.0f}", f"{requests:,.1f}"
 
 
 def _three(rates: Rates | SummedRates) -> tuple[float, float, float]:
@@ -149,30 +157,21 @@ def _basis(runs: Sequence[Run]) -> str:
     return "common" if all(run.common is not None for run in runs) else "whole"
 
 
-def _rate_line(page: Page, label: str, total: Estimate, output: Estimate, requests: Estimate, style: str) -> None:
-    text = f"{_interval(total, 0):>17}{_interval(output, 0):>18}{requests.mean:>9,.1f}"
-    page.line(f"  {label:<{_LABEL}}", (text, style))
-
-
-def _plain_line(page: Page, label: str, total: float, output: float, requests: float) -> None:
-    numbers = f"{f'{total:,.0f}':>17}{f'{output:,.0f}':>18}{requests:>9,.1f}"
-    page.line(f"  {label:<{_LABEL}}", numbers)
-
-
-def _interval(estimate: Estimate, digits: int) -> str:
+def _interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.mean:,.{digits}f}"
-    return f"{estimate.mean:,.{digits}f} ±{(estimate.high - estimate.low) / 2:,.{digits}f}"
+        return f"{estimate.mean:,.0f}"
+    return f"{estimate.mean:,.0f} ±{(estimate.high - estimate.low) / 2:,.0f}"
 
 
 def _latencies(page: Page, point: Point) -> None:
     wide = page.width >= 90
     names = ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"] if wide else ["p50", "p90", "p99", "p99.9", "max"]
-    page.line(("  " + f"{'latency, ms':<12}" + "".join(f"{name:>11}" for name in names), "dim"))
     found = point.latencies
-    for name, one in (("TTFT", found.ttft), ("TPOT", found.tpot), ("ITL, chunks", found.itl), ("E2E", found.e2e)):
-        if one is not None:
-            page.line("  " + f"{name:<12}" + "".join(f"{_ms(value):>11}" for value in _values(one, wide)))
+    latencies = (("TTFT", found.ttft), ("TPOT", found.tpot), ("ITL, chunks", found.itl), ("E2E", found.e2e))
+    page.table(
+        (("latency, ms", "<12"), *((name, ">11") for name in names)),
+        ((name, *(_ms(value) for value in _values(one, wide))) for name, one in latencies if one is not None),
+    )
 
 
 def _values(one: Distribution, wide: bool) -> tuple[float, ...]:
@@ -192,14 +191,14 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
     share = failed / sum(run.failed + run.completed for run in runs)
     where = max(runs, key=lambda run: run.failed)
     most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
-    page.title(f"{_count(failed, 'request')} failed, {_percent(share, 2)} of all{most}", style="bold yellow")
+    page.title(f"{plural(failed, 'request')} failed, {format_percent(share, 2)} of all{most}", style="bold yellow")
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     for error in (error for run in runs for error in run.errors):
         counts[error.kind] = counts.get(error.kind, 0) + error.count
         examples.setdefault(error.kind, error.example)
     for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
-        page.prose(f"{count:,} {kind}: {examples[kind]}", mark="· ", mark_style="dim")
+        page.item(f"{count:,} {kind}: {examples[kind]}")
 
 
 def _goodput(page: Page, runs: Sequence[Run]) -> None:
@@ -215,7 +214,7 @@ def _goodput(page: Page, runs: Sequence[Run]) -> None:
     page.title(f"Goodput: {', '.join(limits)}")
     for run, good in known:
         page.prose(
-            f"{run.name}: {_percent(good.share, 1)} of all requests within; {good.requests_per_s:,.1f} req/s and "
+            f"{run.name}: {format_percent(good.share)} of all requests within; {good.requests_per_s:,.1f} req/s and "
             f"{good.output_tokens_per_s:,.0f} output tok/s of them"
         )
 
@@ -234,24 +233,17 @@ def _clients(page: Page, run: Run, *, of: int) -> None:
     if len(clients) > _CLIENTS_SHOWN:
         _folded_clients(page, run)
         return
+    rows = [
+        (f"{one.client}", f"{one.connections:,}", f"{one.completed:,}", f"{one.failed:,}", f"{one.output_tokens_per_s:,.0f}",
+         f"{one.chunks_per_s:,.0f}", _ms(one.ttft_p50_ms), _known(one.cpu_share_mean, ".0%"), _known(one.loop_lag_p99_ms, ".1f"))
+        for one in clients
+    ]  # fmt: skip
     witnessed = any(client.cpu_share_mean is not None for client in clients)
-    page.line(
-        (
-            f"  {'client':<7}{'in flight':>10}{'done':>8}{'failed':>8}{'output':>9}{'chunks':>9}{'TTFT p50':>10}"
-            + (f"{'CPU':>6}{'lag p99':>9}" if witnessed else ""),
-            "dim",
-        )
-    )
-    for one in clients:
-        seen = ""
-        if witnessed:
-            cpu = "?" if one.cpu_share_mean is None else f"{one.cpu_share_mean:.0%}"
-            lag = "?" if one.loop_lag_p99_ms is None else f"{one.loop_lag_p99_ms:.1f}"
-            seen = f"{cpu:>6}{lag:>9}"
-        page.line(
-            f"  {one.client:<7}{one.connections:>10,}{one.completed:>8,}{one.failed:>8,}{one.output_tokens_per_s:>9,.0f}"
-            f"{one.chunks_per_s:>9,.0f}{_ms(one.ttft_p50_ms):>10}{seen}"
-        )
+    page.table(_CLIENTS if witnessed else _CLIENTS[:-2], rows)
+
+
+def _known(value: float | None, form: str) -> str:
+    return "?" if value is None else f"{value:{form}}"
 
 
 def _folded_clients(page: Page, run: Run) -> None:
@@ -285,11 +277,12 @@ def _servers(page: Page, run: Run) -> None:
         engines = server.engines
         running = [one.running_mean for one in engines]
         page.prose(
-            f"{_count(server.servers, 'server')}, {_count(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
+            f"{plural(server.servers, 'server')}, {plural(len(engines), 'engine')}: {min(running):,.1f} to {max(running):,.1f} "
             f"requests running on each (mean), at most {max(one.waiting_peak for one in engines):,.0f} waiting, KV cache "
-            f"{_percent(fmean(one.kv_mean for one in engines), 1)} full (peak {_percent(max(one.kv_peak for one in engines), 1)})"
+            f"{format_percent(fmean(one.kv_mean for one in engines))} full "
+            f"(peak {format_percent(max(one.kv_peak for one in engines))})"
             if engines
-            else f"{_count(server.servers, 'server')}, none of which could be read"
+            else f"{plural(server.servers, 'server')}, none of which could be read"
         )
         page.prose("; ".join(_server_facts(run)))
     if gpus is not None:
@@ -298,7 +291,7 @@ def _servers(page: Page, run: Run) -> None:
         if power is not None:
             energy = gpus.watt_hours_per_million_tokens
             page.prose(
-                f"{_count(power.gpus, 'GPU')}: {power.mean:,.0f} W each (peak {power.peak:,.0f} W), by {power.source}"
+                f"{plural(power.gpus, 'GPU')}: {power.mean:,.0f} W each (peak {power.peak:,.0f} W), by {power.source}"
                 + (f"; {energy:,.1f} Wh per million tokens, GPUs alone" if energy is not None else "")
             )
         if gpus.problem:
@@ -310,11 +303,11 @@ def _server_facts(run: Run) -> Iterator[str]:
     if server is None:
         return
     if server.acceptance_rate is not None:
-        yield f"{_percent(server.acceptance_rate, 1)} of drafted tokens accepted"
+        yield f"{format_percent(server.acceptance_rate)} of drafted tokens accepted"
     if server.mean_acceptance_length is not None:
         yield f"{server.mean_acceptance_length:.2f} tokens a step"
     if server.prefix_hit_share is not None:
-        yield f"{_percent(server.prefix_hit_share, 2)} of prompt tokens from the prefix cache"
+        yield f"{format_percent(server.prefix_hit_share, 2)} of prompt tokens from the prefix cache"
     yield f"{server.preemptions:,.0f} preemptions"
     tflops = [one.tflops_mean for one in server.engines if one.tflops_mean is not None]
     if tflops:
@@ -326,7 +319,7 @@ def _cost(page: Page, measurement: Measurement) -> None:
     if cost is None:
         return
     least = "at least " if cost.at_least else ""
-    page.title(f"Cost at {least}${cost.usd_per_hour:,.2f} an hour ({cost.capacity})")
+    page.title(f"Cost at {least}{format_usd(cost.usd_per_hour)} an hour ({cost.capacity})")
     for point in measurement.points:
         if point.usd_per_million_tokens is not None and point.usd_per_million_output_tokens is not None:
             page.prose(
@@ -342,7 +335,7 @@ def _compared(page: Page, judged: Judged) -> None:
     styles = {"regressed": "bold red", "improved": "green", "not comparable": "yellow", "same within noise": ""}
     compared = [one for one in judged.comparisons if one.verdict != "not comparable"]
     for one in sorted(compared, key=lambda one: _COMPARED_WORST_FIRST.index(one.verdict)):
-        change = f"{100 * one.change_share:+.1f} % (noise ±{_percent(one.noise_share, 1)})"
+        change = f"{format_change(one.change_share)} (noise ±{format_percent(one.noise_share)})"
         page.prose(f"{one.quantity}: {one.verdict} {change}", mark="· ", style=styles[one.verdict])
         page.prose(one.why, indent=4, style="dim")
     # One reason mostly holds for all quantities: it is said once.
@@ -378,16 +371,8 @@ def _remarks(page: Page, measurement: Measurement) -> None:
     if measurement.excluded:
         page.title(f"Left out by choice ({len(measurement.excluded)})")
         for one in measurement.excluded:
-            page.prose(f"{one.file}: {one.why}", mark="· ", mark_style="dim")
+            page.item(f"{one.file}: {one.why}")
     if measurement.remarks:
         page.title(f"Good to know ({len(measurement.remarks)})")
         for remark in measurement.remarks:
-            page.prose(remark, mark="· ", mark_style="dim")
-
-
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{100 * share:.{digits}f} %"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+            page.item(remark)

@@ -14,13 +14,13 @@ import typer
 
 from cli.exits import CLEAN, FINDINGS, CommandError
 from cli.packages import require_benchmark_packages
-from cli.terminal import PLAIN_WIDTH
+from report.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:
     from benchmark.selftest.cost import Cost
     from benchmark.selftest.course import Outcome
     from benchmark.selftest.load import Mode, SelfTest
-    from preview.page import Page
+    from report.terminal import Page
 
 _Format = Literal["text", "json"]
 _EVERY_SECONDS: Final = 5.0
@@ -155,8 +155,7 @@ def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
 
 def _print(outcome: Outcome, *, kept: bool) -> None:
     from benchmark.selftest.course import NOT_PROVED
-    from cli.terminal import stdout_paper
-    from preview.page import Page
+    from report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     disagree = sum(not one.agrees for one in outcome.findings)
@@ -189,7 +188,7 @@ def _print(outcome: Outcome, *, kept: bool) -> None:
     page.prose(NOT_PROVED, indent=0, style="dim")
     page.blank()
     if kept:
-        page.line(("→ ", "dim"), (str(outcome.report), "bold"))
+        page.pointer(str(outcome.report))
     else:
         page.prose("With --out DIR the measurement and its page are kept.", indent=0, style="dim")
     page.print()

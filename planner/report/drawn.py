@@ -16,8 +16,8 @@ from planner.plan import Alternative, Money, PerMillion, Plan
 from planner.report.memory_bar import Part, parts
 from planner.report.prices import PriceRow
 from planner.report.throughput import SERIES, Reading, Throughput
-from planner.report.wording import CAPACITIES as NAMES
-from planner.report.wording import plural
+from planner.words import CAPACITIES as NAMES
+from report.words import plural
 
 _MOST_POINTS = 24
 """Points of the curve: it bends so little that more would draw the same line."""

@@ -1,15 +1,11 @@
-"""A plan as one self-contained HTML page: pictures and tables, for a wide screen, a phone, paper, by day and by night.
-
-Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through.
-"""
+"""A plan as one self-contained HTML page: pictures and tables, for a wide screen, a phone, paper, by day and by night."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from planner.cost import LineItem
 from planner.errors import errors
@@ -22,12 +18,12 @@ from planner.report import (
     prices,
     throughput,
     way_to_serve,
-    wording,
 )
-from planner.report.svg import Drawing, Format
-
-if TYPE_CHECKING:
-    import jinja2
+from planner.words import CAPACITIES, ROUTINGS, format_goal, format_lengths, format_limits, format_span
+from report.charts import drawing
+from report.page import Number, picture, render
+from report.rows import rows_drawing
+from report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd, plural
 
 _FOLDER = Path(__file__).parent / "page"
 _BASIS = {
@@ -37,144 +33,117 @@ _BASIS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """One of the numbers at the head of the page."""
-
-    name: str
-    now: str
-    more: str = ""
-
-
 def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
     """The whole page. `alternatives` are the other ways to the same goal (`planning.compare`), for a table of them."""
-    from markupsafe import Markup
-
-    shown = drawn.throughput(plan)
-    rows = drawn.prices(plan, alternatives)
     parts = drawn.memory(plan)
-    way = plan.time_to_serve
-    gpu = plan.deployment.gpu.name
     pictures = {
-        "throughput": _both(throughput.drawing(shown, "wide"), throughput.drawing(shown, "narrow")),
-        "prices": _both(prices.drawing(rows, "wide"), prices.drawing(rows, "narrow")),
-        "memory": _both(*(memory_bar.drawing(parts, plan.maximum.memory, gpu, each) for each in _FORMATS)),
-        "way": _both(way_to_serve.drawing(way, "wide"), way_to_serve.drawing(way, "narrow")),
+        "throughput": picture(partial(drawing, throughput.plot(drawn.throughput(plan)))),
+        "prices": picture(partial(rows_drawing, prices.chart(drawn.prices(plan, alternatives)))),
+        "memory": picture(
+            partial(rows_drawing, memory_bar.chart(parts, plan.maximum.memory, plan.deployment.gpu.name))
+        ),
+        "way": picture(partial(rows_drawing, way_to_serve.chart(plan.time_to_serve))),
     }
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            title=f"Plan for {wording.goal(plan.question)}",
-            plan=plan,
-            pictures={name: Markup(markup) for name, markup in pictures.items()},  # noqa: S704 - our own, escaped
-            numbers=tuple(_numbers(plan)),
-            parts=parts,
-            alternatives=alternatives,
-            errors=errors(),
-            basis=_BASIS[plan.basis],
-            other_requests=plan.question.workload.name != "article",
-        )
+    return render(
+        _FOLDER,
+        {
+            "answer": _answer,
+            "batch": _batch,
+            "left": _left,
+            "format_duration": format_duration,
+            "format_lengths": format_lengths,
+            "format_limits": format_limits,
+            "format_number": format_number,
+            "format_usd": format_usd,
+            "tables": plan_tables,
+            "model_tables": model_tables,
+        },
+        title=f"Plan for {format_goal(plan.question)}",
+        plan=plan,
+        pictures=pictures,
+        numbers=tuple(_numbers(plan)),
+        parts=parts,
+        alternatives=alternatives,
+        errors=errors(),
+        basis=_BASIS[plan.basis],
+        other_requests=plan.question.workload.name != "article",
     )
-
-
-_FORMATS: tuple[Format, Format] = ("wide", "narrow")
-
-
-def _both(wide: Drawing, narrow: Drawing) -> str:
-    return f"{wide.markup()}\n{narrow.markup()}"
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    from planner.report.environment import environment
-
-    made = environment(_FOLDER)
-    made.globals |= {
-        "answer": _answer,
-        "batch": _batch,
-        "left": _left,
-        "wording": wording,
-        "tables": plan_tables,
-        "model_tables": model_tables,
-    }
-    return made
 
 
 def _answer(plan: Plan) -> str:
     """The answer in one sentence."""
-    nodes = f"{wording.plural(plan.machines, 'A4 node')} ({plan.gpus:,} B200)"
-    behind = wording.ROUTINGS[plan.deployment.routing]
+    nodes = f"{plural(plan.machines, 'A4 node')} ({plan.gpus:,} B200)"
+    behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
     bought = f": {plan.money.bill.total_in_words()}" if priced else "; what a node-hour costs is unknown"
-    return f"{nodes}, {wording.CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
+    return f"{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 
 def _numbers(plan: Plan) -> Iterator[Number]:
     money, now, most = plan.money, plan.performance, plan.maximum
     least = ", at least" if money.at_least else ""
-    unknown = wording.plural(len(money.bill.unknown), "price") + " unknown" if money.at_least else ""
+    unknown = plural(len(money.bill.unknown), "price") + " unknown" if money.at_least else ""
     yield Number(
         name="nodes",
         now=f"{plan.machines:,}",
-        more=f"{plan.nodes:,} needed, {wording.plural(plan.spares, 'spare')}",
+        more=f"{plan.nodes:,} needed, {plural(plan.spares, 'spare')}",
     )
     node_hour = money.usd_per_node_hour
     if node_hour is None:
         yield Number(name="an hour", now="unknown", more="no dated price of a node-hour is known")
     else:
-        yield Number(name=f"an hour{least}", now=wording.usd(money.usd_per_hour), more=unknown)
+        yield Number(name=f"an hour{least}", now=format_usd(money.usd_per_hour), more=unknown)
     price = drawn.price_of(plan)
     if price is None:
         yield Number(name="a million tokens", now="unknown", more="as the price of a node-hour is")
     else:
         yield Number(
             name=f"a million tokens{least}",
-            now=wording.usd(price.total_usd),
-            more=f"{wording.usd(price.output_usd)} over the output tokens alone",
+            now=format_usd(price.total_usd),
+            more=f"{format_usd(price.output_usd)} over the output tokens alone",
         )
     yield Number(
         name="requests a second",
-        now=wording.number(now.requests_per_s.value),
-        more=f"at full load {wording.span(most.requests_per_s)}",
+        now=format_number(now.requests_per_s.value),
+        more=f"at full load {format_span(most.requests_per_s)}",
     )
     yield Number(
         name="total tokens a second",
-        now=wording.number(now.total_tokens_per_s.value),
-        more=f"at full load {wording.span(most.total_tokens_per_s)}",
+        now=format_number(now.total_tokens_per_s.value),
+        more=f"at full load {format_span(most.total_tokens_per_s)}",
     )
     yield Number(
         name="output tokens a second",
-        now=wording.number(now.output_tokens_per_s.value),
-        more=f"at full load {wording.span(most.output_tokens_per_s)}",
+        now=format_number(now.output_tokens_per_s.value),
+        more=f"at full load {format_span(most.output_tokens_per_s)}",
     )
     yield Number(
         name="first token (TTFT)",
-        now=wording.milliseconds(now.ttft_ms.value),
-        more=f"{wording.span(now.ttft_ms, wording.milliseconds)}; p99 {wording.milliseconds(now.ttft_p99_ms.value)}",
+        now=format_milliseconds(now.ttft_ms.value),
+        more=f"{format_span(now.ttft_ms, format_milliseconds)}; p99 {format_milliseconds(now.ttft_p99_ms.value)}",
     )
     yield Number(
         name="time per token (TPOT)",
-        now=wording.milliseconds(now.tpot_ms.value),
-        more=wording.span(now.tpot_ms, wording.milliseconds),
+        now=format_milliseconds(now.tpot_ms.value),
+        more=format_span(now.tpot_ms, format_milliseconds),
     )
     yield Number(
         name="load",
-        now=wording.share(plan.utilisation),
-        more=f"of what {wording.plural(plan.nodes, 'node')} can do",
+        now=format_percent(plan.utilisation, 0),
+        more=f"of what {plural(plan.nodes, 'node')} can do",
     )
     way = plan.time_to_serve
     yield Number(
         name="first answer after",
-        now=wording.duration(way.likely_seconds),
-        more=f"{wording.duration(way.low_seconds)} to {wording.duration(way.high_seconds)}",
+        now=format_duration(way.likely_seconds),
+        more=f"{format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
     )
     yield Number(
         name="power",
         now=f"{plan.kilowatts:,.0f} kW",
         more=f"GPUs alone, on average; peaks of {most.peak_watts_per_gpu[0]:g} to {most.peak_watts_per_gpu[1]:g} W each were measured",
     )
-    ways = wording.plural(len(plan.reasons), "way") + " beyond what was measured" if plan.reasons else ""
+    ways = plural(len(plan.reasons), "way") + " beyond what was measured" if plan.reasons else ""
     yield Number(name="how sure", now=plan.basis, more=ways)
 
 
@@ -186,7 +155,7 @@ def _batch(plan: Plan) -> Iterator[Number]:
     least = ", at least" if plan.money.at_least else ""
 
     def hours(count: float) -> str:
-        return wording.duration(count * 3_600)
+        return format_duration(count * 3_600)
 
     deadline = "no deadline" if batch.deadline_hours is None else f"of {hours(batch.deadline_hours)}"
     yield Number(name="from nothing to the last answer", now=hours(batch.total_hours), more=deadline)
@@ -200,16 +169,16 @@ def _batch(plan: Plan) -> Iterator[Number]:
     yield Number(
         name="documents",
         now=f"{batch.documents:,}",
-        more=f"{wording.number(batch.input_tokens)} tokens in, {wording.number(batch.output_tokens)} out; "
-        f"{wording.number(batch.in_flight)} at once",
+        more=f"{format_number(batch.input_tokens)} tokens in, {format_number(batch.output_tokens)} out; "
+        f"{format_number(batch.in_flight)} at once",
     )
     if batch.usd is None:
         yield Number(name="the whole batch", now="unknown", more="no dated price of a node-hour is known")
     else:
-        yield Number(name=f"the whole batch{least}", now=wording.usd(batch.usd))
+        yield Number(name=f"the whole batch{least}", now=format_usd(batch.usd))
     yield Number(
         name=f"afterwards, at 0 replicas{least}",
-        now=wording.usd(batch.usd_per_hour_after),
+        now=format_usd(batch.usd_per_hour_after),
         more="an hour, until the stack is destroyed",
     )
 
@@ -219,7 +188,7 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     amounts = [item.usd_per_hour if per == "hour" else item.usd_per_month for item in items]
     known = [amount for amount in amounts if amount is not None]
     unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]
-    parts = [f"{wording.usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
+    parts = [f"{format_usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
     if unknown:
         parts.append(f"what nobody could date a price of ({', '.join(unknown)})")
     return " and ".join(parts) or "nothing"

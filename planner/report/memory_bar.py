@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.gpu_memory import MemoryBudget
-from planner.report.svg import CAPITAL_PX, WIDTH, Drawing, Format, Scale, round_ticks, text_width
+from report.charts import Axis
+from report.rows import Bar, Row, Rows
 
-_BAR_TOP = 24.0
-_BAR_HEIGHT = 46.0
+_HEIGHT_PX = 58.0
 _PALE = ("free", "outside")
 """Parts that nothing holds: words on them are as dark as on paper."""
 
@@ -96,42 +96,31 @@ def _parts(budget: MemoryBudget, used: float, sequence_tokens: float) -> Iterato
     )
 
 
-def drawing(found: tuple[Part, ...], budget: MemoryBudget, gpu: str, format_: Format) -> Drawing:
-    """One bar as long as the GPU's memory, with a mark at vLLM's share of it."""
-    width = WIDTH[format_]
-    result = Drawing(
-        "memory",
-        format_,
-        _BAR_TOP + _BAR_HEIGHT + 40,
+def chart(found: tuple[Part, ...], budget: MemoryBudget, gpu: str) -> Rows:
+    """The parts side by side, as long as the GPU's memory, and vLLM's share of it below."""
+    bars, begins = [], 0.0
+    for part in found:
+        bars.append(
+            Bar(
+                low=begins,
+                high=begins + part.gib,
+                style=f"part {part.id}",
+                title=f"{part.name}: {part.gib:.1f} GiB",
+                words=part.short_name,
+                words_style="" if part.id in _PALE else "in-bar",
+            )
+        )
+        begins += part.gib
+    share = f"{budget.budget_gib:.0f} GiB"
+    budget_bar = Bar(low=0, high=budget.budget_gib, style="step", title=f"vLLM's budget: {share}")
+    return Rows(
+        id="memory",
         title=f"Memory of one {gpu}",
         description="; ".join(f"{part.name} {part.gib:.1f} GiB" for part in found)
         + f"; {budget.gpu_gib:g} GiB in all.",
+        axis=Axis(low=0, high=budget.gpu_gib, title="GiB of one GPU"),
+        rows=(
+            Row(label=f"Memory of one {gpu}", words=f"{budget.gpu_gib:.0f} GiB", bars=tuple(bars), height=_HEIGHT_PX),
+            Row(label="vLLM's budget", words=share, bars=(budget_bar,)),
+        ),
     )
-    x = Scale(0, budget.gpu_gib, 1, width - 1)
-    begins = 0.0
-    for part in found:
-        left, right = x(begins), x(begins + part.gib)
-        result.rectangle(
-            left,
-            _BAR_TOP,
-            max(0.5, right - left),
-            _BAR_HEIGHT,
-            f"part {part.id}",
-            title=f"{part.name}: {part.gib:.1f} GiB",
-        )
-        if text_width(part.short_name) + 10 <= right - left:
-            middle = (left + right) / 2
-            style = "" if part.id in _PALE else "in-bar"
-            result.text(middle, _BAR_TOP + _BAR_HEIGHT / 2 - 2, part.short_name, style, anchor="middle")
-            result.text(middle, _BAR_TOP + _BAR_HEIGHT / 2 + 13, f"{part.gib:.0f}", style, anchor="middle")
-        begins += part.gib
-    share = x(budget.budget_gib)
-    result.line(share, _BAR_TOP - 6, share, _BAR_TOP + _BAR_HEIGHT + 4, "planned-line")
-    words = f"vLLM's budget, {budget.budget_gib:.0f} GiB"
-    result.tick(share, _BAR_TOP - 11 + CAPITAL_PX / 2, words)
-    base = _BAR_TOP + _BAR_HEIGHT
-    for value in round_ticks(0, budget.gpu_gib, 9 if format_ == "wide" else 4):
-        result.line(x(value), base, x(value), base + 5, "axis")
-        result.tick(x(value), base + 18, f"{value:g}")
-    result.tick(width / 2, base + 35, "GiB of one GPU")
-    return result

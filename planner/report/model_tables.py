@@ -9,9 +9,10 @@ from planner.calibration import FITTED
 from planner.errors import Error, mean_percent
 from planner.gpus import B200
 from planner.plan import Plan
-from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import duration, number, share, span
 from planner.rows import Metric, Role
+from planner.words import format_span
+from report.table import Cell, Table, numbers, texts
+from report.words import format_change, format_duration, format_number, format_percent
 
 _METRICS: dict[Metric, str] = {
     "total_tokens_per_s": "total tok/s",
@@ -41,8 +42,8 @@ def accuracy(found: Sequence[Error]) -> Table:
             (
                 Cell(error.row.id.partition(":")[0], _METRICS[error.row.metric]),
                 Cell(_ROLES[error.row.role]),
-                Cell(number(error.row.published)),
-                Cell(number(error.predicted.value), span(error.predicted)),
+                Cell(format_number(error.row.published)),
+                Cell(format_number(error.predicted.value), format_span(error.predicted)),
                 Cell(_percent(error.percent)),
                 Cell("–" if error.line_percent is None else _percent(error.line_percent)),
             )
@@ -74,7 +75,7 @@ def _worst(found: list[Error]) -> str:
 
 
 def _percent(percent: float) -> str:
-    return f"{percent:+.1f} %".replace("-", "\N{MINUS SIGN}")
+    return format_change(percent / 100)
 
 
 def assumptions(plan: Plan) -> Table:
@@ -91,7 +92,7 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     question = plan.question
     yield (
         Cell("load planned for, as a share of what the fleet can do"),
-        Cell(share(question.load_share)),
+        Cell(format_percent(question.load_share)),
         Cell("the question, or its default: room for a node that goes and for hours that differ"),
     )
     yield Cell("spare machines"), Cell(f"{plan.spares:,}"), Cell(plan.spares_why)
@@ -128,7 +129,11 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     )
     for step in plan.time_to_serve.steps:
         because = _source(step.source) if step.source else "assumed"
-        low, likely, high = duration(step.low_seconds), duration(step.likely_seconds), duration(step.high_seconds)
+        low, likely, high = (
+            format_duration(step.low_seconds),
+            format_duration(step.likely_seconds),
+            format_duration(step.high_seconds),
+        )
         yield (
             Cell(f"time for: {step.title}"),
             Cell(likely, "" if low == high else f"{low} to {high}"),

@@ -10,40 +10,40 @@ from planner.performance import Performance
 from planner.plan import Alternative, Plan
 from planner.report.drawn import price_of
 from planner.report.memory_bar import Part
-from planner.report.table import Cell, Table, numbers, texts
-from planner.report.wording import CAPACITIES, NBSP, duration, milliseconds, number, plural, span, usd
 from planner.time_to_serve import TimeToServe
-from planner.words import quota_in_words
+from planner.words import CAPACITIES, format_quota, format_span
+from report.table import Cell, Table, numbers, texts
+from report.words import format_duration, format_milliseconds, format_number, format_usd, plural
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
-    ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, number),
-    ("Output tokens a second", "", lambda one: one.output_tokens_per_s, number),
-    ("Requests a second", "", lambda one: one.requests_per_s, number),
-    ("Requests in flight", "", lambda one: one.in_flight, number),
-    ("Time to the first token (TTFT)", "mean", lambda one: one.ttft_ms, milliseconds),
-    ("TTFT, 99th percentile", "", lambda one: one.ttft_p99_ms, milliseconds),
-    ("Time per output token (TPOT)", "mean, after the first", lambda one: one.tpot_ms, milliseconds),
-    ("Between two chunks (ITL)", "mean", lambda one: one.itl_ms, milliseconds),
-    ("ITL, median", "a step that reads no prompt", lambda one: one.itl_median_ms, milliseconds),
-    ("ITL, 99th percentile", "a step full of prompts", lambda one: one.itl_p99_ms, milliseconds),
-    ("Whole request", "mean", lambda one: one.seconds_per_request, lambda seconds: milliseconds(1e3 * seconds)),
-    ("Sequences running on an engine", "mean", lambda one: one.running_per_engine, number),
-    ("Sequences running at the peak", "", lambda one: one.running_peak_per_engine, number),
-    ("Cache in use at the peak", "", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f}{NBSP}%"),
-    ("Power of a GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f}{NBSP}W"),
+    ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, format_number),
+    ("Output tokens a second", "", lambda one: one.output_tokens_per_s, format_number),
+    ("Requests a second", "", lambda one: one.requests_per_s, format_number),
+    ("Requests in flight", "", lambda one: one.in_flight, format_number),
+    ("Time to the first token (TTFT)", "mean", lambda one: one.ttft_ms, format_milliseconds),
+    ("TTFT, 99th percentile", "", lambda one: one.ttft_p99_ms, format_milliseconds),
+    ("Time per output token (TPOT)", "mean, after the first", lambda one: one.tpot_ms, format_milliseconds),
+    ("Between two chunks (ITL)", "mean", lambda one: one.itl_ms, format_milliseconds),
+    ("ITL, median", "a step that reads no prompt", lambda one: one.itl_median_ms, format_milliseconds),
+    ("ITL, 99th percentile", "a step full of prompts", lambda one: one.itl_p99_ms, format_milliseconds),
+    ("Whole request", "mean", lambda one: one.seconds_per_request, lambda seconds: format_milliseconds(1e3 * seconds)),
+    ("Sequences running on an engine", "mean", lambda one: one.running_per_engine, format_number),
+    ("Sequences running at the peak", "", lambda one: one.running_peak_per_engine, format_number),
+    ("Cache in use at the peak", "", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f} %"),
+    ("Power of a GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f} W"),
     (
         "Energy for a million tokens",
         "GPUs alone",
         lambda one: one.joules_per_million_tokens,
-        lambda value: f"{value / 1e3:,.0f}{NBSP}kJ",
+        lambda value: f"{value / 1e3:,.0f} kJ",
     ),
     (
         "Energy for a million output tokens",
         "GPUs alone",
         lambda one: one.joules_per_million_output_tokens,
-        lambda value: f"{value / 1e3:,.0f}{NBSP}kJ",
+        lambda value: f"{value / 1e3:,.0f} kJ",
     ),
 )
 
@@ -69,7 +69,7 @@ def performance(plan: Plan) -> Table:
 
 def _within(estimate: Estimate, in_words: _Words) -> str:
     """The interval, or that the question gives the number."""
-    return "given" if estimate.low == estimate.high else span(estimate, in_words)
+    return "given" if estimate.low == estimate.high else format_span(estimate, in_words)
 
 
 def limits(plan: Plan) -> Table:
@@ -81,9 +81,9 @@ def limits(plan: Plan) -> Table:
         rows=tuple(
             (
                 Cell(one.name),
-                Cell(milliseconds(one.limit_ms)),
-                Cell(milliseconds(one.expected_ms)),
-                Cell(milliseconds(one.high_ms)),
+                Cell(format_milliseconds(one.limit_ms)),
+                Cell(format_milliseconds(one.expected_ms)),
+                Cell(format_milliseconds(one.high_ms)),
                 Cell("✓ holds" if one.holds else "✗ may not hold", style="" if one.holds else "lost"),
             )
             for one in plan.verdicts
@@ -121,7 +121,7 @@ def bill(plan: Plan) -> Table:
             Cell("together" if not found.unknown else f"together, {plural(len(found.unknown), 'price')} unknown"),
             Cell(""),
             Cell(""),
-            Cell(f"{'at least ' if found.unknown else ''}{usd(found.usd_per_hour_known)}"),
+            Cell(f"{'at least ' if found.unknown else ''}{format_usd(found.usd_per_hour_known)}"),
         ),
     )
 
@@ -141,8 +141,8 @@ def _item(item: LineItem) -> tuple[Cell, ...]:
     return (
         Cell(item.name, ". ".join(notes)),
         Cell(quantity),
-        Cell(f"{usd(item.unit_price_usd)} {per}"),
-        Cell(usd(item.usd_per_hour)),
+        Cell(f"{format_usd(item.unit_price_usd)} {per}"),
+        Cell(format_usd(item.usd_per_hour)),
     )
 
 
@@ -150,7 +150,7 @@ def _quantity(item: LineItem) -> str:
     unit = item.unit.removesuffix("-hour").removesuffix("-month").replace("-", " ")
     if unit in ("node", "cluster", "VM", "vCPU", "forwarding rule") and item.quantity != 1:
         unit += "s"
-    return f"{number(item.quantity)} {unit}"
+    return f"{format_number(item.quantity)} {unit}"
 
 
 def apis(plan: Plan) -> Table:
@@ -168,7 +168,7 @@ def apis(plan: Plan) -> Table:
                 _price(one.price.usd_per_million_input),
                 _price(one.price.usd_per_million_output),
                 Cell(
-                    usd(one.usd_per_million),
+                    format_usd(one.usd_per_million),
                     "" if one.exact_mix else f"at {one.price.input_per_output:g} input tokens to one output token",
                 ),
                 _break_even(one.break_even_utilisation),
@@ -179,7 +179,7 @@ def apis(plan: Plan) -> Table:
 
 
 def _price(price: float | None) -> Cell:
-    return Cell("unknown", style="unknown") if price is None else Cell(usd(price))
+    return Cell("unknown", style="unknown") if price is None else Cell(format_usd(price))
 
 
 def _break_even(share: float | None) -> Cell:
@@ -209,7 +209,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     found, ranges = plan.sizing, plan.sizing.ranges
     per_node = plan.deployment.gpus_per_node
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
-    yield "Quota to request", quota_in_words(plan.question.capacity, found.quota_gpus), nodes
+    yield "Quota to request", format_quota(plan.question.capacity, found.quota_gpus), nodes
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
     yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
     reading = "servers read the weights in about 75 s, as far as a volume of that size allows"
@@ -240,8 +240,8 @@ def levers(way: TimeToServe) -> Table:
         rows=tuple(
             (
                 Cell(lever.title),
-                Cell(duration(lever.saves_seconds)),
-                Cell(duration(way.likely_seconds - lever.saves_seconds)),
+                Cell(format_duration(lever.saves_seconds)),
+                Cell(format_duration(way.likely_seconds - lever.saves_seconds)),
             )
             for lever in way.levers
         ),
@@ -282,9 +282,9 @@ def _alternative(one: Alternative) -> tuple[Cell, ...]:
     return (
         name,
         Cell(f"{plan.machines:,}", spare),
-        Cell(f"{least}{usd(plan.money.usd_per_hour)}") if known else unknown,
-        Cell(f"{least}{usd(price.total_usd)}") if price else unknown,
-        Cell(f"{least}{usd(price.output_usd)}") if price else unknown,
-        Cell(milliseconds(plan.performance.tpot_ms.value)),
-        Cell(milliseconds(plan.performance.ttft_p99_ms.value)),
+        Cell(f"{least}{format_usd(plan.money.usd_per_hour)}") if known else unknown,
+        Cell(f"{least}{format_usd(price.total_usd)}") if price else unknown,
+        Cell(f"{least}{format_usd(price.output_usd)}") if price else unknown,
+        Cell(format_milliseconds(plan.performance.tpot_ms.value)),
+        Cell(format_milliseconds(plan.performance.ttft_p99_ms.value)),
     )

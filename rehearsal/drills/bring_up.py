@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from preview.words import count
 from rehearsal.api import PERSISTENT_VOLUME
 from rehearsal.drills.conditions import needs_servers
 from rehearsal.drills.drill import Drill, Proof
 from rehearsal.meter import GPU_LABEL
+from report.words import plural
 
 if TYPE_CHECKING:
     from rehearsal.apply.applier import ApplyReport
@@ -27,9 +27,9 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
     gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
     proof.check(
-        f"{count(servers, 'server')} on {'a machine of its own' if servers == 1 else f'{servers} machines of their own'}",
+        f"{plural(servers, 'server')} on {'a machine of its own' if servers == 1 else f'{servers} machines of their own'}",
         len(nodes) == servers == len(gpu_nodes),
-        f"{count(len(stage.ready_pods()), 'server')}, {count(len(nodes), 'machine')} in use, {len(gpu_nodes)} made",
+        f"{plural(len(stage.ready_pods()), 'server')}, {plural(len(nodes), 'machine')} in use, {len(gpu_nodes)} made",
     )
     zones = sorted({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu_nodes})
     proof.check(

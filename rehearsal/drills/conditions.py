@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from preview.words import count
+from report.words import plural
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -20,7 +20,7 @@ def needs_servers(least: int = 1) -> Skip:
         number = settings.server.replicas
         if number == "external":
             return "server.replicas is external: somebody else says how many servers there are"
-        return "" if number >= least else f"the stack runs {count(number, 'server')}, the drill needs {least}"
+        return "" if number >= least else f"the stack runs {plural(number, 'server')}, the drill needs {least}"
 
     return skip
 

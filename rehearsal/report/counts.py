@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from rehearsal.timeline import Moment, Mood
+from report.svg import Point
 
 STACKED: Final[tuple[Mood, ...]] = ("good", "waiting", "bad", "plain")
 """From the bottom up; the words are those of the legend."""
@@ -18,9 +20,6 @@ MEANINGS: Final[Mapping[Mood, str]] = {
 }
 COLUMNS: Final = 240
 """Steps over the width. Assumed: three pixels each on a wide screen."""
-WIDTH: Final = 1000.0
-HEIGHT: Final = 100.0
-"""The drawing's own units; it is stretched to its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +28,8 @@ class Area:
 
     mood: Mood
     meaning: str
-    path: str
-    """The outline, as SVG writes it."""
+    outline: tuple[Point, ...]
+    """Corners: minutes since the beginning, and a share of the highest count."""
     most: int
 
 
@@ -39,12 +38,9 @@ class Counts:
     """A stacked area over time."""
 
     areas: tuple[Area, ...]
-    highest: int
-    """All states together, at most."""
     most_ready: int
     least_ready: int
     """After most were Ready; a dip is seen by it."""
-    last_ready: int
 
 
 def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
@@ -60,11 +56,16 @@ def counts_of(moments: Sequence[Moment], since: float, until: float) -> Counts:
         above = [low + column[mood] for low, column in zip(below, columns, strict=True)]
         most = max(column[mood] for column in columns)
         if most:
-            areas.append(Area(mood=mood, meaning=MEANINGS[mood], path=_outline(below, above, highest), most=most))
+            areas.append(
+                Area(
+                    mood=mood,
+                    meaning=MEANINGS[mood],
+                    outline=_outline(below, above, highest, (until - since) / 60),
+                    most=most,
+                )
+            )
         below = above
-    return Counts(
-        areas=tuple(areas), highest=highest, most_ready=max(ready), least_ready=min(ready[top:]), last_ready=ready[-1]
-    )
+    return Counts(areas=tuple(areas), most_ready=max(ready), least_ready=min(ready[top:]))
 
 
 def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict[Mood, int]]:
@@ -94,27 +95,15 @@ def _columns(moments: Sequence[Moment], since: float, until: float) -> list[dict
     return columns
 
 
-def _outline(below: Sequence[int], above: Sequence[int], highest: int) -> str:
+def _outline(below: Sequence[int], above: Sequence[int], highest: int, span: float) -> tuple[Point, ...]:
     """Steps along the top from left to right, and back along the bottom."""
-    step = WIDTH / len(above)
+    corners = (*_steps(above), *reversed(list(_steps(below))))
+    return tuple((column / len(above) * span, count / highest) for column, count in corners)
 
-    def y(value: int) -> str:
-        return f"{HEIGHT - value / highest * HEIGHT:.4g}"
 
-    forth = [
-        f"H{(number + 1) * step:.4g}" if number + 1 == len(above) or above[number + 1] != value else ""
-        for number, value in enumerate(above)
-    ]
-    words = [f"M0 {y(above[0])}"]
-    for number, corner in enumerate(forth):
-        if corner:
-            words.append(corner)
-            if number + 1 < len(above):
-                words.append(f"V{y(above[number + 1])}")
-    words.append(f"V{y(below[-1])}")
-    for number in range(len(below) - 1, -1, -1):
-        if number == 0 or below[number - 1] != below[number]:
-            words.append(f"H{number * step:.4g}")
-            if number:
-                words.append(f"V{y(below[number - 1])}")
-    return "".join(words) + "Z"
+def _steps(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    column = 0
+    for count, group in groupby(counts):
+        yield column, count
+        column += len(list(group))
+        yield column, count

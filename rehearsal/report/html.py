@@ -1,66 +1,137 @@
-"""The report as one self-contained HTML page with a timeline of every drill: for a CI artifact, a phone, paper, by day and by night.
-
-Jinja2 escapes every value; the page's own policy allows no script, image or request, should one slip through. The style is
-that of the previews' page, and page/rehearsal.css adds what only a rehearsal has.
-"""
+"""The report as one self-contained HTML page with a timeline of every drill: for a CI artifact, a phone, paper, by day and by night."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preview.words import count
-from rehearsal.report import model, picture, wording
+from rehearsal.report import model, wording
+from rehearsal.report.picture import in_words, timeline_of
 from rehearsal.report.text import subject_in_words
+from report.page import Number, picture, render
+from report.rows import rows_drawing
+from report.table import Cell, Table, numbers, texts
+from report.words import format_elapsed, plural, sentence
 
 if TYPE_CHECKING:
-    import jinja2
+    from markupsafe import Markup
 
     from rehearsal.report.model import RehearsalReport
     from rehearsal.results import DrillResult
 
 _FOLDER = Path(__file__).parent / "page"
-_PREVIEWS_FOLDER = Path(__file__).parents[2] / "preview" / "html"
-"""Where the shared style is."""
 SUMMARY_FIGURES = 3
-LABEL_CHARACTERS = 34
-"""What 15 rem hold of the labels' monospaced type."""
 
 
 def html_text(report: RehearsalReport) -> str:
     """The whole page."""
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(title=f"Rehearsal of {report.stack}", report=report, closing=tuple(_closing(report)))
+    return render(
+        _FOLDER,
+        {
+            "marks": wording.MARKS,
+            "state_of": wording.state_of,
+            "format_elapsed": format_elapsed,
+            "plural": plural,
+            "sentence": sentence,
+            "simulated": wording.simulated,
+            "is_advice": model.is_advice,
+            "numbers_of": _numbers,
+            "timeline": _timeline,
+            "in_words": in_words,
+            "words_table": _words,
+            "subject_in_words": subject_in_words,
+        },
+        title=f"Rehearsal of {report.stack}",
+        report=report,
+        drills=_drills(report) if report.drills else None,
+        scales=_scales(report) if report.scales else None,
+        left=_left(report) if report.retained else None,
+        closing=tuple(wording.closing(report)),
     )
 
 
-def _environment() -> jinja2.Environment:
-    from planner.report.environment import environment
+def _drills(report: RehearsalReport) -> Table:
+    rows = []
+    for drill in report.drills:
+        mark = wording.MARKS[wording.state_of(drill)]
+        rows.append(
+            (
+                Cell(f"{mark} {drill.title}", link="" if drill.skipped else drill.name),
+                Cell(_summary(report, drill), style="dim"),
+                Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
+            )
+        )
+    return Table(
+        id="drills",
+        caption="Every drill with its outcome",
+        columns=(*texts("drill", "what it showed"), *numbers("wall time")),
+        rows=tuple(rows),
+    )
 
-    made = environment(_FOLDER, _PREVIEWS_FOLDER)
-    made.globals |= {
-        "marks": wording.MARKS,
-        "state_of": wording.state_of,
-        "wall": lambda seconds: wording.wall(seconds).replace(" ", "\N{NO-BREAK SPACE}"),
-        "count": count,
-        "sentence": lambda text: text[:1].upper() + text[1:],
-        "simulated": wording.simulated,
-        "number_in_words": wording.number_in_words,
-        "unit_in_words": wording.unit_in_words,
-        "usd_per_month": wording.usd_per_month,
-        "left_in_words": wording.left_in_words,
-        "is_advice": model.is_advice,
-        "picture_of": picture.picture_of,
-        "in_words": picture.in_words,
-        "subject_in_words": subject_in_words,
-        "summary": _summary,
-        "short_label": short_label,
-    }
-    made.tests["advice"] = model.is_advice
-    return made
+
+def _scales(report: RehearsalReport) -> Table:
+    return Table(
+        id="scales",
+        caption="Wall time to bring up so many machines",
+        columns=(*texts("machines", "phases, wall time"), *numbers("whole", "goal")),
+        rows=tuple(
+            (
+                Cell(f"{one.nodes:,}"),
+                Cell(", ".join(f"{phase.name} {format_elapsed(phase.wall_seconds)}" for phase in one.phases)),
+                Cell(format_elapsed(one.wall_seconds), style="" if one.within_goal else "lost"),
+                Cell("none" if one.goal_seconds is None else format_elapsed(one.goal_seconds)),
+            )
+            for one in report.scales
+        ),
+    )
+
+
+def _left(report: RehearsalReport) -> Table:
+    rows = []
+    for one in report.left:
+        names = ", ".join(f"`{name}`" for name in one.names)
+        what = f"{one.kind} {names}" if len(one.names) == 1 else f"{plural(len(one.names), one.kind)}: {names}"
+        why = f"{one.why}; {one.note}" if one.note else one.why
+        rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(one.usd_per_month))))
+    return Table(
+        id="left",
+        caption="What outlives the stack, and what it costs",
+        columns=(*texts("what", "why"), *numbers("price")),
+        rows=tuple(rows),
+        foot=(Cell("together"), Cell(""), Cell(wording.left_in_words(report))),
+    )
+
+
+def _numbers(drill: DrillResult) -> Iterator[Number]:
+    for one in drill.figures:
+        if not model.is_advice(one):
+            yield Number(
+                name=one.name, now=wording.number_in_words(one), unit=wording.unit_in_words(one), more=one.note or ""
+            )
+
+
+def _timeline(drill: DrillResult) -> Markup | None:
+    chart = timeline_of(drill.name, drill.moments)
+    return None if chart is None else picture(partial(rows_drawing, chart))
+
+
+def _words(drill: DrillResult) -> Table:
+    return Table(
+        id=f"words-{drill.name}",
+        caption="What happened, in words",
+        columns=texts("minute", "where", "what", "how"),
+        rows=tuple(
+            (
+                Cell(line.minutes),
+                Cell(line.lane),
+                Cell(line.subject, style="mono"),
+                Cell(line.text, style="bad" if line.mood == "bad" else ""),
+            )
+            for line in in_words(drill.moments)[0]
+        ),
+    )
 
 
 def _summary(report: RehearsalReport, drill: DrillResult) -> str:
@@ -76,16 +147,3 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
         return f"not so: {'; '.join(failed)}"
     figures = [wording.figure_in_words(one) for one in drill.figures if not model.is_advice(one)]
     return " · ".join(figures[:SUMMARY_FIGURES]) or wording.held_in_words(drill)
-
-
-def short_label(label: str) -> str:
-    """A name that fits the column beside a row: its beginning, which says the kind, and its end, which tells it from others."""
-    if len(label) <= LABEL_CHARACTERS:
-        return label
-    end = LABEL_CHARACTERS // 2 - 1
-    return f"{label[: LABEL_CHARACTERS - end - 1]}…{label[-end:]}"
-
-
-def _closing(report: RehearsalReport) -> Iterator[str]:
-    yield from report.remarks
-    yield from report.limits

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from preview.redact import Redactor
-from preview.words import count
 from rehearsal.results import DrillResult, Figure, Finding
+from report.words import plural
 
 if TYPE_CHECKING:
     from rehearsal.apply.inventory import Retained
@@ -176,15 +176,15 @@ class RehearsalReport:
         if not self.drills:
             parts = ["no drill was played"]
         elif failed:
-            parts = [f"{failed} of {count(played, 'drill')} failed"]
+            parts = [f"{failed} of {plural(played, 'drill')} failed"]
         elif played:
-            parts = [f"{count(played, 'drill')} passed"]
+            parts = [f"{plural(played, 'drill')} passed"]
         else:
             parts = ["no drill has a meaning on this stack"]
         if self.skipped_drills:
             parts.append(f"{len(self.skipped_drills)} skipped")
         severities = [one.finding.severity for one in self.found]
-        parts += [count(severities.count(one), one) for one in ("error", "warning") if one in severities]
+        parts += [plural(severities.count(one), one) for one in ("error", "warning") if one in severities]
         return ", ".join(parts)
 
 

@@ -1,17 +1,17 @@
-"""A drill's picture as plain data: lanes of rows with bars and marks, or counts where rows would be too many.
-
-Positions are percent of the picture's width, so that one picture fits a phone and a wide screen.
-"""
+"""A drill's timeline: a row for every subject, grouped in lanes, or counts where rows would be too many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, Literal
+from typing import Final
 
 from rehearsal.report.counts import Counts, counts_of
 from rehearsal.timeline import Lane, Moment, Mood
+from report.charts import Axis
+from report.rows import Area, Bar, Dot, Row, Rows
+from report.svg import LegendEntry
 
 LANES: Final[Mapping[Lane, str]] = {
     "operator": "Operator",
@@ -31,179 +31,90 @@ NOTABLE_ROWS: Final = 8
 """Rows of single machines and pods that went wrong, below their lane's counts."""
 ALIKE_FROM: Final = 3
 """Rows that say the same all along share one from this many on."""
-BRIEF_PERCENT: Final = 1.0
-"""A stretch shorter than this share of the width is a hair."""
-MAX_TICKS: Final = 9
-TICK_MINUTES: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 240, 480)
-
-WIDE_PIXELS: Final = 720
-"""Width of the drawing on a wide screen; decides which words find room in it."""
-NARROW_PIXELS: Final = 320
-"""The same on a phone."""
-CHARACTER_PIXELS: Final = 6.2
-"""Assumed: a character of the drawing's 11-pixel type, on average."""
-
-Room = Literal["any", "wide", "none"]
-"""Where the words have room: on any screen, on a wide one, nowhere."""
+BRIEF_SHARE: Final = 0.01
+"""A stretch shorter than this share of the time is a hair."""
+LABEL_CHARACTERS: Final = 40
+COUNTS_PX: Final = 96.0
+LEGEND: Final = tuple(
+    LegendEntry(words=words, style=f"mood-{mood}", mark="band")
+    for mood, words in (("good", "good"), ("waiting", "waiting"), ("bad", "wrong"), ("plain", "other"))
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A stretch."""
-
-    x: float
-    width: float
-    mood: Mood
-    text: str
-    room: Room
-    beside: bool
-    """Whether the words stand to the right of it, where they do not fit inside."""
-    title: str
-    """The words and the times, for a pointer that rests on it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A moment."""
-
-    x: float
-    mood: Mood
-    text: str
-    room: Room
-    before: bool
-    """Whether the words stand to the left of it."""
-    title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One subject, or several that say the same."""
-
-    label: str
-    bars: tuple[Bar, ...]
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnLane:
-    """One lane of the picture."""
-
-    title: str
-    subjects: int
-    rows: tuple[Row, ...]
-    counts: Counts | None
-    """How many were in which state over time; None where each has a row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """A line of the axis."""
-
-    x: float
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A drill, drawn."""
-
-    lanes: tuple[DrawnLane, ...]
-    ticks: tuple[Tick, ...]
-
-
-def picture_of(moments: Sequence[Moment]) -> Picture | None:
-    """The picture of a drill's moments; None where nothing happened."""
+def timeline_of(name: str, moments: Sequence[Moment]) -> Rows | None:
+    """The timeline of a drill's moments, in minutes from its beginning; None where nothing happened."""
     if not moments:
         return None
-    scale = _Scale(moments)
-    by_lane = {lane: [one for one in moments if one.lane == lane] for lane in LANES}
-    return Picture(
-        lanes=tuple(_lane(lane, found, scale) for lane, found in by_lane.items() if found),
-        ticks=tuple(scale.ticks()),
+    began = began_at(moments)
+    ended = max(max(_end(one) for one in moments), began + 1)
+    lanes = {lane: [_since(one, began) for one in moments if one.lane == lane] for lane in LANES}
+    rows = tuple(row for lane, found in lanes.items() if found for row in _lane(lane, found, ended - began))
+    return Rows(
+        id=f"timeline-{name}",
+        title="What happened",
+        description="The same follows in words.",
+        axis=Axis(low=0, high=(ended - began) / 60, title="simulated minutes"),
+        rows=rows,
+        legend=LEGEND,
     )
 
 
-class _Scale:
-    """From simulated seconds to percent of the width; minutes count from the drill's beginning."""
+def began_at(moments: Sequence[Moment]) -> float:
+    """The simulated second from which minutes count."""
+    return min(one.at_seconds for one in moments)
 
-    def __init__(self, moments: Iterable[Moment]) -> None:
-        times = [at for one in moments for at in (one.at_seconds, _end(one))]
-        self.began = min(times)
-        self.span = max(max(times) - self.began, 1.0)
 
-    def x(self, at_seconds: float) -> float:
-        return round(100 * (at_seconds - self.began) / self.span, 3)
-
-    def minutes(self, at_seconds: float) -> str:
-        return f"{(at_seconds - self.began) / 60:.1f}"
-
-    def ticks(self) -> Iterator[Tick]:
-        minutes = self.span / 60
-        step = next((one for one in TICK_MINUTES if minutes / one <= MAX_TICKS), TICK_MINUTES[-1])
-        number = 0
-        while number * step <= minutes * 0.985:
-            yield Tick(x=round(100 * number * step / minutes, 3), label=f"{number * step:g}")
-            number += 1
+def _since(moment: Moment, began: float) -> Moment:
+    until = None if moment.until_seconds is None else _end(moment) - began
+    return replace(moment, at_seconds=moment.at_seconds - began, until_seconds=until)
 
 
 def _end(moment: Moment) -> float:
     return moment.at_seconds if moment.until_seconds is None else max(moment.at_seconds, moment.until_seconds)
 
 
-def _lane(lane: Lane, moments: Sequence[Moment], scale: _Scale) -> DrawnLane:
+def _lane(lane: Lane, moments: Sequence[Moment], span: float) -> list[Row]:
+    """The lane's rows; the first has its title."""
     subjects: dict[str, list[Moment]] = {}
     for one in sorted(moments, key=lambda one: (one.at_seconds, one.subject)):
         subjects.setdefault(one.subject, []).append(one)
     number = len(subjects)
-    alike, single = _alike(subjects, scale)
-    brief = _brief(single, scale)
+    rows, single = _alike(subjects, span)
+    brief = _brief(single, span)
     single = {subject: found for subject, found in single.items() if subject not in brief}
-    counts = None
-    rest = (
-        [
-            _row(
-                f"{len(brief)} brief ones",
-                [_ended(one) for found in brief.values() for one in found],
-                scale,
-                with_words=False,
-            )
-        ]
-        if brief
-        else []
-    )
-    if len(alike) + len(single) > MAX_ROWS:
+    rest = []
+    if len(rows) + len(single) > MAX_ROWS:
         kept = _telling(single, lane)
         others = [one for subject, found in single.items() if subject not in kept for one in found]
         single = {subject: found for subject, found in single.items() if subject in kept}
         if lane in ("node", "pod"):
-            counts, alike = counts_of(moments, scale.began, scale.began + scale.span), []
+            rows = [_counted(number, counts_of(moments, 0, span))]
         else:
-            rest.insert(
-                0, _row(f"{len({one.subject for one in others})} others", [_ended(one) for one in others], scale)
-            )
-    rows = [_row(subject, found, scale) for subject, found in single.items()]
-    return DrawnLane(title=LANES[lane], subjects=number, rows=(*alike, *rows, *rest), counts=counts)
+            rest.append(_row(f"{len({one.subject for one in others})} others", [_ended(one) for one in others]))
+    if brief:
+        label = f"{len(brief)} brief ones"
+        rest.append(_row(label, [_ended(one) for found in brief.values() for one in found], with_words=False))
+    rows += [*(_row(subject, found) for subject, found in single.items()), *rest]
+    return [replace(rows[0], heading=LANES[lane]), *rows[1:]]
 
 
-def _alike(subjects: Mapping[str, list[Moment]], scale: _Scale) -> tuple[list[Row], dict[str, list[Moment]]]:
+def _alike(subjects: Mapping[str, list[Moment]], span: float) -> tuple[list[Row], dict[str, list[Moment]]]:
     """Rows for subjects that stayed the same all along, and the other subjects."""
     steady: dict[tuple[str, Mood], list[str]] = {}
     for subject, found in subjects.items():
-        if len(found) == 1 and scale.x(found[0].at_seconds) <= 1 and scale.x(_end(found[0])) >= 99:
+        if len(found) == 1 and found[0].at_seconds <= BRIEF_SHARE * span and _end(found[0]) >= (1 - BRIEF_SHARE) * span:
             steady.setdefault((found[0].text, found[0].mood), []).append(subject)
     rows, gone = [], set()
     for (text, mood), names in steady.items():
         if len(names) >= ALIKE_FROM:
             gone |= set(names)
             words = f"{text}, all {len(names)} of them, all along"
-            bar = Bar(x=0, width=100, mood=mood, text=words, room="any", beside=False, title=", ".join(sorted(names)))
-            rows.append(
-                Row(label=f"{len(names)} others" if len(names) < len(subjects) else "all", bars=(bar,), marks=())
-            )
+            bar = Bar(low=0, high=span / 60, style=f"mood-{mood}", words=words, title=", ".join(sorted(names)))
+            rows.append(Row(label=f"{len(names)} others" if len(names) < len(subjects) else "all", bars=(bar,)))
     return rows, {subject: found for subject, found in subjects.items() if subject not in gone}
 
 
-def _brief(subjects: Mapping[str, list[Moment]], scale: _Scale) -> dict[str, list[Moment]]:
+def _brief(subjects: Mapping[str, list[Moment]], span: float) -> dict[str, list[Moment]]:
     """Subjects of one short stretch that ended well: each would be a row with a hair in it."""
     found = {
         subject: moments
@@ -211,7 +122,7 @@ def _brief(subjects: Mapping[str, list[Moment]], scale: _Scale) -> dict[str, lis
         if len(moments) == 1
         and moments[0].until_seconds is not None
         and moments[0].mood not in ("bad", "waiting")
-        and scale.x(_end(moments[0])) - scale.x(moments[0].at_seconds) < BRIEF_PERCENT
+        and _end(moments[0]) - moments[0].at_seconds < BRIEF_SHARE * span
     }
     return found if len(found) >= ALIKE_FROM else {}
 
@@ -241,59 +152,35 @@ def _ended(moment: Moment) -> Moment:
     )
 
 
-def _row(label: str, moments: Sequence[Moment], scale: _Scale, *, with_words: bool = True) -> Row:
-    stretches = [one for one in moments if one.until_seconds is not None]
-    points = [one for one in moments if one.until_seconds is None]
-    starts = sorted(scale.x(one.at_seconds) for one in moments)
-    return Row(
-        label=label,
-        bars=tuple(_bar(one, starts, scale) for one in stretches),
-        # Words beside a mark would lie on a bar, so they have room only where there are no bars.
-        marks=tuple(_marks(points, scale, with_words=with_words and not stretches)),
+def _row(label: str, moments: Sequence[Moment], *, with_words: bool = True) -> Row:
+    bars, dots = [], []
+    for one in moments:
+        begins, ends = one.at_seconds / 60, _end(one) / 60
+        style, words = f"mood-{one.mood}", one.text if with_words else ""
+        if one.until_seconds is None:
+            title = f"{one.text}: minute {begins:.1f}"
+            dots.append(Dot(at=begins, mark="dot", style=style, words=words, title=title))
+        else:
+            title = f"{one.text}: minute {begins:.1f} to {ends:.1f}"
+            bars.append(Bar(low=begins, high=ends, style=style, words=words, title=title))
+    return Row(label=short_label(label), bars=tuple(bars), dots=tuple(dots))
+
+
+def _counted(number: int, counts: Counts) -> Row:
+    worst = f", then {counts.least_ready:,} at worst" if counts.least_ready < counts.most_ready else ""
+    areas = tuple(
+        Area(points=area.outline, style=f"mood-{area.mood}", title=f"{area.meaning}: {area.most:,} at most")
+        for area in counts.areas
     )
+    return Row(label=f"{number:,} in all, {counts.most_ready:,} Ready at once{worst}", areas=areas, height=COUNTS_PX)
 
 
-def _bar(moment: Moment, starts: Sequence[float], scale: _Scale) -> Bar:
-    x, end = scale.x(moment.at_seconds), scale.x(_end(moment))
-    width = max(0.2, end - x)
-    room = _room(moment.text, width)
-    free = next((start for start in starts if start >= end - 0.01), 100.0) - end
-    beside = (
-        room == "none" and _room(moment.text, free) != "none" and all(start <= x or start >= end for start in starts)
-    )
-    return Bar(
-        x=min(x, 99.8),
-        width=width,
-        mood=moment.mood,
-        text=moment.text,
-        room=_room(moment.text, free) if beside else room,
-        beside=beside,
-        title=f"{moment.text}: minute {scale.minutes(moment.at_seconds)} to {scale.minutes(_end(moment))}",
-    )
-
-
-def _marks(points: Sequence[Moment], scale: _Scale, *, with_words: bool) -> Iterator[Mark]:
-    places = [scale.x(one.at_seconds) for one in points]
-    for index, (one, x) in enumerate(zip(points, places, strict=True)):
-        after = (places[index + 1] if index + 1 < len(points) else 100.0) - x
-        ahead = x - (places[index - 1] if index else 0.0)
-        room_after, room_ahead = _room(one.text, after), _room(one.text, ahead) if not index else "none"
-        before = room_after == "none" and room_ahead != "none"
-        yield Mark(
-            x=x,
-            mood=one.mood,
-            text=one.text,
-            room=(room_ahead if before else room_after) if with_words else "none",
-            before=before,
-            title=f"{one.text}: minute {scale.minutes(one.at_seconds)}",
-        )
-
-
-def _room(text: str, percent: float) -> Room:
-    pixels = len(text) * CHARACTER_PIXELS + 14
-    if pixels <= percent / 100 * NARROW_PIXELS:
-        return "any"
-    return "wide" if pixels <= percent / 100 * WIDE_PIXELS else "none"
+def short_label(label: str) -> str:
+    """A name that fits beside its row: its beginning, which says the kind, and its end, which tells it from others."""
+    if len(label) <= LABEL_CHARACTERS:
+        return label
+    end = LABEL_CHARACTERS // 2 - 1
+    return f"{label[: LABEL_CHARACTERS - end - 1]}…{label[-end:]}"
 
 
 # The same in words
@@ -319,19 +206,21 @@ def in_words(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
     """
     if not moments:
         return (), 0
-    scale = _Scale(moments)
-    ordered = sorted(moments, key=lambda one: (scale.minutes(one.at_seconds).rjust(9), one.lane, one.text, one.subject))
+    began = began_at(moments)
+
+    def minutes_of(at_seconds: float) -> str:
+        return f"{(at_seconds - began) / 60:.1f}"
+
+    ordered = sorted(moments, key=lambda one: (minutes_of(one.at_seconds).rjust(9), one.lane, one.text, one.subject))
     lines: list[Line] = []
-    for _, group in groupby(ordered, key=lambda one: (scale.minutes(one.at_seconds), one.lane, one.text)):
+    for _, group in groupby(ordered, key=lambda one: (minutes_of(one.at_seconds), one.lane, one.text)):
         found = list(group)
         first = found[0]
         subject = first.subject if len(found) == 1 else f"{len({one.subject for one in found})} of them"
         until = (
-            ""
-            if first.until_seconds is None
-            else f" to {max(scale.minutes(_end(one)).rjust(9) for one in found).strip()}"
+            "" if first.until_seconds is None else f" to {max(minutes_of(_end(one)).rjust(9) for one in found).strip()}"
         )
-        minutes = f"{scale.minutes(first.at_seconds)}{until}"
+        minutes = f"{minutes_of(first.at_seconds)}{until}"
         lines.append(Line(minutes=minutes, lane=LANES[first.lane], subject=subject, text=first.text, mood=first.mood))
     if len(lines) <= MAX_LINES:
         return tuple(lines), 0

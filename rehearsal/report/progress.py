@@ -6,17 +6,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from rehearsal.report.wording import MARKS, state_of, wall, why_failed
+from rehearsal.report.wording import MARKS, state_of, why_failed
+from report.live_line import LEAST_WIDTH, LiveLine
+from report.words import format_elapsed
 
 if TYPE_CHECKING:
-    from preview.page import Paper
     from rehearsal.clock import Clock
     from rehearsal.report.wording import State
     from rehearsal.results import DrillResult
+    from report.terminal import Paper, Part
 
-REFRESHES_PER_SECOND: Final = 4
 LEAST_GAP_SECONDS: Final = 1.0
 """In a log, steps closer than this to the one before are left out: the next one says where things stand."""
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
@@ -105,7 +106,7 @@ class PlainLines(Shown):
 
     def _write(self, text: str) -> None:
         mark = f"[{self.elapsed_seconds:6.1f} s] "
-        line = self._paper.writable(shortened(mark + text, max(40, self._paper.width)))
+        line = self._paper.writable(shortened(mark + text, max(LEAST_WIDTH, self._paper.width)))
         with self._lock:
             self._paper.stream.write(line + "\n")
             self._paper.stream.flush()
@@ -126,65 +127,27 @@ class PlainLines(Shown):
         self._write(f"{_ended(result)}")
 
 
-class LiveLine(Shown):
+class Live(Shown):
     """Drills that have ended, one below the other, and a line that lives below them."""
 
     def __init__(self, paper: Paper) -> None:
         super().__init__()
-        from rich.console import Console
-        from rich.live import Live
+        self._width = max(LEAST_WIDTH, paper.width)
+        self.line = LiveLine(paper.stream, paper.width, self._state)
 
-        width = max(40, paper.width)
-        self._console = Console(file=paper.stream, width=width, force_terminal=True, highlight=False)
-        self._live = Live(
-            get_renderable=self._line,
-            console=self._console,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def __enter__(self) -> LiveLine:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def _line(self) -> Any:
-        from rich.spinner import Spinner
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
-        grid.add_column(width=1)
-        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        grid.add_column(justify="right", no_wrap=True)
-        what = Text.assemble((_counted(self), "dim"), (self.drill, "bold"))
-        if self.text:
-            what.append(f"  {self.text}")
+    def _state(self) -> tuple[list[Part], str]:
         times = [f"simulated {self.simulated}"] if self.simulated else []
-        times.append(wall(time.monotonic() - self._drill_began))
-        grid.add_row(self._spinner(Spinner), what, Text(" · ".join(times), style="dim"))
-        return grid
-
-    def _spinner(self, kind: type[Any]) -> Any:
-        # One spinner for the whole run: a new one each time would always show its first picture.
-        if not hasattr(self, "_turning"):
-            self._turning = kind("dots", style="cyan")
-        return self._turning
+        times.append(format_elapsed(time.monotonic() - self._drill_began))
+        what: list[Part] = [(_counted(self), "dim"), (self.drill, "bold")]
+        # One line of the terminal holds it with its times.
+        room = self._width - len(_counted(self)) - len(self.drill) - len(" · ".join(times)) - 6
+        return [*what, f"  {shortened(self.text, max(1, room))}" if self.text else ""], " · ".join(times)
 
     def _on_end(self, result: DrillResult) -> None:
-        from rich.text import Text
-
         state = state_of(result)
-        text = Text.assemble((f"{MARKS[state]} ", _STYLES[state]), (result.name, "bold"))
-        rest = f"  {result.skipped}" if result.skipped else f"  {wall(result.wall_seconds)}"
-        text.append(rest, style="dim")
-        if why := why_failed(result):
-            text.append(f"  {' '.join(why.splitlines())}", style="red")
-        self._console.print(text, overflow="ellipsis", no_wrap=True)
+        rest = f"  {result.skipped}" if result.skipped else f"  {format_elapsed(result.wall_seconds)}"
+        why = f"  {' '.join(why_failed(result).splitlines())}" if why_failed(result) else ""
+        self.line.above((f"{MARKS[state]} ", _STYLES[state]), (result.name, "bold"), (rest, "dim"), (why, "red"))
 
 
 def shortened(text: str, width: int) -> str:
@@ -199,7 +162,7 @@ def _counted(shown: Shown) -> str:
 
 def _ended(result: DrillResult) -> str:
     state = state_of(result)
-    rest = f"skipped, {result.skipped}" if result.skipped else f"{state} in {wall(result.wall_seconds)}"
+    rest = f"skipped, {result.skipped}" if result.skipped else f"{state} in {format_elapsed(result.wall_seconds)}"
     why = why_failed(result)
     return f"{MARKS[state]} {result.name}: {rest}{f': {why}' if why else ''}"
 
@@ -210,7 +173,8 @@ def shown(paper: Paper, *, quiet: bool = False) -> Iterator[Shown]:
     if quiet:
         yield Shown()
     elif paper.styled and paper.knows_unicode and paper.stream.isatty():
-        with LiveLine(paper) as live:
+        live = Live(paper)
+        with live.line:
             yield live
     else:
         yield PlainLines(paper)

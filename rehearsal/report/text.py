@@ -5,10 +5,18 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from preview.page import Page, Paper, Part
-from preview.words import count
 from rehearsal.report.model import advice, is_advice
-from rehearsal.report.wording import MARKS, figure_in_words, held_in_words, left_in_words, state_of, usd_per_month, wall
+from rehearsal.report.wording import (
+    MARKS,
+    closing,
+    figure_in_words,
+    held_in_words,
+    left_in_words,
+    state_of,
+    usd_per_month,
+)
+from report.terminal import Page, Paper, Part
+from report.words import format_elapsed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +44,7 @@ def print_text(paper: Paper, report: RehearsalReport, *, written: Sequence[str] 
 
 
 def _headline(page: Page, report: RehearsalReport) -> None:
-    name, right = f"{report.project} / {report.stack}", "rehearsal"
-    page.line((name, "bold"), " " * max(2, page.width - len(name) - len(right)), (right, "dim"))
+    page.heading(f"{report.project} / {report.stack}", "rehearsal")
     versions = report.versions
     parts = [f"Kubernetes {versions.kubernetes}", f"kwok {versions.kwok}", f"etcd {versions.etcd}"]
     parts.append(f"{report.speed:g} simulated seconds a second")
@@ -45,7 +52,7 @@ def _headline(page: Page, report: RehearsalReport) -> None:
     state: State = "passed" if report.passed else "failed"
     page.blank()
     page.prose(
-        f"{report.verdict} · {wall(report.wall_seconds)}",
+        f"{report.verdict} · {format_elapsed(report.wall_seconds)}",
         indent=0,
         mark=f"{MARKS[state]} ",
         style=_STYLES[state] if report.passed else "bold red",
@@ -67,7 +74,7 @@ def _drills(page: Page, report: RehearsalReport) -> None:
 
 def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
     state = state_of(drill)
-    time = "" if drill.skipped else wall(drill.wall_seconds)
+    time = "" if drill.skipped else format_elapsed(drill.wall_seconds)
     room = page.width - column - len(time) - 2
     title = textwrap.wrap(drill.title, max(16, room)) or [""]
     head: list[Part] = [
@@ -157,10 +164,10 @@ def _scales(page: Page, report: RehearsalReport) -> None:
         return
     page.title("How fast this machine brings it up", "wall time")
     for one in report.scales:
-        phases = " · ".join(f"{phase.name} {wall(phase.wall_seconds)}" for phase in one.phases)
-        goal = "" if one.goal_seconds is None else f" of {wall(one.goal_seconds)}"
+        phases = " · ".join(f"{phase.name} {format_elapsed(phase.wall_seconds)}" for phase in one.phases)
+        goal = "" if one.goal_seconds is None else f" of {format_elapsed(one.goal_seconds)}"
         page.prose(
-            f"{one.nodes:,} machines: {wall(one.wall_seconds)}{goal} · {phases}",
+            f"{one.nodes:,} machines: {format_elapsed(one.wall_seconds)}{goal} · {phases}",
             mark="✓ " if one.within_goal else "! ",
             mark_style="green" if one.within_goal else "yellow",
         )
@@ -170,7 +177,7 @@ def _advice(page: Page, report: RehearsalReport) -> None:
     for index, one in enumerate(advice(report.drills)):
         if not index:
             page.title("Advice")
-        page.prose(f"{one.name}: {one.value}", mark="· ", mark_style="dim")
+        page.item(f"{one.name}: {one.value}")
 
 
 def _retained(page: Page, report: RehearsalReport) -> None:
@@ -179,17 +186,17 @@ def _retained(page: Page, report: RehearsalReport) -> None:
     page.title(f"Left after pulumi destroy ({len(report.retained)})", left_in_words(report))
     for one in report.left:
         note = f" ({one.note})" if one.note else ""
-        what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else count(len(one.names), one.kind)
-        page.prose(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}", mark="· ", mark_style="dim")
+        what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else plural(len(one.names), one.kind)
+        page.item(f"{what}: {usd_per_month(one.usd_per_month)}{note}, {one.why}")
         if len(one.names) > 1:
             page.prose(f"{', '.join(one.names)}", indent=4, style="dim")
 
 
 def _closing(page: Page, report: RehearsalReport, written: Sequence[str]) -> None:
     page.title("About this rehearsal")
-    for sentence in (*report.remarks, *report.limits):
-        page.prose(sentence, mark="· ", mark_style="dim")
+    for text in closing(report):
+        page.item(text)
     if written:
         page.blank()
     for path in written:
-        page.line(("→ ", "dim"), (path, "bold"))
+        page.pointer(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from rehearsal.results import DrillResult, Figure
+from report.words import format_usd
 
 if TYPE_CHECKING:
     from rehearsal.report.model import RehearsalReport
@@ -52,7 +54,7 @@ def number_in_words(figure: Figure) -> str:
     if isinstance(figure.value, str):
         return figure.value
     if figure.unit.startswith("$"):
-        return f"${figure.value:,.2f}"
+        return format_usd(figure.value)
     return f"{figure.value:,}%" if figure.unit == "%" else f"{figure.value:,}"
 
 
@@ -63,14 +65,6 @@ def unit_in_words(figure: Figure) -> str:
     return "" if figure.unit in ("%", "$") else figure.unit
 
 
-def wall(seconds: float) -> str:
-    """Wall time: `0.4 s`, `41 s`, `6 min 12 s`."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02} s"
-
-
 def simulated(seconds: float) -> str:
     """Simulated time as minutes: `0.5`, `14`, `135`."""
     minutes = seconds / 60
@@ -79,11 +73,9 @@ def simulated(seconds: float) -> str:
 
 def usd_per_month(amount: float | None) -> str:
     """`$12.40 a month`, `nothing`, or that it is not known."""
-    from preview.figures_in_words import usd
-
     if amount is None:
         return "price unknown"
-    return f"{usd(amount)} a month" if amount else "nothing"
+    return f"{format_usd(amount)} a month" if amount else "nothing"
 
 
 def left_in_words(report: RehearsalReport) -> str:
@@ -92,3 +84,9 @@ def left_in_words(report: RehearsalReport) -> str:
     if all(one.usd_per_month is not None for one in report.retained):
         return usd_per_month(known)
     return f"at least {usd_per_month(known)}" if known else usd_per_month(None)
+
+
+def closing(report: RehearsalReport) -> Iterator[str]:
+    """What holds for the whole rehearsal, and what it did not show."""
+    yield from report.remarks
+    yield from report.limits

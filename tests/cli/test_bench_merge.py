@@ -18,7 +18,7 @@ from benchmark.merge.judged import judge
 from cli.bench.merge import exit_code, merge
 from cli.bench.merge_text import print_judged
 from cli.exits import CommandError
-from preview.page import Paper
+from report.terminal import Paper
 from tests.benchmark.merge.folders import client, copied, sound
 from tests.cli.command import fleet
 

@@ -55,7 +55,7 @@ def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
 def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
     text = plan(*BATCH).stdout
     assert "The batch: hours, dollars, then zero" in text
-    assert re.search(r"hours +\d+ min of 8.0 h", text)
+    assert re.search(r"hours +\d+ min of 8 h", text)
     assert re.search(r"dollars +at least \$\d+\.\d\d", text)
     assert re.search(r"then +replicas 0: at least \$0\.10 an hour", text)
     assert "The server refuses documents that are longer than 32,768 tokens" in text

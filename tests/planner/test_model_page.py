@@ -1,4 +1,4 @@
-"""Tests of the page about the model and of its picture."""
+"""Tests of the page about the model and of its pictures."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from planner.calibration import FITTED
 from planner.checks import checks
 from planner.deployment import measured_load, named_workload, record_fleet
 from planner.errors import errors
-from planner.model_picture import picture
+from planner.model_picture import pictures
 from planner.performance import estimate
 
 PAGE = model_page.page()
 
 
-def test_page_and_picture_in_the_repository_are_those_the_model_gives() -> None:
+def test_page_and_pictures_in_the_repository_are_those_the_model_gives() -> None:
     assert model_page.PAGE.read_text(encoding="utf-8") == PAGE, "run: python -m planner.model_page"
-    assert model_page.PICTURE.read_text(encoding="utf-8") == picture(), "run: python -m planner.model_page"
+    found = {name: (model_page.IMAGES / name).read_text(encoding="utf-8") for name in pictures()}
+    assert found == pictures(), "run: python -m planner.model_page"
 
 
-def test_main_writes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_page, "PAGE", tmp_path / "planner-model.md")
-    monkeypatch.setattr(model_page, "PICTURE", tmp_path / "planner-model.svg")
+    monkeypatch.setattr(model_page, "IMAGES", tmp_path)
     model_page.main()
     assert (tmp_path / "planner-model.md").read_text(encoding="utf-8") == PAGE
-    assert (tmp_path / "planner-model.svg").read_text(encoding="utf-8") == picture()
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in pictures()} == pictures()
 
 
 def test_every_row_parameter_and_error_is_on_the_page() -> None:
@@ -52,13 +53,17 @@ def test_no_placeholder_is_left_and_every_table_is_square() -> None:
         assert cells == width, line
 
 
-def test_the_page_points_to_a_picture_that_is_there() -> None:
-    (target,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE)
-    assert (model_page.DOCS / target).is_file()
+def test_the_page_points_to_every_picture() -> None:
+    targets = re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE)
+    assert [model_page.DOCS / target for target in targets] == [model_page.IMAGES / name for name in pictures()]
 
 
 def test_the_picture_is_well_formed_and_names_every_predicted_row() -> None:
-    texts = [element.text for element in ElementTree.fromstring(picture()).iter() if element.tag.endswith("text")]
+    texts = [
+        element.text
+        for element in ElementTree.fromstring(pictures()["planner-errors.svg"]).iter()
+        if element.tag.endswith("text")
+    ]
     drawn = [error for error in errors("predicted") if error.row.metric != "ttft_ms"]
     assert sum(
         text is not None and text.startswith(("run 1,", "run 2,", "gateway,", "users,")) for text in texts

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.asking import Asked, question_of
-from planner.batch import in_words
 from planner.economics import Duty
 from planner.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from planner.nodes_for import ImpossibleGoalError
@@ -337,10 +336,6 @@ def test_options_that_make_no_question_are_refused_with_what_to_write(options: d
 )
 def test_durations_are_read_as_people_write_them(text: str, hours: float) -> None:
     assert parse_hours(text) == hours
-
-
-def test_hours_are_told_in_the_unit_that_reads_best() -> None:
-    assert [in_words(hours) for hours in (0.5, 3.25, 100)] == ["30 min", "3.2 h", "4.2 days"]
 
 
 # What holds for every goal --------------------------------------------------------------------------------------------

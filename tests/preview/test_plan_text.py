@@ -15,8 +15,8 @@ from planner.asking import Asked, question_of
 from planner.goals import CAPACITIES, PlanImpossibleError
 from planner.plan import Plan
 from planner.planning import compare, plan
-from preview.page import Paper
 from preview.plan_text import print_comparison, print_plan
+from report.terminal import Paper
 
 GOALS: dict[str, dict[str, Any]] = {
     "documents": {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500, "deadline": "8h"},

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from preview.changes import Delta, PropertyChange
-from preview.page import Paper
 from preview.report_html import html_text
 from preview.report_json import json_text
 from preview.report_markdown import markdown_text
 from preview.report_model import Policies, Report
 from preview.report_text import print_text
 from preview.several_stacks import Outcome
+from report.terminal import Paper
 from tests.preview.sample_changes import ADVISORY, change, compared_report, edited, sample_changes
 from tests.preview.sample_report import TOKEN, sample_report
 
@@ -252,7 +252,7 @@ def test_the_page_is_whole_by_itself_and_can_run_nothing() -> None:
 def test_the_page_is_for_phones_paper_and_the_dark() -> None:
     page = html_text(compared_report())
     assert 'name="viewport"' in page
-    for words in ("@media (max-width:", "@media print", "prefers-color-scheme: dark"):
+    for words in ("@media screen and (max-width:", "@media print", "prefers-color-scheme: dark"):
         assert words in page
 
 

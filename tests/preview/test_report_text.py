@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from preview.page import Paper
 from preview.policy import Violation
 from preview.report_model import Policies, Report
 from preview.report_text import print_text
+from report.terminal import Paper
 from tests.preview.sample_report import TOKEN, sample_recording, sample_report
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from preview.page import Paper
 from preview.recording import ProgramError
 from preview.report_html import html_text
 from preview.report_json import json_text
@@ -17,6 +16,7 @@ from preview.report_model import Policies, Report
 from preview.report_text import print_text
 from preview.several_stacks import Refusal, preview_each, refusals_of, reports_of, stack_of
 from preview.stack_list import line_of
+from report.terminal import Paper
 from settings.problems import Problem, SettingsError
 from tests.preview.sample_changes import ADVISORY, compared_report
 from tests.preview.sample_report import sample_report

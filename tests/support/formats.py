@@ -5,13 +5,14 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
-from preview.page import Paper
+from preview.report_sarif import sarif_text
+
 from preview.report_html import html_text
 from preview.report_json import json_text
 from preview.report_markdown import markdown_text
-from preview.report_sarif import sarif_text
 from preview.report_text import print_text
 from preview.several_stacks import Outcome
+from report.terminal import Paper
 
 ROOT = Path(__file__).resolve().parents[2]
 

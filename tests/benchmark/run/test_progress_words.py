@@ -123,7 +123,7 @@ def test_a_live_line_is_drawn_and_taken_away() -> None:
     with shown(stream, live=True, width=100) as display:
         assert isinstance(display, LiveDisplay)
         display.state(State("running", "run 1 of 3", done=5_000_000, of=20_000_000, unit="bytes"))
-        display._live.refresh()
+        display.line.refresh()
         display.note("no GPU samples")
     text = stream.getvalue()
     assert "5 of 20 MB (25%)" in text

@@ -12,7 +12,7 @@ from planner.deployment import Lengths, Workload, named_workload
 from planner.goals import Batch, PlanQuestion, TokensPerSecond
 from planner.plan import Plan
 from planner.profiles import profile_facts
-from planner.report.svg import text_width
+from report.svg import text_width
 
 _VOID = {"meta", "br", "line", "rect", "circle", "polyline", "polygon"}
 ASCENT, DESCENT = 9.5, 3.0
@@ -105,7 +105,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for one in self._open:
-            one.words += data
+            one.words += data.replace("\N{NO-BREAK SPACE}", " ")
 
     def _is_closed_at_once(self) -> bool:
         return (self.get_starttag_text() or "").endswith("/>")

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from html.parser import HTMLParser
 
-from rehearsal.report.html import LABEL_CHARACTERS, html_text, short_label
+from rehearsal.report.html import html_text
 from rehearsal.results import Check, DrillResult
 from tests.rehearsal.report.samples import (
     bring_up,
@@ -43,7 +43,7 @@ class Tags(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
-        assert not attrs or tag in {"line", "rect", "circle"}
+        assert not attrs or tag in {"line", "rect", "circle", "polygon"}
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag, tag
@@ -62,7 +62,7 @@ def test_the_page_is_whole_and_asks_for_nothing_from_outside() -> None:
 def test_every_played_drill_has_a_section_that_the_table_leads_to() -> None:
     tags = Tags(html_text(sample_report()))
     played = ["bring-up", "thirteenth", "preempt-four", "reservation-not-yet", "scale-128"]
-    assert tags.ids == played
+    assert [one for one in tags.ids if one in played] == played
     assert tags.links == [f"#{name}" for name in played]
 
 
@@ -77,7 +77,7 @@ def test_checks_figures_advice_and_findings_are_there() -> None:
     page = html_text(sample_report())
     assert '<li class="not"><span>the message says what to do' in page
     assert re.search(r"whole again after</dt><dd class=\"now\">18.1 <small>min</small>", page)
-    assert '<p class="advice"><strong>Advice to clients.</strong> Repeat a request once' in page
+    assert '<p class="box advice"><strong>Advice to clients.</strong> Repeat a request once' in page
     assert "<strong>Broke off.</strong> Waited 40 simulated minutes" in page
     assert "add a second zone to capacity.zones" in page
     assert "$3.20 a month" in page
@@ -102,17 +102,17 @@ def test_what_a_cluster_said_is_text_and_never_markup() -> None:
 def test_a_timeline_has_its_bars_its_axis_and_the_same_in_words() -> None:
     page = html_text(sample_report(preempt_four()))
     assert "Ready, all 8 of them, all along" in page
-    assert '<rect class="bar waiting"' in page
+    assert '<rect class="mood-waiting"' in page
     assert "<title>preempted: 30 s notice: minute 0.5</title>" in page
-    assert ">0 min</text>" in page
+    assert ">simulated minutes</text>" in page
     assert "The same in words (20 lines)" in page
 
 
 def test_a_thousand_machines_are_a_page_that_opens() -> None:
     page = html_text(sample_report(scale_128(1000)))
     assert len(page) < 150_000
-    assert page.count('class="area ') == 4
-    assert "<strong>1,000</strong> in all, <strong>1,000</strong> Ready at once" in page
+    assert page.count("<polygon") == 2 * 4
+    assert "1,000 in all, 1,000 Ready" in page
 
 
 def test_a_drill_in_which_nothing_happened_has_no_picture() -> None:
@@ -129,12 +129,4 @@ def test_dark_screens_phones_and_paper_are_thought_of() -> None:
 
 def test_a_drill_without_figures_says_what_held() -> None:
     page = html_text(sample_report(dataclasses.replace(bring_up(), figures=())))
-    assert '<td class="figures">every resource starts after all it needs</td>' in page
-
-
-def test_a_long_label_keeps_the_kind_it_begins_with_and_the_end_that_tells_it_from_others() -> None:
-    long = "VolumeSnapshot/weights-qwen3-5-27b-fp8-2e1b213-64gib"
-    assert len(short_label(long)) == LABEL_CHARACTERS
-    assert short_label(long).startswith("VolumeSnapshot/")
-    assert short_label(long).endswith("2e1b213-64gib")
-    assert short_label("Job/benchmark") == "Job/benchmark"
+    assert '<span class="cell">every resource starts after all it needs</span>' in page

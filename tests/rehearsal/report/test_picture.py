@@ -1,50 +1,55 @@
 from __future__ import annotations
 
-import pytest
-
-from rehearsal.report.counts import COLUMNS, counts_of
-from rehearsal.report.picture import MAX_LINES, MAX_ROWS, DrawnLane, Picture, Row, in_words, picture_of
+from rehearsal.report.counts import counts_of
+from rehearsal.report.picture import (
+    LABEL_CHARACTERS,
+    MAX_LINES,
+    MAX_ROWS,
+    in_words,
+    short_label,
+    timeline_of,
+)
 from rehearsal.timeline import Moment
+from report.rows import Row, Rows
 from tests.rehearsal.report.samples import bring_up, moment, preempt_four, scale_128, stretch
 
 
-def drawn(*moments: Moment) -> Picture:
-    picture = picture_of(moments)
-    assert picture is not None
-    return picture
+def drawn(*moments: Moment) -> Rows:
+    timeline = timeline_of("drill", moments)
+    assert timeline is not None
+    return timeline
 
 
-def lane(picture: Picture, title: str) -> DrawnLane:
-    return next(one for one in picture.lanes if one.title == title)
+def lanes(timeline: Rows) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for one in timeline.rows:
+        if one.heading:
+            found[one.heading] = []
+        list(found.values())[-1].append(one)
+    return found
 
 
-def row(found: DrawnLane, label: str) -> Row:
-    return next(one for one in found.rows if one.label == label)
+def row(found: list[Row], label: str) -> Row:
+    return next(one for one in found if one.label == label)
 
 
 def test_nothing_happened_is_no_picture() -> None:
-    assert picture_of(()) is None
+    assert timeline_of("drill", ()) is None
     assert in_words(()) == ((), 0)
 
 
-def test_positions_are_percent_of_the_drills_time_whenever_it_began() -> None:
-    picture = drawn(stretch("pod", "a", "Ready", 1000, 1050), stretch("pod", "a", "ending", 1050, 1200))
-    ready, ending = lane(picture, "Pods").rows[0].bars
-    assert (ready.x, ready.width) == (0, 25)
-    assert (ending.x, ending.width) == (25, 75)
-    assert ready.title == "Ready: minute 0.0 to 0.8"
-
-
-@pytest.mark.parametrize("minutes", [0.2, 3, 14, 40, 240, 3000])
-def test_the_axis_has_few_round_minutes(minutes: float) -> None:
-    ticks = drawn(stretch("pod", "a", "Ready", 0, minutes * 60)).ticks
-    assert 2 <= len(ticks) <= 10
-    assert ticks[0].label == "0"
-    assert all(0 <= tick.x < 100 for tick in ticks)
+def test_positions_are_minutes_of_the_drill_whenever_it_began() -> None:
+    timeline = drawn(stretch("pod", "a", "Ready", 1000, 1060), stretch("pod", "a", "ending", 1060, 1240))
+    assert timeline.axis is not None
+    assert (timeline.axis.low, timeline.axis.high) == (0, 4)
+    ready, ending = timeline.rows[0].bars
+    assert (ready.low, ready.high) == (0, 1)
+    assert (ending.low, ending.high) == (1, 4)
+    assert ready.title == "Ready: minute 0.0 to 1.0"
 
 
 def test_lanes_are_in_the_order_in_which_things_are_set_off() -> None:
-    assert [one.title for one in drawn(*bring_up().moments).lanes] == [
+    assert list(lanes(drawn(*bring_up().moments))) == [
         "pulumi up",
         "Google's stock of machines",
         "Machines",
@@ -54,26 +59,25 @@ def test_lanes_are_in_the_order_in_which_things_are_set_off() -> None:
 
 
 def test_machines_that_stay_as_they_are_share_a_row() -> None:
-    machines = lane(drawn(*preempt_four().moments), "Machines")
-    assert machines.rows[0].label == "8 others"
-    assert machines.rows[0].bars[0].text == "Ready, all 8 of them, all along"
-    assert len(machines.rows) == 9
-    assert machines.subjects == 16
+    machines = lanes(drawn(*preempt_four().moments))["Machines"]
+    assert machines[0].label == "8 others"
+    assert machines[0].bars[0].words == "Ready, all 8 of them, all along"
+    assert len(machines) == 9
 
 
 def test_brief_resources_share_a_row_and_long_ones_keep_theirs() -> None:
-    applied = lane(drawn(*bring_up().moments), "pulumi up")
+    applied = lanes(drawn(*bring_up().moments))["pulumi up"]
     brief = row(applied, "14 brief ones")
-    assert len(brief.marks) == 14
-    assert all(mark.room == "none" for mark in brief.marks)
-    assert row(applied, "Job/weights-qwen3-5-27b-fp8").bars[0].text == "created"
+    assert len(brief.dots) == 14
+    assert not any(dot.words for dot in brief.dots)
+    assert row(applied, "Job/weights-qwen3-5-27b-fp8").bars[0].words == "created"
 
 
 def test_what_went_wrong_is_never_brief() -> None:
     moments = [stretch("apply", f"ConfigMap/{number}", "created", number, number + 1, "good") for number in range(9)]
     bad = stretch("apply", "Job/x", "create failed", 5, 6, "bad")
     end = stretch("apply", "Deployment/y", "created", 0, 1000, "good")
-    labels = [one.label for one in lane(drawn(*moments, bad, end), "pulumi up").rows]
+    labels = [one.label for one in lanes(drawn(*moments, bad, end))["pulumi up"]]
     assert "Job/x" in labels
     assert "9 brief ones" in labels
 
@@ -83,40 +87,18 @@ def test_too_many_machines_become_counts_and_those_that_went_wrong_keep_rows() -
         *scale_128().moments,
         moment("node", "gk3-spot-a4-highgpu-8g-0005", "preempted", 1000, "bad"),
     ]
-    machines = lane(drawn(*moments), "Machines")
-    assert machines.counts is not None
-    assert machines.subjects == machines.counts.most_ready == machines.counts.highest == 128
-    assert [one.label for one in machines.rows] == ["gk3-spot-a4-highgpu-8g-0005"]
+    counted, single = lanes(drawn(*moments))["Machines"]
+    assert counted.label == "128 in all, 128 Ready at once"
+    assert counted.areas
+    assert single.label == "gk3-spot-a4-highgpu-8g-0005"
 
 
 def test_too_many_resources_keep_the_longest_and_share_the_rest() -> None:
     moments = [stretch("volume", f"disk-{number:02}", "made", 0, 100 + number * 10, "good") for number in range(40)]
-    disks = lane(drawn(*moments), "Disks")
-    assert len(disks.rows) == MAX_ROWS
-    assert disks.rows[-1].label == "23 others"
-    assert disks.rows[-2].label == "disk-39"
-
-
-def test_words_stand_where_they_have_room() -> None:
-    picture = drawn(
-        stretch("pod", "long", "Ready", 0, 600, "good"),
-        stretch("pod", "short", "Spot notice", 0, 3, "bad"),
-        stretch("pod", "hidden", "told to stop: its machine goes", 580, 590, "bad"),
-        moment("operator", "x", "kubectl drain", 590),
-    )
-    pods = lane(picture, "Pods")
-    (long,), (short,), (hidden,) = (row(pods, name).bars for name in ("long", "short", "hidden"))
-    assert (long.room, long.beside) == ("any", False)
-    assert (short.room, short.beside) == ("any", True)
-    assert hidden.room == "none"
-    assert hidden.title.startswith("told to stop: its machine goes")
-    (mark,) = lane(picture, "Operator").rows[0].marks
-    assert (mark.before, mark.room) == (True, "any")
-
-
-def test_marks_on_bars_carry_no_words() -> None:
-    machines = lane(drawn(*preempt_four().moments), "Machines")
-    assert {mark.room for one in machines.rows for mark in one.marks if one.bars} == {"none"}
+    disks = lanes(drawn(*moments))["Disks"]
+    assert len(disks) == MAX_ROWS
+    assert disks[-1].label == "23 others"
+    assert disks[-2].label == "disk-39"
 
 
 def test_words_of_the_same_instant_share_a_line() -> None:
@@ -147,13 +129,13 @@ def test_a_dip_shorter_than_a_column_is_seen() -> None:
         stretch("pod", "dips", "Ready", 5001, 10_000, "good"),
     ]
     counts = counts_of(moments, 0, 10_000)
-    assert (counts.most_ready, counts.least_ready, counts.last_ready, counts.highest) == (10, 9, 10, 10)
+    assert (counts.most_ready, counts.least_ready) == (10, 9)
     assert [area.mood for area in counts.areas] == ["good", "bad"]
 
 
 def test_what_lasts_to_the_end_is_there_in_the_last_column() -> None:
     for until in (7.3, 1000 / 3, 86_400.1):
-        assert counts_of([stretch("pod", "a", "Ready", 0, until, "good")], 0, until).last_ready == 1
+        assert counts_of([stretch("pod", "a", "Ready", 0, until, "good")], 0, until).least_ready == 1
 
 
 def test_a_state_that_follows_another_is_counted_once() -> None:
@@ -161,12 +143,19 @@ def test_a_state_that_follows_another_is_counted_once() -> None:
     counts = counts_of(
         [*moments, moment("pod", "a", "a mark", 60), stretch("pod", "b", "empty", 70, 70, "bad")], 0, 100
     )
-    assert counts.highest == 1
+    assert all(max(share for _, share in area.outline) == 1 for area in counts.areas)
     assert {area.mood: area.most for area in counts.areas} == {"waiting": 1, "good": 1}
 
 
 def test_the_outline_steps_where_the_count_does() -> None:
-    moments = [stretch("pod", "a", "Ready", 0, 100, "good"), stretch("pod", "b", "Ready", 50, 100, "good")]
-    (area,) = counts_of(moments, 0, 100).areas
-    half = 1000 / COLUMNS * (COLUMNS / 2)
-    assert area.path == f"M0 50H{half:g}V0H1000V100H0Z"
+    moments = [stretch("pod", "a", "Ready", 0, 120, "good"), stretch("pod", "b", "Ready", 60, 120, "good")]
+    (area,) = counts_of(moments, 0, 120).areas
+    assert area.outline == ((0, 0.5), (1, 0.5), (1, 1), (2, 1), (2, 0), (0, 0))
+
+
+def test_a_long_label_keeps_the_kind_it_begins_with_and_the_end_that_tells_it_from_others() -> None:
+    long = "VolumeSnapshot/weights-qwen3-5-27b-fp8-2e1b213-64gib"
+    assert len(short_label(long)) == LABEL_CHARACTERS
+    assert short_label(long).startswith("VolumeSnapshot/")
+    assert short_label(long).endswith("2e1b213-64gib")
+    assert short_label("Job/benchmark") == "Job/benchmark"

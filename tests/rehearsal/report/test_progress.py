@@ -5,10 +5,10 @@ import threading
 import time
 from typing import Any
 
-from preview.page import Paper
 from rehearsal.clock import Clock
 from rehearsal.report import progress
-from rehearsal.report.progress import LiveLine, PlainLines, Shown, shown
+from rehearsal.report.progress import Live, PlainLines, Shown, shown
+from report.terminal import Paper
 from tests.rehearsal.report.samples import bring_up, gateway_skipped, stock_out
 
 
@@ -78,7 +78,7 @@ def test_for_a_machine_nothing_is_printed() -> None:
 def test_on_a_terminal_the_line_lives_and_ended_drills_stay() -> None:
     out = Terminal()
     with shown(paper(out, styled=True)) as live:
-        assert isinstance(live, LiveLine)
+        assert isinstance(live, Live)
         live.drills(3)
         live.watch(Clock(60.0))
         live.drill_starts("bring-up")

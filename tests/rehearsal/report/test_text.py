@@ -5,11 +5,11 @@ import io
 
 import pytest
 
-from preview.page import Paper
 from rehearsal.apply.inventory import Retained
 from rehearsal.report.model import RehearsalReport
 from rehearsal.report.text import print_text, subject_in_words
 from rehearsal.results import Figure
+from report.terminal import Paper
 from tests.rehearsal.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Final, Literal
 
-from planner.report.svg import (
+from report.svg import (
     CAPITAL_PX,
     LINE_PX,
     Drawing,
@@ -29,8 +29,8 @@ from planner.report.svg import (
     round_ticks,
     text_width,
 )
-from planner.report.svg import WIDTH as WIDTHS
-from planner.report.wording import short
+from report.svg import WIDTH as WIDTHS
+from report.words import format_short
 
 ROW_GAP_PX: Final = 30.0
 COLUMN_GAP_PX: Final = 30.0
@@ -43,6 +43,8 @@ UP_TICK_PX: Final = 34.0
 LEAST: Final = 1e-9
 """A highest value up to here is drawn as none: nothing on these plots is counted so finely."""
 THINNEST_BAR_PX: Final = 0.8
+_MARGIN: Final = 0.08
+"""Of an axis that does not begin at 0, on both sides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Axis:
     high: float
     is_log: bool = False
     title: str = ""
-    words: Callable[[float], str] = short
+    words: Callable[[float], str] = format_short
     """A tick's value in words."""
     ticks: tuple[tuple[float, str], ...] | None = None
     """Ticks of its own; None: round values."""
@@ -78,6 +80,15 @@ class Line:
 
     style: str
     points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What lies between two lines over the same values."""
+
+    style: str
+    lows: tuple[Point, ...]
+    highs: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +148,7 @@ class Panel:
     stretches: tuple[Stretch, ...] = ()
     bars: tuple[Bar, ...] = ()
     levels: tuple[Level, ...] = ()
+    bands: tuple[Band, ...] = ()
     lines: tuple[Line, ...] = ()
     dots: tuple[Dot, ...] = ()
     height: float = 230.0
@@ -201,10 +213,25 @@ def log_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
     return found[:: ceil(len(found) / most)]
 
 
-def axis_from_zero(values: Sequence[float], *, title: str = "", words: Callable[[float], str] = short) -> Axis:
+def axis_from_zero(values: Sequence[float], *, title: str = "", words: Callable[[float], str] = format_short) -> Axis:
     """From 0 to a round value that holds them all; to 1 where there is nothing above 0, or so little that it is nothing."""
     high = max(values, default=0.0)
     return Axis(low=0.0, high=round_above(high, 4) if high > LEAST else 1.0, title=title, words=words)
+
+
+def axis_around(values: Sequence[float]) -> Axis:
+    """Around values that hardly differ, which an axis from 0 would hide."""
+    low, high = min(values) * (1 - _MARGIN), max(values) * (1 + _MARGIN)
+    ticks = round_ticks(low, high, 6)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    return Axis(low=max(0.0, ticks[0] - step), high=ticks[-1] + step)
+
+
+def axis_of_counts(most: int, title: str) -> Axis:
+    """From 0 to a little beyond a count, with whole numbers as ticks."""
+    high = most * 1.05
+    ticks = tuple((value, f"{value:,.0f}") for value in round_ticks(0, high, 8) if value == round(value))
+    return Axis(low=0, high=high, title=title, ticks=ticks)
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
@@ -219,7 +246,8 @@ def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
 
 
 def _panel(drawing: Drawing, panel: Panel, left: float, top: float, width: float) -> None:
-    titles = lines_of(panel.title, width, bold=True)
+    begins = f" (axis from {panel.y.words(panel.y.low)})" if panel.y.low and not panel.y.is_log else ""
+    titles = lines_of(panel.title + begins, width, bold=True)
     for number, words in enumerate(titles):
         drawing.text(left, top + 12 + number * LINE_PX, words, "panel-title")
     ceiling = top + 16 + LINE_PX * len(titles)
@@ -245,6 +273,8 @@ def _panel(drawing: Drawing, panel: Panel, left: float, top: float, width: float
         drawing.line(start, y(level.value), end, y(level.value), level.style)
         if level.words and text_width(level.words) <= end - start:
             drawing.text(end, y(level.value) - 4, level.words, "tick halo", anchor="end")
+    for band in panel.bands:
+        drawing.area([(x(px), y(py)) for px, py in (*band.highs, *reversed(band.lows))], band.style)
     for line in panel.lines:
         drawing.curve([(x(px), y(py)) for px, py in line.points], line.style)
     drawing.line(start, floor_, end, floor_, "axis")

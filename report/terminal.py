@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+PLAIN_WIDTH = 100
+"""Columns where there is no terminal to ask: a CI log or a file."""
 MIN_WIDTH = 60
 """Columns below which lines are left to the terminal to break."""
 _LOOK_ALIKES = str.maketrans(
@@ -46,10 +52,22 @@ class Paper:
         return encoding is None or encoding.lower().startswith("utf")
 
     def writable(self, text: str) -> str:
-        """The text as the stream can write it: look-alikes, and a question mark for what has none, where only ASCII can be."""
+        """The text as the stream can write it: look-alikes, and a question mark for what has none, where only ASCII can be.
+
+        A minus sign is a hyphen on every terminal: what is copied from there is searched for and computed with.
+        """
+        text = text.replace("\N{MINUS SIGN}", "-")
         if self.knows_unicode:
             return text
         return text.translate(_LOOK_ALIKES).encode("ascii", "replace").decode()
+
+
+def stdout_paper() -> Paper:
+    """Width from COLUMNS, the terminal, else 100. Styles for terminals and on FORCE_COLOR; NO_COLOR is rich's to obey."""
+    terminal = sys.stdout.isatty()
+    styled = bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+    return Paper(stream=sys.stdout, width=width, styled=styled)
 
 
 class Page:
@@ -95,6 +113,10 @@ class Page:
     def title(self, left: str, right: str = "", style: str = "bold") -> None:
         """A section's heading, with a remark at the right margin where there is room for it."""
         self.blank()
+        self.heading(left, right, style)
+
+    def heading(self, left: str, right: str = "", style: str = "bold") -> None:
+        """The page's first line."""
         gap = self.width - len(left) - len(right)
         if right and gap >= 2:
             self.line((left, style), " " * gap, (right, "dim"))
@@ -102,6 +124,24 @@ class Page:
             self.line((left, style))
             if right:
                 self.line(("  " + right, "dim"))
+
+    def item(self, text: str, *, indent: int = 2, style: str = "") -> None:
+        """One entry of a list."""
+        self.prose(text, indent=indent, mark="· ", style=style, mark_style="dim")
+
+    def pointer(self, target: str, remark: str = "", *, indent: int = 0) -> None:
+        """What to type or to open next, on one line however long it is: it is there to be copied."""
+        self.line(" " * indent, ("→ ", "dim"), (target, "bold"), (remark, "dim"))
+
+    def table(self, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Part]], *, indent: int = 2) -> None:
+        """Rows below their titles. A column is its title and how its cells are padded, such as `>11`."""
+        self.line((" " * indent + "".join(f"{title:{form}}" for title, form in columns), "dim"))
+        for row in rows:
+            cells: list[Part] = [" " * indent]
+            for cell, (_, form) in zip(row, columns, strict=False):
+                text, style = (cell, "") if isinstance(cell, str) else cell
+                cells.append((f"{text:{form}}", style))
+            self.line(*cells)
 
     def prose(self, text: str, *, indent: int = 2, mark: str = "", style: str = "", mark_style: str = "") -> None:
         """Wrapped text; `mark` stands before the first line, the others align below its text."""

@@ -8,11 +8,11 @@ import pytest
 import resvg_py
 
 from benchmark.report import article
-from benchmark.report.charts import Plot, drawing
 from benchmark.report.plots import plots_of
-from benchmark.report.png import FONT_FAMILY, ZOOM, font_paths, light_style, png, svg_document
 from benchmark.report.shown import shown
-from planner.report.svg import Drawing
+from report.charts import Plot, drawing
+from report.png import FONT_FAMILY, ZOOM, font_paths, light_style, png, svg_document
+from report.svg import Drawing
 from tests.benchmark.measurements import a_measurement, a_sweep
 
 HOSTILE = "</text><script>alert(1)</script>&\"'\x00\x1b\ud800"

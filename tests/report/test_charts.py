@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from benchmark.measurement import Measurement
 from benchmark.report import article
-from benchmark.report.charts import (
+from benchmark.report.plots import plots_of
+from benchmark.report.shown import shown
+from report.charts import (
     Axis,
     Bar,
     Dot,
@@ -22,9 +24,7 @@ from benchmark.report.charts import (
     log_ticks,
     thinned,
 )
-from benchmark.report.plots import plots_of
-from benchmark.report.shown import shown
-from planner.report.svg import Format, LegendEntry
+from report.svg import Format, LegendEntry
 from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
 from tests.planner.report.pages import taken_apart
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.report.svg import (
+from report.svg import (
     Drawing,
     LegendEntry,
     LogScale,

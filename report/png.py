@@ -13,17 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from planner.report.svg import LINE_PX, Drawing, lines_of
+from report.svg import LINE_PX, Drawing, lines_of
 
 FONT_FAMILY: Final = "Open Sans"
 _FONT_FILES: Final = ("OpenSans-Regular.ttf", "OpenSans-SemiBold.ttf")
 ZOOM: Final = 1.5
 """Pixels of the image for one of the drawing: 1,440 across. Measured: at 2 nine images take 1.8 s of CPU, here 1.0 s."""
 _MARGIN_PX: Final = 20.0
-_STYLE_FILES: Final = (
-    Path(__file__).parents[2] / "planner" / "report" / "page" / "page.css",
-    Path(__file__).parent / "page" / "benchmark.css",
-)
+_STYLE_FILE: Final = Path(__file__).parent / "templates" / "style.css"
 _NOT_XML = re.compile("[^\t\n\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 """Characters that XML 1.0 does not allow, in whatever form; a name or an error text may hold them."""
 
@@ -74,15 +71,16 @@ def light_style() -> str:
     """The page's rules for drawings with every variable replaced by its value in the light theme."""
     variables: dict[str, str] = {}
     rules: list[str] = []
-    for path in _STYLE_FILES:
-        text = _without_at_rules(re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL))
-        for selector, body in re.findall(r"([^{}]+)\{([^{}]*)\}", text):
-            if selector.strip() == ":root":
-                variables |= dict(re.findall(r"(--[\w-]+):\s*([^;]+);", body))
-            elif selector.strip().startswith("svg "):
-                # The font is one of ours; a shorthand would name the reader's.
-                rules.append(f"{selector.strip()} {{ {re.sub(r'font:[^;]*;', '', body).strip()} }}")
-    rules.append(f'svg text {{ font-family: "{FONT_FAMILY}"; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}')
+    text = _without_at_rules(re.sub(r"/\*.*?\*/", "", _STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL))
+    for selector, body in re.findall(r"([^{}]+)\{([^{}]*)\}", text):
+        if selector.strip() == ":root":
+            variables |= dict(re.findall(r"(--[\w-]+):\s*([^;]+);", body))
+        elif selector.strip().startswith("svg "):
+            # The font is one of ours; a shorthand would name the reader's.
+            rules.append(f"{selector.strip()} {{ {re.sub(r'font:[^;]*;', '', body).strip()} }}")
+    rules.append(
+        f'svg text {{ font-family: "{FONT_FAMILY}", sans-serif; font-size: 12px }} svg .sheet {{ fill: var(--paper) }}'
+    )
     style = re.sub(r"var\((--[\w-]+)\)", lambda found: variables[found[1]], "\n".join(rules))
     # The weights that a font family has are the hundreds.
     return style.replace("currentColor", variables["--ink"]).replace("font-weight: 650", "font-weight: 600")

@@ -1,4 +1,4 @@
-"""A table as data. The page's macro draws it; on a phone every row becomes a block whose cells carry their column's name."""
+"""A table as data, for a page's macro `draw`; on a phone every row becomes a block whose cells carry their column's name."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Cell:
     style: str = ""
     swatch: str = ""
     """Class of a colour that a picture uses for the same thing."""
+    link: str = ""
+    """Id on the page that the text leads to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

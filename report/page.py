@@ -1,0 +1,70 @@
+"""HTML pages: self-contained, escaped, without script, image or request.
+
+Every page extends `templates/base.html.jinja`; `templates/table.html.jinja` draws tables and tiles. `templates/style.css` is the
+one stylesheet; a page adds what only it has in the block `style`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from report.svg import Drawing, Format
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|W|kW|kJ|GiB|MiB)(?![\w/]))")
+"""The blank between a number and its unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A tile: one of the numbers at the head of a page."""
+
+    name: str
+    now: str
+    unit: str = ""
+    more: str = ""
+
+
+def render(folder: Path, names: Mapping[str, Any], /, **context: Any) -> str:
+    """The page that `page.html.jinja` of that folder describes, from `names` and `context`. A missing name is an error."""
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader((folder, TEMPLATES)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_keep_units,
+    )
+    made.filters["with_code"] = with_code
+    made.globals |= names
+    return made.get_template("page.html.jinja").render(**context)
+
+
+def picture(drawn: Callable[[Format], Drawing]) -> Markup:
+    """A drawing in both formats; the style shows the one that fits the screen."""
+    return Markup("\n".join(drawn(format_).markup() for format_ in ("wide", "narrow")))  # noqa: S704 - our own, escaped
+
+
+def _keep_units(value: Any) -> Any:
+    """A number and its unit stay on one line. Markup, such as a drawing, is left as it is."""
+    return _UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+
+
+def with_code(text: str) -> Markup:
+    """Escaped text in which what stands between backticks is code."""
+    text = _keep_units(text)
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return Markup("{}").format(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if index % 2 else piece for index, piece in enumerate(pieces)
+    )

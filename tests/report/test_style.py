@@ -1,0 +1,82 @@
+"""The one stylesheet: both themes, contrast, phones and paper."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from report.page import TEMPLATES
+
+STYLE = (TEMPLATES / "style.css").read_text()
+
+
+def _colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,8})", block))
+
+
+LIGHT = _colours(STYLE[: STYLE.index("@media")])
+DARK = LIGHT | _colours(STYLE[STYLE.index("@media") : STYLE.index("* { box-sizing")])
+
+
+def test_both_themes_name_every_colour_and_no_rule_uses_another() -> None:
+    dark = _colours(STYLE[STYLE.index("@media") : STYLE.index("* { box-sizing")])
+    assert set(dark) == set(LIGHT)
+    used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE))
+    assert used <= set(LIGHT) | {"sans", "mono"}
+    rules = STYLE[STYLE.index("* { box-sizing") : STYLE.index("@media print")]
+    assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == ["#fff"]  # words on the dark parts of the bar
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(theme: dict[str, str]) -> None:
+    pairs = [
+        ("ink", "paper"),
+        ("ink", "card"),
+        ("soft", "paper"),
+        ("soft", "card"),
+        ("ink", "warn-bg"),
+        ("soft", "warn-bg"),
+        ("warn", "paper"),
+        ("warn", "warn-bg"),
+        ("good", "paper"),
+        ("ink", "good-bg"),
+        ("ink", "bad-bg"),
+        ("ink", "plain-bg"),
+        ("bad", "paper"),
+        ("accent", "paper"),
+        ("plan", "paper"),
+        ("ink", "free"),
+        ("ink", "outside"),
+    ]
+    weak = {pair: _contrast(theme[pair[0]], theme[pair[1]]) for pair in pairs}
+    parts = ("weights", "draft", "vision", "activations", "sampler", "graphs", "keys", "state")
+    weak |= {("white", part): _contrast("#ffffff", theme[part]) for part in parts}
+    assert {pair: ratio for pair, ratio in weak.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_lines_and_marks_stand_out_from_the_paper(theme: dict[str, str]) -> None:
+    for name in ("model", "plan", "second", "gateway", "ink"):
+        assert _contrast(theme[name], theme["paper"]) >= 3, name
+
+
+def test_a_phone_gets_the_narrow_drawings_and_paper_the_wide_ones() -> None:
+    phone = STYLE[STYLE.index("@media screen and (max-width: 40rem") : STYLE.index("@media print")]
+    assert "svg.wide { display: none; }" in phone
+    assert "svg.narrow { display: block; }" in phone
+    assert "svg.narrow { display: none; }" in STYLE[: STYLE.index("@media screen and (max-width")]
+
+
+def _contrast(one: str, other: str) -> float:
+    lights = sorted((_luminance(one), _luminance(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    def linear(channel: int) -> float:
+        share = channel / 255
+        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[start : start + 2], 16)) for start in (1, 3, 5))
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
