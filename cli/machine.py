@@ -120,7 +120,7 @@ def _rehearsal_packages(root: Path) -> Check:
 
 
 def _benchmark_packages(root: Path) -> Check:
-    why = "percentiles, pictures and HTTP of `fleet bench` and `fleet verify`"
+    why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
     return _packages_of(root, "benchmark packages", "bench", "requirements-benchmark.txt", why)
 
 
@@ -231,7 +231,7 @@ def _gcloud_login() -> Check:
         steps=_LIVE,
         ok=bool(account),
         found=f"{account} is active" if account else "no account is active",
-        why="what gke-gcloud-auth-plugin and with it kubectl act as, and whom the results bucket is asked by",
+        why="identity of gke-gcloud-auth-plugin and so of kubectl, and for the results bucket without application default credentials",
         mend="gcloud auth login",
     )
 

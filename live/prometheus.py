@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Any, Final
 
+from google.api_core.exceptions import from_http_response
+from google.api_core.retry import Retry
+from google.auth.credentials import Credentials
+from google.auth.transport.requests import AuthorizedSession
+
 from live.errors import LiveError
-from live.google_http import GoogleHttp
+from live.google_api import ANSWER_SECONDS, RETRY, in_words
 
 MONITORING_URL: Final = "https://monitoring.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
@@ -82,20 +87,21 @@ class Servers:
 
 
 class ManagedPrometheus:
-    """Managed Prometheus of one project, asked with the user's own token."""
+    """Managed Prometheus of one project, asked with the user's login."""
 
-    def __init__(self, project: str, http_: GoogleHttp, *, url: str | None = None) -> None:
+    def __init__(self, project: str, credentials: Credentials, *, url: str | None = None, retry: Retry = RETRY) -> None:
         """`url`: where Cloud Monitoring is; default: what gcloud's endpoint override says, else Google's own."""
         base = (url or os.environ.get(ENDPOINT_VARIABLE) or MONITORING_URL).rstrip("/")
         self._url = f"{base}/v1/projects/{project}/location/global/prometheus/api/v1"
-        self._project, self._http = project, http_
+        self._project, self._session, self._retry = project, AuthorizedSession(credentials), retry
 
     def range(self, query: str, began: float, ended: float, step_seconds: int = STEP_SECONDS) -> tuple[GpuSeries, ...]:
         """A query over a time. Raises LiveError."""
         step = max(step_seconds, ceil((ended - began) / MOST_STEPS))
         form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step}s"}
         what = f"asking managed Prometheus of {self._project} for {query.partition('{')[0]}"
-        answer = self._http.json(what, f"{self._url}/query_range", may=_MAY, form=form)
+        with in_words(what, _MAY):
+            answer = self._retry(self._ask)("query_range", form)
         if not isinstance(answer, dict) or answer.get("status") != "success":
             said = answer.get("error") if isinstance(answer, dict) else None
             raise LiveError(f"{what}: {said or 'it answered without a status'}", reason="refused")
@@ -103,6 +109,12 @@ class ManagedPrometheus:
             return tuple(_series(one) for one in answer["data"]["result"])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LiveError(f"{what}: it answered with something that is no matrix", reason="refused") from None
+
+    def _ask(self, call: str, form: Mapping[str, str]) -> Any:
+        response = self._session.post(f"{self._url}/{call}", data=form, timeout=ANSWER_SECONDS)
+        if not response.ok:
+            raise from_http_response(response)
+        return response.json()
 
     def gpus(
         self,

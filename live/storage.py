@@ -4,96 +4,65 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.client
 import os
 import threading
-import urllib.parse
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
+
+from google.api_core.exceptions import NotFound
+from google.api_core.retry import Retry
+from google.auth.credentials import Credentials
+from google.cloud.storage import Blob, Client
 
 from live.errors import LiveError
-from live.google_http import GoogleHttp
+from live.google_api import ANSWER_SECONDS, RETRY, in_words
 from live.side_by_side import side_by_side
 
-STORAGE_URL: Final = "https://storage.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's own variable for another endpoint, e.g. one of Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
 PARALLEL: Final = 8
 """Downloads at once. Assumed: results are tens of megabytes each, and a laptop's line is full with a few."""
-ATTEMPTS: Final = 5
-"""Per object, in a row without a byte more than before: a line that drops every few megabytes gets there, too."""
-_CHUNK: Final = 1 << 20
 _MAY: Final = "roles/storage.objectViewer on the bucket"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One object of the bucket."""
-
-    name: str
-    size: int
-    """Bytes."""
-    md5: str | None
-    """Base64, as Cloud Storage gives it; None for a composite object."""
-    generation: str
-    updated: float
-    """Seconds since 1970, by the bucket's clock."""
-
-
 class Bucket:
-    """One bucket, read with the user's own token. All methods raise LiveError."""
+    """One bucket, read with the user's login. All methods raise LiveError. Safe to use from many threads."""
 
-    def __init__(self, name: str, http_: GoogleHttp, *, url: str | None = None) -> None:
+    def __init__(self, name: str, credentials: Credentials, *, url: str | None = None, retry: Retry = RETRY) -> None:
         """`url`: where Cloud Storage is; default: what gcloud's endpoint override says, else Google's own."""
         self.name = name
-        self._http = http_
-        given = url or os.environ.get(ENDPOINT_VARIABLE) or STORAGE_URL
-        # gcloud's override carries the API's path, ours does not.
-        self._url = given.rstrip("/").removesuffix("/storage/v1")
+        given = url or os.environ.get(ENDPOINT_VARIABLE)
+        # gcloud's override carries the API's path, the client's does not.
+        endpoint = {"api_endpoint": given.rstrip("/").removesuffix("/storage/v1")} if given else None
+        # Its traces would ask for the bucket itself, beside the first request, which takes another role.
+        os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+        self._bucket = Client(project=None, credentials=credentials, client_options=endpoint).bucket(name)
+        self._how: dict[str, Any] = {"retry": retry, "timeout": ANSWER_SECONDS}
 
-    def list_all(self, prefix: str) -> tuple[StoredObject, ...]:
-        """Every object below a prefix, by name."""
-        query = {"prefix": prefix, "fields": "items(name,size,md5Hash,generation,updated),nextPageToken"}
-        found: list[StoredObject] = []
-        while True:
-            page = self._http.json(f"listing gs://{self.name}/{prefix}", self._api(query), may=_MAY)
-            found += [
-                StoredObject(
-                    name=str(item["name"]),
-                    size=int(item["size"]),
-                    md5=item.get("md5Hash"),
-                    generation=str(item["generation"]),
-                    updated=datetime.fromisoformat(str(item["updated"]).replace("Z", "+00:00")).timestamp(),
-                )
-                for item in page.get("items", ())
-            ]
-            if not page.get("nextPageToken"):
-                return tuple(sorted(found, key=lambda one: one.name))
-            query["pageToken"] = page["nextPageToken"]
+    def list_all(self, prefix: str) -> tuple[Blob, ...]:
+        """Every object below a prefix, by name: with size, MD5, generation and the moment of its last change."""
+        fields = "items(name,size,md5Hash,generation,updated),nextPageToken"
+        with in_words(f"listing gs://{self.name}/{prefix}", _MAY):
+            return tuple(self._bucket.list_blobs(prefix=prefix, fields=fields, **self._how))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
         """Names of the folders right below a prefix that ends with a slash."""
-        query = {"prefix": prefix, "delimiter": "/", "fields": "prefixes,nextPageToken"}
-        found: list[str] = []
-        while True:
-            page = self._http.json(f"listing gs://{self.name}/{prefix}", self._api(query), may=_MAY)
-            found += [str(name)[len(prefix) :].rstrip("/") for name in page.get("prefixes", ())]
-            if not page.get("nextPageToken"):
-                return tuple(sorted(found))
-            query["pageToken"] = page["nextPageToken"]
+        with in_words(f"listing gs://{self.name}/{prefix}", _MAY):
+            listing = self._bucket.list_blobs(
+                prefix=prefix, delimiter="/", fields="prefixes,nextPageToken", **self._how
+            )
+            for _ in listing.pages:
+                pass  # each adds its prefixes
+            return tuple(sorted(name[len(prefix) :].rstrip("/") for name in listing.prefixes))
 
     def read(self, name: str) -> bytes | None:
         """A small object's content; None where there is none of that name."""
-        what = f"reading gs://{self.name}/{name}"
-        try:
-            return self._http.content(what, f"{self._object(name)}?alt=media", may=_MAY)
-        except LiveError as error:
-            if error.reason == "not found":
+        with in_words(f"reading gs://{self.name}/{name}", _MAY):
+            try:
+                return bytes(self._bucket.blob(name).download_as_bytes(**self._how))
+            except NotFound:
                 return None
-            raise
 
     def mirror(
         self,
@@ -109,108 +78,83 @@ class Bucket:
         what a download that was stopped left behind is continued. `progress` is told bytes done and bytes in all.
         """
         wanted = [
-            (one, _place(prefix, one.name, folder)) for one in self.list_all(prefix) if _belongs(prefix, one.name)
+            (blob, _place(prefix, blob.name, folder)) for blob in self.list_all(prefix) if _belongs(prefix, blob.name)
         ]
-        stop = threading.Event()
-        counted = _Counted(sum(one.size for one, _ in wanted), progress, stop)
+        counted = _Counted(sum(blob.size for blob, _ in wanted), progress)
         try:
-            side_by_side(lambda pair: self._fetch(*pair, counted, stop), wanted, parallel)
+            side_by_side(lambda pair: self._fetch(*pair, counted), wanted, parallel)
         finally:
-            stop.set()
+            counted.stop.set()
         return tuple(place for _, place in wanted)
 
-    def _fetch(self, one: StoredObject, place: Path, counted: _Counted, stop: threading.Event) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_file() and place.stat().st_size == one.size and one.md5 and _md5(place) == one.md5:
-            counted.add(one.size)
-            return
-        part = place.with_name(f".{place.name}.{one.generation}.part")
-        counted.add(_size(part))
-        pause, fruitless, most = self._http.pause_seconds, 0, _size(part)
-        while True:
-            problem = self._continue(one, part, counted, stop)
-            if problem is None:
-                # Under its name only now: a reader never sees half a file.
-                part.replace(place)
+    def _fetch(self, blob: Blob, place: Path, counted: _Counted) -> None:
+        what = f"fetching gs://{self.name}/{blob.name}"
+        with in_words(what, _MAY):
+            if place.is_file() and blob.md5_hash and _is_right(place, blob):
+                counted.add(blob.size)
                 return
-            if stop.is_set():
-                return
-            if (have := _size(part)) > most:
-                pause, fruitless, most = self._http.pause_seconds, 0, have
-            else:
-                fruitless += 1
-            if fruitless == ATTEMPTS:
-                break
-            stop.wait(pause)
-            pause *= 2
-        raise LiveError(
-            f"fetching gs://{self.name}/{one.name}: {problem}, {ATTEMPTS} times. What is here is kept; fetch again to go on",
-            reason="unreachable",
-        )
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = place.with_name(f".{place.name}.{blob.generation}.part")
+            part.touch()
+            counted.add(part.stat().st_size)
+            self._complete(what, blob, part, counted)
+            if not _is_right(part, blob):
+                counted.add(-part.stat().st_size)
+                part.unlink()
+                raise LiveError(f"{what}: size or MD5 differs from what is stored; fetch again", reason="unreachable")
+            # Under its name only now: a reader never sees half a file.
+            part.replace(place)
 
-    def _continue(self, one: StoredObject, part: Path, counted: _Counted, stop: threading.Event) -> str | None:
-        """Append what is missing and check the whole; what was wrong, or None."""
-        have = _size(part)
-        what = f"fetching gs://{self.name}/{one.name}"
-        if have < one.size:
-            url = f"{self._object(one.name)}?alt=media&generation={one.generation}"
-            # As stored: unasked, Cloud Storage unpacks objects with Content-Encoding gzip, and their size differs then.
-            headers = {"Accept-Encoding": "gzip", **({"Range": f"bytes={have}-"} if have else {})}
+    def _complete(self, what: str, blob: Blob, part: Path, counted: _Counted) -> None:
+        """Append what is missing, for as long as something arrives."""
+        while (have := part.stat().st_size) < blob.size:
             try:
-                with self._http.open(what, url, may=_MAY, headers=headers) as response:
-                    if have and response.status != 206:
-                        counted.add(-have)
-                        have = 0
-                    with part.open("ab" if have else "wb") as file:
-                        while chunk := response.read(_CHUNK):
-                            if stop.is_set():
-                                return "stopped"
-                            file.write(chunk)
-                            counted.add(len(chunk))
-            except (OSError, http.client.HTTPException) as error:
-                if isinstance(error, OSError) and error.filename is not None:
-                    raise LiveError(f"{what}: cannot write {error.filename}: {error.strerror}") from None
-                return f"the download broke off: {error or type(error).__name__}"
-        elif not part.exists():
-            part.touch()  # an empty object
-        size = part.stat().st_size
-        if size < one.size:
-            return f"the download broke off at {size} of {one.size} bytes"
-        if size > one.size or (one.md5 is not None and _md5(part) != one.md5):
-            part.unlink()
-            counted.add(-size)
-            return "what came is not what is stored (size or MD5 differs)"
-        return None
-
-    def _api(self, query: dict[str, str]) -> str:
-        return f"{self._url}/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}"
-
-    def _object(self, name: str) -> str:
-        return f"{self._url}/storage/v1/b/{self.name}/o/{urllib.parse.quote(name, safe='')}"
+                with in_words(what, _MAY), part.open("ab") as file:
+                    # As stored: unasked, Cloud Storage unpacks objects with Content-Encoding gzip, and their size differs then.
+                    blob.download_to_file(
+                        _Counting(file, counted), start=have or None, raw_download=True, checksum=None, **self._how
+                    )
+                return
+            except LiveError as error:
+                if error.reason != "unreachable" or part.stat().st_size == have:
+                    raise LiveError(
+                        f"{error}. What is here is kept; fetch again to continue", reason=error.reason
+                    ) from None
 
 
 class _Counted:
-    """Bytes done, told on from many threads."""
+    """Bytes done, told on from many threads until they are stopped."""
 
-    def __init__(self, total: int, progress: Callable[[int, int], None], stop: threading.Event) -> None:
+    def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
+        self.stop = threading.Event()
         self._lock = threading.Lock()
-        self._done, self._total, self._progress, self._stop = 0, total, progress, stop
+        self._done, self._total, self._progress = 0, total, progress
 
     def add(self, count: int) -> None:
         with self._lock:
             self._done += count
-            if not self._stop.is_set():
+            if not self.stop.is_set():
                 self._progress(self._done, self._total)
 
 
-def is_hidden(parts: Iterable[str]) -> bool:
-    """Whether one of these folders begins with a dot: barrier markers and progress, which are no part of a measurement."""
-    return any(part.startswith(".") and part not in (".", "..") for part in parts)
+class _Counting:
+    """A file that a download is written to."""
+
+    def __init__(self, file: IO[bytes], counted: _Counted) -> None:
+        self._file, self._counted = file, counted
+
+    def write(self, chunk: bytes) -> None:
+        if self._counted.stop.is_set():
+            raise LiveError("stopped")
+        self._file.write(chunk)
+        self._counted.add(len(chunk))
 
 
 def _belongs(prefix: str, name: str) -> bool:
+    """Whether an object is part of a measurement: barrier markers and progress, in folders that begin with a dot, are not."""
     # A name that ends with a slash is a folder's placeholder, as the console makes them.
-    return not name.endswith("/") and not is_hidden(name[len(prefix) :].split("/")[:-1])
+    folders = name[len(prefix) :].split("/")[:-1]
+    return not name.endswith("/") and not any(one.startswith(".") and one not in (".", "..") for one in folders)
 
 
 def _place(prefix: str, name: str, folder: Path) -> Path:
@@ -220,13 +164,10 @@ def _place(prefix: str, name: str, folder: Path) -> Path:
     return folder.joinpath(*parts)
 
 
-def _size(part: Path) -> int:
-    return part.stat().st_size if part.is_file() else 0
-
-
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
+def _is_right(path: Path, blob: Blob) -> bool:
+    """Whether a file has the object's size and MD5, as far as Cloud Storage knows one."""
+    if path.stat().st_size != blob.size:
+        return False
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return base64.b64encode(digest.digest()).decode()
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+    return blob.md5_hash in (None, base64.b64encode(digest.digest()).decode())

@@ -130,7 +130,7 @@ def _stored(bucket: Bucket) -> list[Stored]:
 
     def begun(name: str) -> Stored | None:
         (file, *_) = bucket.list_all(f"{RUNS}{name}/{RUN_FILE}") or (None,)
-        return None if file is None else Stored(name, file.updated)
+        return None if file is None else Stored(name, file.updated.timestamp())
 
     found = [one for one in side_by_side(begun, names, _AT_ONCE) if one is not None]
     return sorted(found, key=lambda one: one.begun, reverse=True)

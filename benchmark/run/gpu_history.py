@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from benchmark.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
 from benchmark.whole_file import write_whole
-from live.prometheus import ManagedPrometheus, Servers
 
 if TYPE_CHECKING:
+    from live.prometheus import ManagedPrometheus, Servers
     from live.stack_outputs import StackOutputs
 
 AROUND_SECONDS: Final = 60.0

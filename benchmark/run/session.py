@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from benchmark.errors import BenchmarkError
 from benchmark.run.servers import ServerPod
 from live.errors import LiveError
-from live.google_http import GoogleHttp
-from live.google_token import GoogleToken
 from live.kubectl import Kubectl
-from live.prometheus import ManagedPrometheus, Servers
 from live.stopping import stopped_by_exception
-from live.storage import Bucket
 
 if TYPE_CHECKING:
+    from live.prometheus import ManagedPrometheus, Servers
     from live.stack_outputs import StackOutputs
+    from live.storage import Bucket
     from settings.settings import Settings
 
 
@@ -32,9 +30,13 @@ class Google:
 
 
 def google_of(outputs: StackOutputs) -> Google:
-    """Bucket and managed Prometheus of a stack, with the user's own token."""
-    http = GoogleHttp(GoogleToken())
-    return Google(bucket=Bucket(outputs.bucket, http), prometheus=ManagedPrometheus(outputs.project, http))
+    """Bucket and managed Prometheus of a stack, with the user's login. Needs the packages of requirements-benchmark.txt."""
+    from live.google_api import UserCredentials
+    from live.prometheus import ManagedPrometheus
+    from live.storage import Bucket
+
+    login = UserCredentials()
+    return Google(bucket=Bucket(outputs.bucket, login), prometheus=ManagedPrometheus(outputs.project, login))
 
 
 @contextlib.contextmanager
@@ -79,6 +81,8 @@ def require_bucket(bucket: Bucket) -> None:
 
 def gpu_servers(settings: Settings, pods: Sequence[ServerPod] = ()) -> Servers:
     """Whose GPUs are the stack's."""
+    from live.prometheus import Servers
+
     return Servers(
         namespace=settings.namespace,
         deployment=settings.server.name,

@@ -11,11 +11,13 @@ import hashlib
 import json
 import re
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 TOKEN: Final = "token-of-the-selftest"  # noqa: S105 - opens nothing but this process's own bucket
@@ -46,6 +48,46 @@ class Stored:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request."""
+
+    method: str
+    url: str
+    """Path and query, as they came."""
+    headers: Message[str, str]
+    content: bytes
+
+    @property
+    def path(self) -> str:
+        """Without the query; a name in it is still quoted."""
+        return urlsplit(self.url).path
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The first value of each."""
+        return {key: values[0] for key, values in parse_qs(urlsplit(self.url).query).items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, status: int, body: Any) -> Answer:
+        """A JSON document."""
+        return cls(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+    @classmethod
+    def of_error(cls, status: int, message: str) -> Answer:
+        """As Google's APIs describe what went wrong."""
+        return cls.of_json(status, {"error": {"code": status, "message": message}})
+
+
 class LocalBucket:
     """A context manager: inside, `url` serves as storage and as metadata URL."""
 
@@ -53,12 +95,12 @@ class LocalBucket:
         self.name, self.page = name, page
         self.objects: dict[str, Stored] = {}
         self.url = ""
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._generation = 0
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> LocalBucket:
+    def __enter__(self) -> Self:
         server = self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{server.server_address[1]}"
         self._thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -75,15 +117,51 @@ class LocalBucket:
 
     def put(self, name: str, content: bytes) -> Stored:
         """Store an object in the place of one of that name."""
-        with self._lock:
+        with self.lock:
             self._generation += 1
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
             stored = self.objects[name] = Stored(content, self._generation, at)
         return stored
 
-    def listing(self, prefix: str, delimiter: str, token: str) -> dict[str, Any]:
+    def answer(self, request: Request) -> Answer:
+        """What this server says."""
+        if request.path == TOKEN_PATH:
+            return self.token(request)
+        if not self.knows((request.headers.get("Authorization") or "").removeprefix("Bearer ")):
+            return Answer.of_error(401, "the token is not this bucket's")
+        objects = f"/storage/v1/b/{self.name}/o"
+        if (request.method, request.path) == ("POST", f"/upload{objects}"):
+            return self.upload(request)
+        if (request.method, request.path) == ("GET", objects):
+            return Answer.of_json(200, self.listing(request.query))
+        # The JSON API has two addresses for an object's content.
+        path = request.path.removeprefix("/download")
+        if request.method == "GET" and path.startswith(f"{objects}/"):
+            return self.content(unquote(path.removeprefix(f"{objects}/")), request)
+        return Answer.of_error(404, f"no such bucket or call: {request.path}")
+
+    def knows(self, token: str) -> bool:
+        """Whether a token is good."""
+        return token == TOKEN
+
+    def token(self, request: Request) -> Answer:
+        """The metadata server's answer to a pod."""
+        if request.headers.get("Metadata-Flavor") != "Google":
+            return Answer.of_error(403, "Metadata-Flavor: Google is missing")
+        return Answer.of_json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
+
+    def upload(self, request: Request) -> Answer:
+        """Store what came, unless it should be the first of its name and is not."""
+        name = request.query["name"]
+        with self.lock:
+            if request.query.get("ifGenerationMatch") == "0" and name in self.objects:
+                return Answer.of_error(412, "at least one of the pre-conditions did not hold")
+            return Answer.of_json(200, self.put(name, request.content).described(name))
+
+    def listing(self, query: Mapping[str, str]) -> dict[str, Any]:
         """One page of objects, and the folders below the prefix where a delimiter says what a folder is."""
-        with self._lock:
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        with self.lock:
             names = sorted(name for name in self.objects if name.startswith(prefix))
             folders = sorted(
                 {
@@ -96,7 +174,7 @@ class LocalBucket:
             )
             if delimiter:
                 names = [name for name in names if delimiter not in name[len(prefix) :]]
-            begin = int(token or 0)
+            begin = int(query.get("pageToken", 0))
             page = names[begin : begin + self.page]
             answer: dict[str, Any] = {"items": [self.objects[name].described(name) for name in page]}
         if folders and not begin:
@@ -104,6 +182,16 @@ class LocalBucket:
         if begin + self.page < len(names):
             answer["nextPageToken"] = str(begin + self.page)
         return answer
+
+    def content(self, name: str, request: Request) -> Answer:
+        """An object, from where it is asked for."""
+        stored = self.objects.get(name)
+        if stored is None or request.query.get("generation", str(stored.generation)) != str(stored.generation):
+            return Answer.of_error(404, f"no object {name}")
+        if request.query.get("alt") != "media":
+            return Answer.of_json(200, stored.described(name))
+        wanted = _RANGE.fullmatch(request.headers.get("Range") or "")
+        return Answer(206, stored.content[int(wanted[1]) :]) if wanted else Answer(200, stored.content)
 
 
 class _Server(ThreadingHTTPServer):
@@ -118,61 +206,18 @@ def _handler(bucket: LocalBucket) -> type[BaseHTTPRequestHandler]:
             """Say nothing."""
 
         def do_GET(self) -> None:
-            address = urlsplit(self.path)
-            query = {key: values[0] for key, values in parse_qs(address.query).items()}
-            objects = f"/storage/v1/b/{bucket.name}/o"
-            if address.path == TOKEN_PATH:
-                if self.headers["Metadata-Flavor"] != "Google":
-                    self._json(403, {"error": "Metadata-Flavor: Google is missing"})
-                else:
-                    self._json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
-            elif not self._allowed():
-                pass
-            elif address.path == objects:
-                self._json(
-                    200, bucket.listing(query.get("prefix", ""), query.get("delimiter", ""), query.get("pageToken", ""))
-                )
-            elif address.path.startswith(f"{objects}/"):
-                self._object(unquote(address.path.removeprefix(f"{objects}/")), query)
-            else:
-                self._json(404, {"error": {"message": f"no such bucket or call: {address.path}"}})
+            self._answer()
 
         def do_POST(self) -> None:
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            address = urlsplit(self.path)
-            if not self._allowed():
-                return
-            if address.path != f"/upload/storage/v1/b/{bucket.name}/o":
-                self._json(404, {"error": {"message": f"no such bucket or call: {address.path}"}})
-                return
-            name = parse_qs(address.query)["name"][0]
-            self._json(200, bucket.put(name, content).described(name))
+            self._answer()
 
-        def _allowed(self) -> bool:
-            if self.headers["Authorization"] == f"Bearer {TOKEN}":
-                return True
-            self._json(401, {"error": {"message": "the token is not this bucket's"}})
-            return False
-
-        def _object(self, name: str, query: dict[str, str]) -> None:
-            stored = bucket.objects.get(name)
-            if stored is None or query.get("generation", str(stored.generation)) != str(stored.generation):
-                self._json(404, {"error": {"message": f"no object {name}"}})
-            elif query.get("alt") != "media":
-                self._json(200, stored.described(name))
-            else:
-                wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
-                begin = int(wanted[1]) if wanted else 0
-                self._answer(206 if wanted else 200, stored.content[begin:], "application/octet-stream")
-
-        def _json(self, status: int, body: Any) -> None:
-            self._answer(status, json.dumps(body).encode(), "application/json")
-
-        def _answer(self, status: int, content: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
+        def _answer(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = bucket.answer(Request(method=self.command, url=self.path, headers=self.headers, content=content))
+            self.send_response(answer.status)
+            for name, value in {"Content-Length": str(len(answer.content)), **answer.headers}.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            self.wfile.write(answer.content)
 
     return Handler

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from google.oauth2.credentials import Credentials
+
 from benchmark.errors import BenchmarkError
 from benchmark.measurement import Judged
 from benchmark.run.display import State
@@ -18,8 +20,6 @@ from benchmark.selftest.bucket import TOKEN, LocalBucket
 from benchmark.selftest.load import Load
 from benchmark.selftest.pods import NAME, Played, play
 from live.errors import LiveError
-from live.google_http import GoogleHttp
-from live.google_token import GoogleToken
 from live.storage import Bucket
 from model_server.listener import LOOPBACK
 from model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
@@ -54,7 +54,7 @@ def measure(
         with ExitStack() as stack:
             stack.enter_context(_past_proxies())
             bucket = stack.enter_context(LocalBucket())
-            laptop = Bucket(bucket.name, GoogleHttp(_Token()), url=bucket.url)
+            laptop = Bucket(bucket.name, Credentials(TOKEN), url=bucket.url)
             show(State("starting the servers"))
             running = stack.enter_context(ServerProcesses([one] * servers))
             show(State("starting the pods"))
@@ -93,13 +93,3 @@ def _past_proxies() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-class _Token(GoogleToken):
-    """The local bucket's, and never a real one."""
-
-    def get(self) -> str:
-        return TOKEN
-
-    def refused(self, *_: str) -> bool:
-        return False

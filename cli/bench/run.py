@@ -144,7 +144,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
     from benchmark.run.session import cluster_of, google_of, require_bucket
     from workloads.names import HTTP_PORT
 
-    google = google_of(outputs)
+    google = None if wishes.detach else google_of(outputs)
     with cluster_of(outputs, settings, wishes.kubeconfig, wishes.context) as kubectl:
         live, width = terminal()
         with shown(sys.stdout, live=live, width=width) as display:
@@ -156,7 +156,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
             require_as_declared(kubectl, settings)
             if trouble := require_idle(kubectl, pods, HTTP_PORT):
                 display.note(f"whether the servers are idle could not be looked at: {trouble}")
-            if not wishes.detach:
+            if google is not None:
                 require_bucket(google.bucket)
         _agree(price_of(settings), settings, yes=wishes.yes)
         launched = launch(kubectl, settings, outputs, fetch_options=wishes.fetch_options)
@@ -164,7 +164,7 @@ def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
         began = time.monotonic()
         try:
             sys.stdout.write(f"Started {launched.measurement}.\n")
-            if wishes.detach:
+            if google is None:
                 sys.stdout.write(_what_goes_on(launched, outputs.cluster))
                 return CLEAN
             over = _watch(kubectl, google, launched, pods if wishes.gpu_samples else (), folder, began)

@@ -35,7 +35,7 @@ def test_version_is_that_of_the_package() -> None:
 def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
     canary = CANARIES["hugging-face"]
     folder = project(tmp_path, blue=f"{SMALL_STACK}  vllm-fleet:labels: {{team: {canary}}}\n", green=SMALL_STACK)
-    for command in (("config", "check"), ("preview", "--format", "sarif"), ("render", "--out", "out")):
+    for command in (("config", "check"), ("preview", "--format", "json"), ("render", "--out", "out")):
         assert "secret" in refused(*command, "--stack", "blue", cwd=folder)
         assert not shown(refused(*command, "--stack", "blue", cwd=folder))
     assert not shown(refused("preview", "--stack", "green", "--against", canary, cwd=folder))
@@ -135,14 +135,15 @@ def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
         ("selftest",),
     ],
 )
-def test_what_merges_in_the_end_is_missed_before_anything_is_paid_for(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("missing", ["numpy", "google.cloud.storage"])
+def test_what_fetches_and_merges_in_the_end_is_missed_before_anything_is_paid_for(
+    command: tuple[str, ...], missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "numpy" else name)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
     monkeypatch.setattr(
         "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] != "selftest" else ())]
     )
-    with pytest.raises(ModuleNotFoundError, match="numpy") as error:
+    with pytest.raises(ModuleNotFoundError, match=missing) as error:
         _run()
     assert _in_words(error.value).endswith("run: python -m pip install -r requirements-benchmark.txt")
 

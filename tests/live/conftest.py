@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from live.google_http import GoogleHttp
-from live.google_token import VARIABLE, GoogleToken
+from live.google_api import VARIABLE, UserCredentials
 from tests.live.fake_google import TOKEN, FakeGoogle, fake_google
 
 
@@ -19,7 +18,7 @@ def google() -> Iterator[FakeGoogle]:
 
 
 @pytest.fixture
-def http(monkeypatch: pytest.MonkeyPatch) -> GoogleHttp:
-    """Requests of the user whom the fake Google knows, without long pauses."""
+def login(monkeypatch: pytest.MonkeyPatch) -> UserCredentials:
+    """A user whom the fake Google knows."""
     monkeypatch.setenv(VARIABLE, TOKEN)
-    return GoogleHttp(GoogleToken(), pause_seconds=0.01)
+    return UserCredentials()

@@ -1,177 +1,144 @@
-"""Cloud Storage, the metadata server and managed Prometheus on loopback, over real HTTP, with troubles on demand."""
+"""The self-test's bucket as the one fake Google of all tests: it remembers what it was asked, and has troubles on demand."""
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import hashlib
-import json
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote
 
-TOKEN = "the-users-token"
+from benchmark.selftest.bucket import TOKEN, Answer, LocalBucket, Request, Stored
+from live.google_api import RETRY
+
+HASTY = RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(0.5)
+"""For clients of this server: no long pauses."""
 
 
-@dataclass
-class FakeGoogle:
-    """What it holds, what it was asked, and what goes wrong next."""
+class FakeGoogle(LocalBucket):
+    """Cloud Storage, the metadata server, the token endpoint and managed Prometheus."""
 
-    url: str = ""
-    objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
-    """Content, and when it came, by name."""
-    asked: list[str] = field(default_factory=list)
-    """Method, path and query, and the Range header, of every request."""
-    forms: list[dict[str, str]] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)
-    """Statuses that the next requests are answered with, whatever they ask."""
-    break_after: list[int] = field(default_factory=list)
-    """The next downloads break off after so many bytes."""
-    broken_names: dict[str, list[int]] = field(default_factory=dict)
-    """The same for downloads of objects whose name ends so."""
-    cut: list[bool] = field(default_factory=list)
-    """Whether the next answers in JSON break off in the middle."""
-    spoil: list[bool] = field(default_factory=list)
-    """Whether the next downloads are wrong by one byte."""
-    no_ranges: bool = False
-    page: int = 1000
-    tokens: set[str] = field(default_factory=lambda: {TOKEN})
-    series: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Prometheus results by metric."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, **how: Any) -> None:
+        super().__init__("results")
+        self.asked: list[str] = []
+        """Method, path and query, and the Range header, of every request but those for a token."""
+        self.uploaded: list[str] = []
+        """Names of the objects in the order they were stored; one that was stored twice is there twice."""
+        self.forms: list[dict[str, str]] = []
+        self.tokens_handed_out = 0
+        self.token_answers: list[tuple[int, str]] = []
+        """What the metadata server answers before it hands out tokens: status and body."""
+        self.accepted = {TOKEN}
+        """Tokens that are good."""
+        self.statuses: list[int] = []
+        """Statuses that the next requests are answered with, whatever they ask."""
+        self.break_after: list[int] = []
+        """The next downloads break off after so many bytes."""
+        self.broken_names: dict[str, list[int]] = {}
+        """The same for downloads of objects whose name ends so."""
+        self.cut: list[bool] = []
+        """Whether the next answers in JSON break off in the middle."""
+        self.spoil: list[bool] = []
+        """Whether the next downloads are wrong by one byte."""
+        self.upload_seconds = 0.0
+        """How long an upload takes."""
+        self.uploads_lost = 0
+        """Uploads that are stored and answered with 503 all the same."""
+        self.series: dict[str, list[dict[str, Any]]] = {}
+        """Prometheus results by metric."""
+        for name, value in how.items():
+            setattr(self, name, value)
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """What is stored, by name."""
+        with self.lock:
+            return {name: stored.content for name, stored in self.objects.items()}
 
     def reads(self, name: str) -> int:
         """How often the content of an object whose name ends so was asked for."""
         with self.lock:
             return sum(f"{quote(name, safe='')}?alt=media" in line for line in self.asked)
 
-    def put(self, name: str, content: bytes) -> None:
-        """Store an object."""
+    def put(self, name: str, content: bytes) -> Stored:
         with self.lock:
-            self.objects[name] = (content, time.time())
+            self.uploaded.append(name)
+            return super().put(name, content)
 
+    def answer(self, request: Request) -> Answer:
+        answer = self._answer(request)
+        if answer.headers.get("Content-Type") == "application/json" and self._next(self.cut):
+            return _broken(answer, len(answer.content) // 2)
+        return answer
 
-def _described(name: str, content: bytes, at: float) -> dict[str, str]:
-    moment = datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
-    return {
-        "name": name,
-        "size": str(len(content)),
-        "md5Hash": base64.b64encode(hashlib.md5(content).digest()).decode(),
-        "generation": str(int(at * 1e6)),
-        "updated": moment,
-        "timeCreated": moment,
-    }
+    def _answer(self, request: Request) -> Answer:
+        if request.path == "/token":
+            return self._oauth_token(request)
+        if request.path.startswith("/computeMetadata/"):
+            return super().answer(request)
+        with self.lock:
+            self.asked.append(f"{request.method} {request.url} {request.headers.get('Range') or ''}".strip())
+        if (status := self._next(self.statuses) or 200) != 200:
+            return Answer.of_error(status, f"made to say {status}")
+        if request.path.endswith("/query_range"):
+            return self._query(request)
+        return super().answer(request)
 
+    def knows(self, token: str) -> bool:
+        return token in self.accepted
 
-def _take(queue: list[Any], default: Any) -> Any:
-    return queue.pop(0) if queue else default
+    def token(self, request: Request) -> Answer:
+        if self.token_answers:
+            status, body = self.token_answers.pop(0)
+            return Answer.of_json(status, body)
+        self.tokens_handed_out += 1
+        return super().token(request)
 
+    def _oauth_token(self, request: Request) -> Answer:
+        """For a service account's signed word, as oauth2.googleapis.com."""
+        assert "assertion=" in request.content.decode()
+        self.tokens_handed_out += 1
+        return Answer.of_json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
 
-class _Handler(BaseHTTPRequestHandler):
-    google: FakeGoogle
-    protocol_version = "HTTP/1.1"
+    def upload(self, request: Request) -> Answer:
+        time.sleep(self.upload_seconds)
+        answer = super().upload(request)
+        if answer.status == 200 and self.uploads_lost > 0:
+            self.uploads_lost -= 1
+            return Answer.of_error(503, "stored, and nobody told")
+        return answer
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-    def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def _answer(self, body: bytes) -> None:
-        google, parts = self.google, urlsplit(self.path)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        if parts.path.startswith("/computeMetadata/"):
-            return self._json({"access_token": TOKEN, "expires_in": 3600})
-        with google.lock:
-            google.asked.append(f"{self.command} {self.path} {self.headers.get('Range', '')}".strip())
-            status = _take(google.statuses, 200)
-        if status != 200:
-            return self._json({"error": {"code": status, "message": f"made to say {status}"}}, status)
-        if self.headers.get("Authorization", "").removeprefix("Bearer ") not in google.tokens:
-            return self._json({"error": {"code": 401, "message": "Invalid Credentials"}}, 401)
-        if parts.path.endswith("/query_range"):
-            form = {key: values[0] for key, values in parse_qs(body.decode()).items()}
-            google.forms.append(form)
-            found = google.series.get(form["query"].partition("{")[0], [])
-            return self._json({"status": "success", "data": {"resultType": "matrix", "result": found}})
-        if parts.path.startswith("/upload/storage/v1/b/"):
-            google.put(query["name"], body)
-            return self._json(_described(query["name"], *google.objects[query["name"]]))
-        _, _, name = parts.path.partition("/o/")
-        return self._media(unquote(name)) if name else self._list(query)
-
-    def _list(self, query: dict[str, str]) -> None:
-        with self.google.lock:
-            stored = dict(self.google.objects)
-        prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
-        names = sorted(name for name in stored if name.startswith(prefix))
-        if delimiter:
-            folders = {name[: name.index("/", len(prefix)) + 1] for name in names if "/" in name[len(prefix) :]}
-            return self._json({"prefixes": sorted(folders)})
-        first = int(query.get("pageToken", 0))
-        chosen = names[first : first + self.google.page]
-        page: dict[str, Any] = {"items": [_described(name, *stored[name]) for name in chosen]} if chosen else {}
-        if first + self.google.page < len(names):
-            page["nextPageToken"] = str(first + self.google.page)
-        return self._json(page)
-
-    def _media(self, name: str) -> None:
-        google = self.google
-        with google.lock:
-            stored = google.objects.get(name)
-        if stored is None:
-            self._json({"error": {"code": 404, "message": f"No such object: {name}"}}, 404)
-            return
-        content = stored[0]
-        with google.lock:
-            of_this = next((cuts for end, cuts in google.broken_names.items() if name.endswith(end)), [])
-            broken, spoilt = _take(of_this or google.break_after, None), _take(google.spoil, False)
-        if spoilt:
+    def content(self, name: str, request: Request) -> Answer:
+        answer = super().content(name, request)
+        if answer.status not in (200, 206):
+            return answer
+        content = answer.content
+        if self._next(self.spoil):
             content = bytes([content[0] ^ 1]) + content[1:]
-        begin = 0
-        if (asked := self.headers.get("Range")) and not google.no_ranges:
-            begin = int(asked.removeprefix("bytes=").rstrip("-"))
-        self.send_response(206 if begin else 200)
-        self.send_header("Content-Length", str(len(content) - begin))
-        self.end_headers()
-        rest = content[begin:]
-        self.wfile.write(rest if broken is None else rest[:broken])
-        if broken is not None:
-            self.close_connection = True
+        of_this = next((cuts for end, cuts in self.broken_names.items() if name.endswith(end)), None)
+        broken = self._next(self.break_after if of_this is None else of_this)
+        return replace(answer, content=content) if broken is None else _broken(answer, broken)
 
-    def _json(self, answer: Any, status: int = 200) -> None:
-        text = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        with self.google.lock:
-            cut = _take(self.google.cut, False)
-        self.wfile.write(text[: len(text) // 2] if cut else text)
-        self.close_connection = self.close_connection or cut
+    def _query(self, request: Request) -> Answer:
+        form = {key: values[0] for key, values in parse_qs(request.content.decode()).items()}
+        self.forms.append(form)
+        found = self.series.get(form["query"].partition("{")[0], [])
+        return Answer.of_json(200, {"status": "success", "data": {"resultType": "matrix", "result": found}})
+
+    def _next(self, queue: list[Any]) -> Any:
+        with self.lock:
+            return queue.pop(0) if queue else None
 
 
-@contextlib.contextmanager
-def fake_google() -> Iterator[FakeGoogle]:
-    """One such server, for as long as the block runs."""
-    google = FakeGoogle()
-    handler = type("Handler", (_Handler,), {"google": google})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    google.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+def _broken(answer: Answer, after: int) -> Answer:
+    """The beginning of an answer that was announced whole."""
+    headers = {**answer.headers, "Content-Length": str(len(answer.content))}
+    return replace(answer, content=answer.content[:after], headers=headers)
+
+
+@contextmanager
+def fake_google(**how: Any) -> Iterator[FakeGoogle]:
+    """One such server, for as long as the block runs; its fields can be given."""
+    with FakeGoogle(**how) as google:
         yield google
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from live.errors import LiveError
-from live.google_http import GoogleHttp
+from live.google_api import UserCredentials
 from live.prometheus import GAUGES, ManagedPrometheus, Servers
-from tests.live.fake_google import FakeGoogle
+from tests.live.fake_google import HASTY, FakeGoogle
 
 POWER = GAUGES[0]
 SERVERS = Servers(
@@ -24,14 +24,14 @@ def one(metric: str, until: float, **labels: str) -> dict[str, Any]:
 
 
 def ask(
-    google: FakeGoogle, http: GoogleHttp, until: float, lag_seconds: float = 0.0
+    google: FakeGoogle, login: UserCredentials, until: float, lag_seconds: float = 0.0
 ) -> tuple[list[dict[str, str]], str | None]:
-    prometheus = ManagedPrometheus("my-project", http, url=google.url)
+    prometheus = ManagedPrometheus("my-project", login, url=google.url, retry=HASTY)
     series, problem = prometheus.gpus("fleet", "europe-west4", SERVERS, until - 60, until, lag_seconds=lag_seconds)
     return [{"metric": found.metric, **found.labels} for found in series], problem
 
 
-def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, login: UserCredentials) -> None:
     now = time.time()
     for metric in GAUGES:
         google.series[metric] = [
@@ -43,7 +43,7 @@ def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, http: Goo
             one(metric, now, exported_pod="qwen35-server-7d9c6bf5d8-x2x4z", exported_namespace="other", gpu="5"),
             one(metric, now, exported_pod="qwen35-server-two-7d9c6bf5d8-x2x4z", exported_namespace="vllm", gpu="6"),
         ]
-    series, problem = ask(google, http, now)
+    series, problem = ask(google, login, now)
     assert problem is None
     assert {found["gpu"] for found in series} == {"0", "2", "4"}
     assert {found["metric"] for found in series} == set(GAUGES)
@@ -53,35 +53,35 @@ def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, http: Goo
     assert google.asked[0] == "POST /v1/projects/my-project/location/global/prometheus/api/v1/query_range"
 
 
-def test_a_metric_that_the_package_lacks_is_named(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_a_metric_that_the_package_lacks_is_named(google: FakeGoogle, login: UserCredentials) -> None:
     now = time.time()
     google.series[POWER] = [one(POWER, now, pod="server-a")]
-    series, problem = ask(google, http, now)
+    series, problem = ask(google, login, now)
     assert len(series) == 1
     assert problem is not None
     assert "DCGM_FI_PROF_SM_ACTIVE" in problem
     assert POWER not in problem
 
 
-def test_no_series_at_all_says_how_to_switch_it_on(google: FakeGoogle, http: GoogleHttp) -> None:
-    series, problem = ask(google, http, time.time())
+def test_no_series_at_all_says_how_to_switch_it_on(google: FakeGoogle, login: UserCredentials) -> None:
+    series, problem = ask(google, login, time.time())
     assert series == []
     assert problem is not None
     assert "gcloud container clusters update fleet --location europe-west4 --project my-project" in problem
     assert "DCGM" in problem
 
 
-def test_other_gpus_of_the_cluster_are_not_ours(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_other_gpus_of_the_cluster_are_not_ours(google: FakeGoogle, login: UserCredentials) -> None:
     now = time.time()
     google.series[POWER] = [one(POWER, now, exported_pod="training")]
-    series, problem = ask(google, http, now)
+    series, problem = ask(google, login, now)
     assert series == []
     assert problem is not None
     assert "none names this stack's server pods" in problem
 
 
 def test_samples_that_are_late_are_waited_for(
-    google: FakeGoogle, http: GoogleHttp, monkeypatch: pytest.MonkeyPatch
+    google: FakeGoogle, login: UserCredentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
     google.series = {metric: [one(metric, now - 90, pod="server-a")] for metric in GAUGES}
@@ -90,34 +90,34 @@ def test_samples_that_are_late_are_waited_for(
         google.series = {metric: [one(metric, now, pod="server-a")] for metric in GAUGES}
 
     monkeypatch.setattr("live.prometheus.time.sleep", sleep)
-    _, problem = ask(google, http, now, lag_seconds=60)
+    _, problem = ask(google, login, now, lag_seconds=60)
     assert problem is None
     assert len(google.forms) == len(GAUGES) + 1
 
 
-def test_a_refusal_is_a_problem_and_no_error(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_a_refusal_is_a_problem_and_no_error(google: FakeGoogle, login: UserCredentials) -> None:
     google.statuses = [403]
-    series, problem = ask(google, http, time.time())
+    series, problem = ask(google, login, time.time())
     assert series == []
     assert problem is not None
     assert "roles/monitoring.viewer" in problem
 
 
-def test_a_long_time_is_asked_for_in_longer_steps(google: FakeGoogle, http: GoogleHttp) -> None:
-    ManagedPrometheus("my-project", http, url=google.url).range(POWER, 0, 300_000)
+def test_a_long_time_is_asked_for_in_longer_steps(google: FakeGoogle, login: UserCredentials) -> None:
+    ManagedPrometheus("my-project", login, url=google.url, retry=HASTY).range(POWER, 0, 300_000)
     assert google.forms[0]["step"] == "30s"
 
 
-def test_an_answer_that_is_no_matrix_is_a_problem(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_an_answer_that_is_no_matrix_is_a_problem(google: FakeGoogle, login: UserCredentials) -> None:
     google.series[POWER] = [{"metric": {}, "value": [0, "1"]}]
-    series, problem = ask(google, http, time.time())
+    series, problem = ask(google, login, time.time())
     assert series == []
     assert problem is not None
     assert "no matrix" in problem
 
 
-def test_what_is_no_prometheus_is_refused(google: FakeGoogle, http: GoogleHttp) -> None:
+def test_what_is_no_prometheus_is_refused(google: FakeGoogle, login: UserCredentials) -> None:
     google.series[POWER] = []
-    prometheus = ManagedPrometheus("my-project", http, url=f"{google.url}/elsewhere?x=")
+    prometheus = ManagedPrometheus("my-project", login, url=f"{google.url}/elsewhere?x=", retry=HASTY)
     with pytest.raises(LiveError, match="managed Prometheus"):
         prometheus.range(POWER, 0, 1)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.selftest.bucket import Answer, Request
 from live.side_by_side import side_by_side
+from tests.live.fake_google import TOKEN, FakeGoogle
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,30 +60,38 @@ def test_what_one_raises_is_raised_and_the_others_are_not_waited_for() -> None:
 
 def test_ctrl_c_while_a_bucket_is_silent_ends_the_program_at_once(tmp_path: Path) -> None:
     script = (
-        "import socket, sys\n"
+        "import sys\n"
         "from pathlib import Path\n"
-        "from live.google_http import GoogleHttp\n"
-        "from live.google_token import GoogleToken\n"
-        "from live.storage import Bucket, StoredObject\n"
-        "silent = socket.create_server(('127.0.0.1', 0))\n"
-        "bucket = Bucket('results', GoogleHttp(GoogleToken()), url=f'http://127.0.0.1:{silent.getsockname()[1]}')\n"
-        "bucket.list_all = lambda _: (StoredObject('runs/a/x', 5, None, '1', 0.0),)\n"
+        "from live.google_api import UserCredentials\n"
+        "from live.storage import Bucket\n"
+        "bucket = Bucket('results', UserCredentials(), url=sys.argv[1])\n"
         "def say(done, of): print('begun', flush=True)\n"
-        "bucket.mirror('runs/a/', Path(sys.argv[1]), progress=say)\n"
+        "bucket.mirror('runs/a/', Path(sys.argv[2]), progress=say)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "out")],
-        cwd=ROOT,
-        env={**os.environ, "GOOGLE_OAUTH_ACCESS_TOKEN": "t"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGINT)
-        try:
-            _, said = process.communicate(timeout=50)
-        finally:
-            process.kill()
+    over = threading.Event()
+
+    class Silent(FakeGoogle):
+        def content(self, name: str, request: Request) -> Answer:
+            over.wait(60)
+            return super().content(name, request)
+
+    with Silent() as google:
+        google.put("runs/a/x", b"12345")
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, google.url, str(tmp_path / "out")],
+            cwd=ROOT,
+            env={**os.environ, "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGINT)
+            try:
+                _, said = process.communicate(timeout=50)
+            finally:
+                process.kill()
+                over.set()
     assert said.rstrip().endswith("KeyboardInterrupt")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
-
-from preview.report_sarif import sarif_text
 
 from preview.report_html import html_text
 from preview.report_json import json_text
@@ -13,8 +10,6 @@ from preview.report_markdown import markdown_text
 from preview.report_text import print_text
 from preview.several_stacks import Outcome
 from report.terminal import Paper
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def in_every_format(*outcomes: Outcome) -> dict[str, str]:
@@ -26,5 +21,4 @@ def in_every_format(*outcomes: Outcome) -> dict[str, str]:
         "markdown": "".join(markdown_text(*outcomes[n : n + 20]) for n in range(0, len(outcomes), 20)),
         "json": json_text(*outcomes),
         "html": html_text(*outcomes),
-        "sarif": sarif_text(ROOT, *outcomes),
     }

@@ -16,8 +16,7 @@ from benchmark.run.servers import ServerPod, require_ready
 from benchmark.run.wanted import Changes, settings_for
 from benchmark.run.watching import watch
 from live.errors import LiveError
-from live.google_http import GoogleHttp
-from live.google_token import GoogleToken
+from live.google_api import UserCredentials
 from live.kubectl import Kubectl
 from live.storage import Bucket
 from tests.benchmark.run.laptop import BENCHMARK
@@ -130,7 +129,7 @@ def test_events_that_may_not_be_seen_are_done_without_and_pods_are_not(canned: C
     canned.has(job={"status": {}}, pods=pods, events=FORBIDDEN.format("events"))
     assert look(canned.kubectl, "b").why == "Unschedulable: no node"
     canned.has(pods=FORBIDDEN.format("pods"))
-    bucket = Bucket("results", GoogleHttp(GoogleToken()), url=google.url)
+    bucket = Bucket("results", UserCredentials(), url=google.url)
     with pytest.raises(LiveError, match="may not list pods in namespace vllm") as caught:
         watch(canned.kubectl, bucket, Launched("b", "0" * 36, "vllm", "try"), lambda _: None, poll_seconds=0.01)
     assert "b goes on in the cluster. When it has ended: fleet bench fetch" in str(caught.value)
@@ -146,7 +145,7 @@ def test_containers_that_ended_badly_are_named(canned: Canned) -> None:
 
 
 def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -> None:
-    bucket = Bucket("results", GoogleHttp(GoogleToken()), url=google.url)
+    bucket = Bucket("results", UserCredentials(), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
     with pytest.raises(LiveError, match="somebody deleted it"):
         watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01)
@@ -161,7 +160,7 @@ def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -
     ],
 )
 def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, google: FakeGoogle, says: str) -> None:
-    bucket = Bucket("results", GoogleHttp(GoogleToken()), url=google.url)
+    bucket = Bucket("results", UserCredentials(), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
     trouble = canned.folder / "trouble"
     trouble.write_text(says)

@@ -9,10 +9,9 @@ import pytest
 from benchmark.errors import BenchmarkError
 from benchmark.run.fetching import fetch, require_new
 from live.errors import LiveError
-from live.google_http import GoogleHttp
-from live.google_token import VARIABLE, GoogleToken
-from live.storage import ATTEMPTS, Bucket
-from tests.live.fake_google import TOKEN, FakeGoogle
+from live.google_api import VARIABLE, UserCredentials
+from live.storage import Bucket
+from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
 
 
 @pytest.fixture
@@ -21,18 +20,19 @@ def bucket(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     for name in ("a", "b"):
         google.put(f"runs/{name}/run.json", f'{{"name": "{name}"}}'.encode())
         google.put(f"runs/{name}/point-00-repeat-0/client-00{name == 'b':d}.json", b"x" * 100)
-    return Bucket("results", GoogleHttp(GoogleToken(), pause_seconds=0.001), url=google.url)
+    return Bucket("results", UserCredentials(), url=google.url, retry=HASTY)
 
 
 def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(
     bucket: Bucket, google: FakeGoogle, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
-    google.broken_names = {"client-000.json": [10, *[0] * ATTEMPTS]}
+    google.broken_names = {"client-000.json": [10, *[0] * 500]}
     with pytest.raises(LiveError, match="fetch again"):
         fetch(bucket, "a", folder)
     with pytest.raises(BenchmarkError, match="holds measurement a; b needs a folder of its own"):
         fetch(bucket, "b", folder)
+    google.broken_names = {}
     fetch(bucket, "a", folder)
     assert [path.name for path in (folder / "point-00-repeat-0").iterdir()] == ["client-000.json"]
 

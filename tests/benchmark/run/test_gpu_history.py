@@ -10,11 +10,10 @@ import pytest
 from benchmark.folder import DcgmSeries
 from benchmark.run.gpu_history import AROUND_SECONDS, add_dcgm, span
 from live import stack_outputs
-from live.google_http import GoogleHttp
-from live.google_token import VARIABLE, GoogleToken
+from live.google_api import VARIABLE, UserCredentials
 from live.prometheus import GAUGES, ManagedPrometheus, Servers
 from scripts.bench_results import BEGAN, make_measurement
-from tests.live.fake_google import TOKEN, FakeGoogle
+from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
 from tests.live.test_stack_outputs import outputs
 
 SERVERS = Servers(namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}))
@@ -24,7 +23,7 @@ STACK = stack_outputs.accept("try", outputs(), "here")
 @pytest.fixture
 def prometheus(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> ManagedPrometheus:
     monkeypatch.setenv(VARIABLE, TOKEN)
-    return ManagedPrometheus("my-project", GoogleHttp(GoogleToken(), pause_seconds=0.01), url=google.url)
+    return ManagedPrometheus("my-project", UserCredentials(), url=google.url, retry=HASTY)
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from google.oauth2.credentials import Credentials
 
 from benchmark.selftest.bucket import TOKEN, LocalBucket
-from live.google_http import GoogleHttp
-from live.google_token import GoogleToken
 from live.storage import Bucket as LaptopBucket
 from workloads.pod_scripts.results_bucket import Bucket as PodBucket
 
@@ -18,10 +17,7 @@ def pod(bucket: LocalBucket) -> PodBucket:
     return PodBucket(bucket.name, storage_url=bucket.url, metadata_url=bucket.url)
 
 
-def test_what_a_pod_stores_is_listed_with_its_moment_and_a_laptop_mirrors_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", TOKEN)
+def test_what_a_pod_stores_is_listed_with_its_moment_and_a_laptop_mirrors_it(tmp_path: Path) -> None:
     with LocalBucket(page=2) as bucket:
         began = time.time()
         for name in (
@@ -35,7 +31,7 @@ def test_what_a_pod_stores_is_listed_with_its_moment_and_a_laptop_mirrors_it(
         created = pod(bucket).created("runs/x/point")
         assert len(created) == 2
         assert all(began - 1 < at < time.time() + 1 for at in created.values())
-        laptop = LaptopBucket(bucket.name, GoogleHttp(GoogleToken()), url=bucket.url)
+        laptop = LaptopBucket(bucket.name, Credentials(TOKEN), url=bucket.url)
         assert laptop.folders("runs/") == ("x",)
         assert laptop.read("runs/x/run.json") == b"newer"
         assert laptop.read("runs/x/nothing") is None

@@ -34,7 +34,7 @@ def test_all_pods_see_the_same_newest_marker() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert "runs/a/.barrier/point-00-repeat-0/11" in cloud.objects
+        assert "runs/a/.barrier/point-00-repeat-0/11" in cloud.contents
     assert len(newest) == 4
     assert len(set(newest.values())) == 1
     assert 0 <= time.time() - newest[0] < 10

@@ -23,7 +23,7 @@ def source(cloud: FakeCloud, url: str = "") -> Source:
 @pytest.mark.parametrize("etag", ['"1"', 'W/"1"', None])
 def test_a_transfer_that_breaks_off_goes_on_where_that_is_safe(tmp_path: Path, etag: str | None) -> None:
     cuts = [1_000_000, 700_000]
-    with fake_cloud(objects={"files/d.jsonl": CONTENT}, cut_after=cuts, etag=etag) as cloud:
+    with fake_cloud(files={"d.jsonl": CONTENT}, break_after=cuts, etag=etag) as cloud:
         fetch(source(cloud), SHA256, tmp_path / "d")
         begun = [0 if one is None else int(one[6:-1]) for one in cloud.ranges]
     assert (tmp_path / "d").read_bytes() == CONTENT
@@ -33,28 +33,28 @@ def test_a_transfer_that_breaks_off_goes_on_where_that_is_safe(tmp_path: Path, e
 
 
 def test_many_breaks_are_borne_as_long_as_something_arrives(tmp_path: Path) -> None:
-    with fake_cloud(objects={"files/d.jsonl": CONTENT}, cut_after=[200_000] * 14) as cloud:
+    with fake_cloud(files={"d.jsonl": CONTENT}, break_after=[200_000] * 14) as cloud:
         fetch(source(cloud), SHA256, tmp_path / "d")
     assert (tmp_path / "d").read_bytes() == CONTENT
 
 
 def test_a_server_that_sends_nothing_is_given_up(tmp_path: Path) -> None:
     with (
-        fake_cloud(objects={"files/d.jsonl": CONTENT}, cut_after=[0] * 50) as cloud,
+        fake_cloud(files={"d.jsonl": CONTENT}, break_after=[0] * 50) as cloud,
         pytest.raises(FetchError, match=r"files/d.jsonl: given up after 6 attempts: the transfer broke off"),
     ):
         fetch(source(cloud), SHA256, tmp_path / "d")
 
 
 def test_an_object_is_fetched_with_the_pods_own_identity(tmp_path: Path) -> None:
-    with fake_cloud(objects={"sets/my trace.jsonl": CONTENT}, storage_failures=2) as cloud:
+    with fake_cloud(objects={"sets/my trace.jsonl": CONTENT}, statuses=[503] * 2) as cloud:
         fetch(source(cloud, "gs://results/sets/my trace.jsonl"), SHA256, tmp_path / "d")
         assert cloud.tokens_handed_out >= 1
     assert (tmp_path / "d").read_bytes() == CONTENT
 
 
 def test_another_file_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    with fake_cloud(objects={"files/d.jsonl": b"other"}) as cloud:
+    with fake_cloud(files={"d.jsonl": b"other"}) as cloud:
         found = hashlib.sha256(b"other").hexdigest()
         with pytest.raises(
             FetchError, match=f"SHA-256 of its 5 bytes is {found}, benchmark.dataset.sha256 is {SHA256}"
@@ -74,7 +74,7 @@ def test_a_file_that_is_here_already_is_not_fetched_again(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("gs://results/none.jsonl", "HTTP 404: .*no none.jsonl"),
+        ("gs://results/none.jsonl", "HTTP 404: .*no object none.jsonl"),
         ("gs://results", "names no object; write gs://BUCKET/OBJECT"),
         ("http://example.com/d", r"https://... or gs://BUCKET/OBJECT is allowed"),
         ("file:///etc/passwd", r"https://... or gs://BUCKET/OBJECT is allowed"),
@@ -88,7 +88,7 @@ def test_a_url_that_leads_nowhere_is_said_so_at_once(tmp_path: Path, url: str, c
 def test_a_pod_without_an_identity_is_told_apart_from_a_missing_object(tmp_path: Path) -> None:
     with fake_cloud() as cloud:
         nobody = Source("gs://results/d", cloud.url, f"{cloud.url}/elsewhere", pause_seconds=0.001)
-        with pytest.raises(FetchError, match="given up after 6 attempts: the metadata server gave no token: HTTP 404"):
+        with pytest.raises(FetchError, match="given up after 6 attempts: the metadata server gave no token: HTTP 401"):
             fetch(nobody, SHA256, tmp_path / "d")
 
 

@@ -123,14 +123,14 @@ class Measurement:
 
     def stored(self) -> set[str]:
         """Names of what lies in the measurement's folder, without barriers and progress."""
-        names = {name.removeprefix(PREFIX) for name in list(self.cloud.objects)}
+        names = {name.removeprefix(PREFIX) for name in list(self.cloud.contents)}
         return {name for name in names if not name.startswith(".")}
 
     def read(self, name: str) -> Any:
-        return json.loads(self.cloud.objects[PREFIX + name])
+        return json.loads(self.cloud.contents[PREFIX + name])
 
     def progress(self, pod: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.cloud.objects.get(f"{PREFIX}.progress/{pod}.json", b"{}"))
+        found: dict[str, Any] = json.loads(self.cloud.contents.get(f"{PREFIX}.progress/{pod}.json", b"{}"))
         return found
 
 
@@ -191,7 +191,7 @@ def test_two_pods_play_every_point_together(tmp_path: Path) -> None:
             courses = [PodCourse.model_validate(made.read(f"{name}/pod-{pod}.json")) for pod in range(2)]
             assert courses[0].clients + courses[1].clients == tuple(range(count))
             assert set(courses[0].exit_codes.values()) == {0}
-            lines = gzip.decompress(made.cloud.objects[f"{PREFIX}{name}/{launch_metrics}"]).splitlines()
+            lines = gzip.decompress(made.cloud.contents[f"{PREFIX}{name}/{launch_metrics}"]).splitlines()
             samples = [MetricsSample.model_validate_json(line) for line in lines]
             assert samples
             assert samples[0].values == {
@@ -276,7 +276,9 @@ def test_pods_that_saw_another_end_of_the_barrier_agree_that_the_run_never_start
         made.start(asked(repeats=3), [1], "--poll-seconds=0.8")
         for repeat in range(2):
             until = time.time() + 20
-            while not {f"{PREFIX}.barrier/point-00-repeat-{repeat}/{pod}" for pod in (0, 1)} <= set(made.cloud.objects):
+            while not {f"{PREFIX}.barrier/point-00-repeat-{repeat}/{pod}" for pod in (0, 1)} <= set(
+                made.cloud.contents
+            ):
                 assert time.time() < until
                 time.sleep(0.002)
             (victim,) = [child for child in _children(made.pods[1].pid) if "--client=2" in _command(child)]
@@ -336,7 +338,7 @@ def test_a_pod_that_gives_up_stores_what_there_is_whoever_tells_it_to_end_meanwh
     with measurement(tmp_path) as made:
         # Nobody expects another's object among the markers: this stands for every mistake.
         foreign = f"{PREFIX}.barrier/point-00-repeat-0/note"
-        made.cloud.objects[foreign], made.cloud.created[foreign] = b"", "2026-01-01T00:00:00.000Z"
+        made.cloud.put(foreign, b"")
         made.cloud.upload_seconds = 0.2
         made.start(asked(pods=1), [0])
         until = time.time() + 20
@@ -384,7 +386,7 @@ def test_the_next_run_begins_when_the_servers_have_become_idle(tmp_path: Path) -
 
 
 def test_no_client_starts_when_the_bucket_refuses(tmp_path: Path) -> None:
-    with measurement(tmp_path, storage_forbidden=True) as made:
+    with measurement(tmp_path, statuses=[403] * 100) as made:
         made.start(asked(pods=1), [0])
         ((code, log),) = made.end()
     assert code == 1

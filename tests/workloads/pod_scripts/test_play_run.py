@@ -48,14 +48,14 @@ def test_a_runs_files_are_stored_several_at_once(tmp_path: Path) -> None:
         begun = time.monotonic()
         pod(tmp_path, cloud).store(run)
         assert time.monotonic() - begun < 0.1 * UPLOADS
-        assert {name.rpartition("/")[2]: len(content) for name, content in cloud.objects.items()} == {
+        assert {name.rpartition("/")[2]: len(content) for name, content in cloud.contents.items()} == {
             f"client-{client:03d}.json": client for client in range(2 * UPLOADS)
         }
         assert not run.exists()
 
 
 def test_a_file_that_cannot_be_stored_stays_and_is_said(tmp_path: Path) -> None:
-    with fake_cloud(storage_forbidden=True) as cloud:
+    with fake_cloud(statuses=[403] * 100) as cloud:
         run = files_of_a_run(tmp_path, 2 * UPLOADS)
         with pytest.raises(BucketError, match=r"client-000\.json: HTTP 403"):
             pod(tmp_path, cloud).store(run)
