@@ -1,7 +1,6 @@
-"""Profiles as the planner knows them: plain data, generated from settings/, and what their options mean to the model.
+"""Profiles as the planner knows them: plain data, and what their options mean to the model.
 
-planner/data/profiles.yaml is written by `python -m settings.planning` and held equal by a test, so that a plan needs neither
-pydantic nor the settings.
+They are read from settings/profiles.yaml without pydantic and without validation, which is the settings' own.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from planner import ledger
+from planner import engine_settings
 from planner.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
 from planner.engine_flags import Scalar
 from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+from settings import profile_file
 
 # Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
 DEFAULT_CONTEXT_TOKENS = 262_144
@@ -62,19 +62,28 @@ class ProfileFacts:
         return model_shape(self.model)
 
 
-def profile_facts(name: str) -> ProfileFacts:
-    """The profile of that name. Raises LedgerError with the names there are."""
-    return _facts(name)
-
-
 def profile_names() -> tuple[str, ...]:
-    """Every profile, in the order of the settings."""
-    return tuple(ledger.section("profiles", "profiles"))
+    """Every profile, in the order of the file."""
+    return profile_file.names()
 
 
 @cache
-def _facts(name: str) -> ProfileFacts:
-    return ProfileFacts(name=name, **ledger.entry("profiles", "profiles", name))
+def profile_facts(name: str) -> ProfileFacts:
+    """The profile of that name. Raises LedgerError with the names there are."""
+    entry = profile_file.entry(name)
+    engine = engine_settings.by_field(entry["engine"])
+    return ProfileFacts(
+        name=name,
+        title=entry["title"],
+        model=entry["modelId"],
+        weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
+        engine_version=engine.get("version", engine_settings.DEFAULT_VERSION),
+        workload=entry["workload"],
+        context_tokens=entry["contextTokens"],
+        flags=engine_settings.effective_flags(engine),
+        env=engine_settings.effective_environment(engine),
+        reproduces=entry.get("reproduces"),
+    )
 
 
 def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from settings.problems import Problem, SettingsError, secret_in_plain_text
-from settings.section import NAMESPACE, SECRET_KEYS
+from settings.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.settings import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
             values[name] = text
         elif name in _SECTIONS:
             try:
-                section = _tuples(json.loads(text))
+                section = tuples(json.loads(text))
             except json.JSONDecodeError:
                 problems.append(_not_structured(key, text))
             else:
@@ -135,15 +135,6 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
             write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
         ),
     )
-
-
-def _tuples(value: Any) -> Any:
-    """Lists as tuples: the sections are frozen and strict, and JSON has no tuple."""
-    if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
-    return value
 
 
 def _unknown_key(key: str) -> Problem:

@@ -1,4 +1,4 @@
-"""Profiles as plain data: equal to the settings', and read by the model as it reads the article's own runs."""
+"""Profiles as plain data, read by the model as it reads the article's own runs."""
 
 from __future__ import annotations
 
