@@ -1,6 +1,6 @@
 """Profiles as the planner knows them: plain data, and what their options mean to the model.
 
-They are read from settings/profiles.yaml without pydantic and without validation, which is the settings' own.
+They are read from settings/profiles.yaml without the validation that `settings.profiles` gives them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from planner import engine_settings
+from planner import engine_settings, profile_file
 from planner.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
 from planner.engine_flags import Scalar
+from planner.ledger import LedgerError
 from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
-from settings import profile_file
 
 # Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
 DEFAULT_CONTEXT_TOKENS = 262_144
@@ -69,21 +69,24 @@ def profile_names() -> tuple[str, ...]:
 
 @cache
 def profile_facts(name: str) -> ProfileFacts:
-    """The profile of that name. Raises LedgerError with the names there are."""
+    """The profile of that name. Raises LedgerError with the names there are, or with the key that is missing."""
     entry = profile_file.entry(name)
     engine = engine_settings.by_field(entry["engine"])
-    return ProfileFacts(
-        name=name,
-        title=entry["title"],
-        model=entry["modelId"],
-        weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
-        engine_version=engine.get("version", engine_settings.DEFAULT_VERSION),
-        workload=entry["workload"],
-        context_tokens=entry["contextTokens"],
-        flags=engine_settings.effective_flags(engine),
-        env=engine_settings.effective_environment(engine),
-        reproduces=entry.get("reproduces"),
-    )
+    try:
+        return ProfileFacts(
+            name=name,
+            title=entry["title"],
+            model=entry["modelId"],
+            weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
+            engine_version=engine.get("version", engine_settings.DEFAULT_VERSION),
+            workload=entry["workload"],
+            context_tokens=entry["contextTokens"],
+            flags=engine_settings.effective_flags(engine),
+            env=engine_settings.effective_environment(engine),
+            reproduces=entry.get("reproduces"),
+        )
+    except KeyError as error:
+        raise LedgerError(f"{profile_file.NAME}, {name}: {error.args[0]} is missing") from None
 
 
 def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from planner.ledger import LedgerError
 from settings.problems import Problem, SettingsError, secret_in_plain_text
 from settings.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.settings import PLACEHOLDER_PROJECT, Settings
@@ -57,8 +58,8 @@ def load() -> tuple[Settings, Secrets]:
         if exposed := [key for key in in_plain_text if not is_config_secret(key)]:
             raise SettingsError(pulumi.get_stack(), [secret_in_plain_text(key) for key in exposed])
         settings = accept(pulumi.get_stack(), everything)
-    except SettingsError as error:
-        raise pulumi.RunError(error.text()) from None
+    except (SettingsError, LedgerError) as error:
+        raise pulumi.RunError(str(error)) from None
     for finding in check(settings):
         pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
     config = pulumi.Config(NAMESPACE)

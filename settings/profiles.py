@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from planner import profile_file
 from planner.ledger import LedgerError
-from settings import profile_file
 from settings.profile import Difference, Evidence, Profile
 from settings.section import tuples
 
@@ -47,7 +47,9 @@ def validated(entry: Mapping[str, Any]) -> Profile:
         return Profile.model_validate(tuples(entry))
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}, got {detail['input']!r}"
+            f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"
+            # Of a missing key pydantic tells the whole section.
+            + ("" if detail["type"] == "missing" else f", got {detail['input']!r}")
             for detail in error.errors(include_url=False)
         )
-        raise LedgerError(f"settings/profiles.yaml, {entry['name']}: {wrong}") from None
+        raise LedgerError(f"{profile_file.NAME}, {entry['name']}: {wrong}") from None

@@ -249,10 +249,9 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 # Speed ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_loads_neither_pydantic_nor_pulumi_nor_the_settings_models() -> None:
-    # Of settings/ the file of profiles alone, which is plain data.
-    assert loaded_by("plan", *USERS) == ["planner", "preview", "settings", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "settings", "typer", "yaml"]
+def test_a_plan_loads_neither_pydantic_nor_pulumi_nor_the_settings() -> None:
+    assert loaded_by("plan", *USERS) == ["planner", "preview", "typer", "yaml"]
+    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "typer", "yaml"]
     assert loaded_by("plan", "--help") == ["typer"]
 
 

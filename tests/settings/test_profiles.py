@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planner import ledger
+from planner import ledger, profile_file
 from planner.ledger import LedgerError
 from planner.memory import (
     CacheLayout,
@@ -17,7 +17,6 @@ from planner.memory import (
     shortest_prompt_prefix_caching_can_hit,
     startup_concurrency,
 )
-from settings import profile_file
 from settings.engine import Engine, effective_environment, effective_flags
 from settings.lessons import lessons
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
@@ -217,6 +216,7 @@ def test_looking_up_a_profile_validates_that_one_only() -> None:
         ("profiles/tuned/title", "{phases.tp8.tokens}", r"tuned: title: \{phases.tp8.tokens\} is not a figure"),
         ("profiles/tuned/title", "{phases.tp8.title:,}", "tuned: title: .* not of that format"),
         ("profiles/tuned/title", 7, "tuned: title: .* got 7"),
+        ("profiles/tuned", {"over": "record"}, "tuned: title: [^{]*$"),
         ("shared", None, "shared: must be a mapping"),
     ],
 )

@@ -1,6 +1,6 @@
-"""profiles.yaml as plain data: one profile with what it is laid over, its shared items and its figures put in.
+"""settings/profiles.yaml as plain data: one profile with what it is laid over, its shared items and its figures put in.
 
-A plan reads it without pydantic; `settings.profiles` validates what it looks up.
+It is read by path, so that a plan needs neither pydantic nor the settings; `settings.profiles` validates what it looks up.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from planner import ledger
 from planner.ledger import LedgerError
 
-FILE = Path(__file__).with_name("profiles.yaml")
+NAME = "settings/profiles.yaml"
+"""The file, from the project's root."""
 
 _INHERITED = frozenset({"model", "workload", "contextTokens", "concurrencyPerReplica", "engine"})
 _OWN = frozenset({"over", "title", "reproduces", "lessons", "assumptions", "differences"})
@@ -26,7 +27,7 @@ _FIGURE = re.compile(r"\{([a-z_]+)\.([\w-]+)\.([\w.]+)(?::([^{}]*))?\}")
 @cache
 def document() -> Mapping[str, Any]:
     """The whole file. Raises LedgerError where it is not YAML."""
-    return _of(dict, ledger.parse(FILE), "the file")
+    return _of(dict, ledger.parse(Path(__file__).parents[1] / NAME), "the file")
 
 
 def names() -> tuple[str, ...]:
@@ -131,4 +132,4 @@ def _of(kind: type[_T], value: Any, where: str) -> _T:
 
 
 def _wrong(where: str, what: str) -> LedgerError:
-    return LedgerError(f"settings/profiles.yaml, {where}: {what}")
+    return LedgerError(f"{NAME}, {where}: {what}")
