@@ -21,7 +21,7 @@ _INHERITED = frozenset({"model", "workload", "contextTokens", "concurrencyPerRep
 _OWN = frozenset({"over", "title", "reproduces", "lessons", "assumptions", "differences"})
 _KINDS: Mapping[type, str] = {dict: "mapping", list: "list"}
 _T = TypeVar("_T")
-_FIGURE = re.compile(r"\{([a-z_]+)\.([\w-]+)\.([\w.]+)(?::([^{}]*))?\}")
+_FIGURE = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}")
 
 
 @cache
@@ -105,10 +105,11 @@ def _with_figures(value: Any, where: str) -> Any:
 
     def figure(match: re.Match[str]) -> str:
         try:
-            found: Any = ledger.entry(match[1], "figures", match[2])
-            for key in match[3].split("."):
+            file, row, field, *within = match[1].split(".")
+            found: Any = ledger.entry(file, "figures", row)
+            for key in (field, *within):
                 found = found[key]
-            return format(found, match[4] or "")
+            return format(found, match[2] or "")
         except (LookupError, TypeError, ValueError) as error:
             raise _wrong(where, f"{match[0]} is not a figure of the ledger, or not of that format ({error})") from error
 

@@ -214,6 +214,7 @@ def test_looking_up_a_profile_validates_that_one_only() -> None:
         ("models/qwen3.5-27b-fp8", {"id": "a/b", "sizeGb": 1.0}, "tuned: model.revision: "),
         ("profiles/tuned/title", "{phases.none.total_tokens_per_s:,}", "tuned: title: .*no entry 'none'"),
         ("profiles/tuned/title", "{phases.tp8.tokens}", r"tuned: title: \{phases.tp8.tokens\} is not a figure"),
+        ("profiles/tuned/title", "{22,300} tok/s", r"tuned: title: \{22,300\} is not a figure"),
         ("profiles/tuned/title", "{phases.tp8.title:,}", "tuned: title: .* not of that format"),
         ("profiles/tuned/title", 7, "tuned: title: .* got 7"),
         ("profiles/tuned", {"over": "record"}, "tuned: title: [^{]*$"),
