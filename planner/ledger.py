@@ -50,7 +50,7 @@ def load(name: str) -> Mapping[str, Any]:
     path = DATA_FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise LedgerError(f"the ledger has no file {name!r}; it has {', '.join(names())}")
-    content = _parse(path)
+    content = parse(path)
     if not isinstance(content, dict):
         raise LedgerError(f"{path.name}: the file must be a mapping, got {type(content).__name__}")
     return content
@@ -100,7 +100,8 @@ def dispute(id_: str) -> Dispute:
     )
 
 
-def _parse(path: Path) -> object:
+def parse(path: Path) -> object:
+    """The content of a YAML file. Raises LedgerError where it is not YAML."""
     # Imported here: yaml costs more than the rest of this package, and most commands ask for no figure.
     import yaml
 

@@ -1,7 +1,6 @@
-"""Profiles as the planner knows them: plain data, generated from settings/, and what their options mean to the model.
+"""Profiles as the planner knows them: plain data, and what their options mean to the model.
 
-planner/data/profiles.yaml is written by `python -m settings.planning` and held equal by a test, so that a plan needs neither
-pydantic nor the settings.
+They are read from settings/profiles.yaml without the validation that `settings.profiles` gives them.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from planner import ledger
+from planner import engine_settings, profile_file
 from planner.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
 from planner.engine_flags import Scalar
+from planner.ledger import LedgerError
 from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
 
 # Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
@@ -62,19 +62,31 @@ class ProfileFacts:
         return model_shape(self.model)
 
 
-def profile_facts(name: str) -> ProfileFacts:
-    """The profile of that name. Raises LedgerError with the names there are."""
-    return _facts(name)
-
-
 def profile_names() -> tuple[str, ...]:
-    """Every profile, in the order of the settings."""
-    return tuple(ledger.section("profiles", "profiles"))
+    """Every profile, in the order of the file."""
+    return profile_file.names()
 
 
 @cache
-def _facts(name: str) -> ProfileFacts:
-    return ProfileFacts(name=name, **ledger.entry("profiles", "profiles", name))
+def profile_facts(name: str) -> ProfileFacts:
+    """The profile of that name. Raises LedgerError with the names there are, or with the key that is missing."""
+    entry = profile_file.entry(name)
+    engine = engine_settings.by_field(entry["engine"])
+    try:
+        return ProfileFacts(
+            name=name,
+            title=entry["title"],
+            model=entry["modelId"],
+            weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
+            engine_version=engine.get("version", engine_settings.DEFAULT_VERSION),
+            workload=entry["workload"],
+            context_tokens=entry["contextTokens"],
+            flags=engine_settings.effective_flags(engine),
+            env=engine_settings.effective_environment(engine),
+            reproduces=entry.get("reproduces"),
+        )
+    except KeyError as error:
+        raise LedgerError(f"{profile_file.NAME}, {name}: {error.args[0]} is missing") from None
 
 
 def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner import figures, ledger
 from planner.figures import Figure
+from planner.profiles import profile_facts, profile_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "provenance.md"
 
@@ -304,9 +305,9 @@ def _reproduced() -> Iterator[str]:
     yield "benchmark of a stack says how close it comes. [planner-model.md](planner-model.md) has the model's error on each row."
     yield ""
     rows = [
-        (f"`{fact['reproduces']}`", f"`{name}`", str(fact["title"]))
-        for name, fact in ledger.section("profiles", "profiles").items()
-        if fact.get("reproduces")
+        (f"`{fact.reproduces}`", f"`{fact.name}`", fact.title)
+        for fact in map(profile_facts, profile_names())
+        if fact.reproduces
     ]
     yield from _table(("row", "profile", "what"), sorted(rows))
 

@@ -14,6 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from planner import engine_settings
+from planner.engine_flags import Scalar
+from planner.engine_settings import ENVIRONMENT as ENVIRONMENT
+from planner.engine_settings import environment_text as environment_text
+from planner.engine_settings import long_name as long_name
 from settings.engine_extras import check_extra_args, check_extra_env
 from settings.section import Section
 
@@ -50,7 +55,7 @@ class Speculative(Section):
 class Engine(Section):
     """One vLLM server: how it splits over the pod's eight GPUs, what it caches, how it batches, what it answers."""
 
-    version: Literal["0.18.0", "0.18.1"] = "0.18.1"
+    version: Literal["0.18.0", "0.18.1"] = engine_settings.DEFAULT_VERSION
     """vLLM release of the image. Flags are checked against 0.18.1; 0.18.0, the article's, has the same ones and needs
     `useDeepGemm: false` on B200."""
     entrypoint: Literal["serve", "module"] = "serve"
@@ -229,71 +234,16 @@ class Engine(Section):
         return Engine.model_validate({**self.model_dump(by_alias=True, exclude_unset=True), **changes})
 
 
-LONG_NAMES: Mapping[str, str] = {
-    "shutdown_timeout_seconds": "shutdown-timeout",
-    "speculative": "speculative-config",
-    "thinking": "default-chat-template-kwargs",
-}
-"""Fields whose flag is not the field's name with dashes."""
-
-ENVIRONMENT: Mapping[str, str] = {
-    "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-    "use_deep_gemm": "VLLM_USE_DEEP_GEMM",
-    "engine_ready_timeout_seconds": "VLLM_ENGINE_READY_TIMEOUT_S",
-}
-"""Fields that are environment variables."""
-
-_NOT_A_FLAG = frozenset({"version", "entrypoint", "extra_args", "extra_env", *ENVIRONMENT})
-_NO_BEARING_ON_SPEED = frozenset(
-    {"served_model_name", "shutdown_timeout_seconds", "engine_ready_timeout_seconds", "seed"}
-)
-
-
 def flag_fields() -> tuple[str, ...]:
     """Names of the fields that are flags, in the order they are rendered."""
-    return tuple(name for name in Engine.model_fields if name not in _NOT_A_FLAG)
+    return tuple(name for name in Engine.model_fields if engine_settings.is_flag(name))
 
 
-def long_name(field: str) -> str:
-    """The flag of a field, without its dashes."""
-    return LONG_NAMES.get(field, field.replace("_", "-"))
-
-
-def effective_flags(engine: Engine) -> dict[str, str | int | float | bool]:
-    """Flags that bear on speed, by long name without dashes, to compare an engine with another or with a published run.
-
-    The names are the ledger's (planner/data/shapes.yaml): one key for each speculative setting. What vLLM would choose
-    by itself is not filled in, except the two parallel sizes. What only names or times things is left out. The entry
-    point is there when it is not `vllm serve`, which is what the image starts.
-    """
-    found: dict[str, str | int | float | bool] = {}
-    if engine.entrypoint != "serve":
-        found["entrypoint"] = engine.entrypoint
-    for field in flag_fields():
-        value = getattr(engine, field)
-        if value is None or field in _NO_BEARING_ON_SPEED:
-            continue
-        if isinstance(value, Speculative):
-            found["speculative-config.method"] = value.method
-            found["speculative-config.num_speculative_tokens"] = value.num_speculative_tokens
-        else:
-            found[long_name(field)] = value
-    for argument in engine.extra_args:
-        name, equals, text = argument.removeprefix("--").partition("=")
-        found[name.replace("_", "-")] = text if equals else True
-    return found
+def effective_flags(engine: Engine) -> dict[str, Scalar]:
+    """Flags that bear on speed, as `planner.engine_settings.effective_flags` gives them."""
+    return engine_settings.effective_flags(engine.model_dump())
 
 
 def effective_environment(engine: Engine) -> dict[str, str]:
     """Environment variables that bear on speed, by name: the engine's typed ones and the extra ones."""
-    typed = {
-        variable: environment_text(value)
-        for field, variable in ENVIRONMENT.items()
-        if (value := getattr(engine, field)) is not None and field not in _NO_BEARING_ON_SPEED
-    }
-    return typed | engine.extra_env
-
-
-def environment_text(value: bool | int) -> str:
-    """How a typed value is written into an environment variable: vLLM reads 0 and 1, not words."""
-    return str(int(value))
+    return engine_settings.effective_environment(engine.model_dump())

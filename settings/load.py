@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from planner.ledger import LedgerError
 from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
 from settings.secrets_in_text import secrets_in
-from settings.section import NAMESPACE, SECRET_KEYS
+from settings.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.settings import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def load() -> tuple[Settings, Secrets]:
         if refused := exposed + [one for one in sealed if is_config_secret(one.path)]:
             raise SettingsError(pulumi.get_stack(), refused)
         settings = accept(pulumi.get_stack(), everything)
-    except SettingsError as error:
-        raise pulumi.RunError(error.text()) from None
+    except (SettingsError, LedgerError) as error:
+        raise pulumi.RunError(str(error)) from None
     for finding in check(settings):
         pulumi.log.warn(finding.text()) if finding.level == "finding" else pulumi.log.info(finding.text())
     config = pulumi.Config(NAMESPACE)
@@ -94,7 +95,7 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
             values[name] = text
         elif name in _SECTIONS:
             try:
-                section = _tuples(json.loads(text))
+                section = tuples(json.loads(text))
             except json.JSONDecodeError:
                 problems.append(_not_structured(key, text))
             else:
@@ -145,15 +146,6 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
 
 def _path(name: str) -> str:
     return f"gcp:{name}" if name in ("project", "region") else f"{NAMESPACE}:{name}"
-
-
-def _tuples(value: Any) -> Any:
-    """Lists as tuples: the sections are frozen and strict, and JSON has no tuple."""
-    if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
-    return value
 
 
 def _unknown_key(key: str) -> Problem:

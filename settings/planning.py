@@ -1,15 +1,10 @@
-"""Settings as the planner sees them: profiles as plain data, a stack as a deployment.
-
-`python -m settings.planning` writes planner/data/profiles.yaml, from which a plan reads the profiles without pydantic; a test
-holds file and profiles equal.
-"""
+"""Settings as the planner sees them: profiles as plain data, a stack as a deployment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner import ledger
 from planner.deployment import Deployment
 from planner.profiles import ProfileFacts
 from settings.engine import Engine, effective_environment, effective_flags
@@ -17,11 +12,6 @@ from settings.engine import Engine, effective_environment, effective_flags
 if TYPE_CHECKING:
     from settings.profile import Profile
     from settings.settings import Settings
-
-PROFILES_FILE = ledger.DATA_FOLDER / "profiles.yaml"
-_HEADER = """\
-# Written by `python -m settings.planning` from settings/profiles.py: what the planner needs to know of each profile.
-"""
 
 
 def facts_of_profile(profile: Profile, overrides: Mapping[str, Any] | None = None) -> ProfileFacts:
@@ -66,35 +56,7 @@ def deployment_of(settings: Settings) -> Deployment:
     )
 
 
-def profiles_yaml() -> str:
-    """The text of planner/data/profiles.yaml."""
-    import yaml
-
-    from settings.profiles import NAMES, profile
-
-    entries = {name: _as_data(facts_of_profile(profile(name))) for name in NAMES}
-    return _HEADER + yaml.safe_dump({"profiles": entries}, sort_keys=False, width=120)
-
-
 def _facts(engine: Engine, **rest: Any) -> ProfileFacts:
     return ProfileFacts(
         engine_version=engine.version, flags=effective_flags(engine), env=effective_environment(engine), **rest
     )
-
-
-def _as_data(facts: ProfileFacts) -> dict[str, Any]:
-    return {
-        "title": facts.title,
-        "model": facts.model,
-        "weights_gb": facts.weights_gb,
-        "engine_version": facts.engine_version,
-        "workload": facts.workload,
-        "context_tokens": facts.context_tokens,
-        "reproduces": facts.reproduces,
-        "flags": dict(facts.flags),
-        "env": dict(facts.env),
-    }
-
-
-if __name__ == "__main__":
-    PROFILES_FILE.write_text(profiles_yaml(), encoding="utf-8")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from settings.engine import Engine
 from settings.kubernetes import Model
+from settings.section import Section
 
 Evidence = Literal["measured there", "inferred", "unmeasured"]
 """`measured there`: by the article on B200, or by the trial on an H200, as the reason says. `inferred`: follows from
 vLLM's code or from arithmetic. `unmeasured`: nobody has published or taken a figure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Section):
     """One point in which a profile leaves the record, and why."""
 
     setting: str
@@ -26,8 +27,7 @@ class Difference:
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Section):
     """A named set of engine flags. The engine's own docstrings say what each flag does."""
 
     name: str
@@ -40,13 +40,13 @@ class Profile:
     """The model with its pinned revision. None: no revision is published for it, so the stack names one itself."""
     workload: str
     """What the profile is for: a workload of the ledger (planner/data/workloads.yaml), or one without figures."""
-    context_tokens: int
+    context_tokens: Annotated[int, Field(ge=1)]
     """Longest prompt plus answer that this workload needs, in tokens."""
-    concurrency_per_replica: int
+    concurrency_per_replica: Annotated[int, Field(ge=1)]
     """Requests in flight per replica (eight GPUs) at peak."""
     reproduces: str | None = None
     """The published row this profile repeats, as the ledger addresses it, e.g. "phases.tp8"."""
-    lessons_reproduced: frozenset[str] = frozenset()
+    lessons_reproduced: Annotated[frozenset[str], Field(alias="lessons", strict=False)] = frozenset()
     """Lessons that the row teaches: shown as findings instead of refused, as long as the stack leaves the flag
     alone."""
     assumptions: tuple[str, ...] = ()

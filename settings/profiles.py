@@ -1,34 +1,22 @@
-"""The profiles by name. Looking one up builds that one only: a preview pays for what it shows."""
+"""The profiles by name, from profiles.yaml. Looking one up validates that one only: a preview pays for what it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
+from typing import Any
 
+from pydantic import ValidationError
+
+from planner import profile_file
+from planner.ledger import LedgerError
 from settings.profile import Difference, Evidence, Profile
+from settings.section import tuples
 
-__all__ = ["NAMES", "Difference", "Evidence", "Profile", "UnknownProfileError", "profile"]
+__all__ = ["NAMES", "Difference", "Evidence", "Profile", "UnknownProfileError", "profile", "validated"]
 
-_BUILDERS: Mapping[str, tuple[str, str]] = {
-    "record": ("settings.article_profiles", "record"),
-    "tuned": ("settings.serving_profiles", "tuned"),
-    "serve-chat": ("settings.serving_profiles", "serve_chat"),
-    "serve-code": ("settings.serving_profiles", "serve_code"),
-    "serve-batch": ("settings.serving_profiles", "serve_batch"),
-    "tp8": ("settings.article_profiles", "tp8"),
-    "tp8-mtp5": ("settings.article_profiles", "tp8_mtp5"),
-    "dp8-131k": ("settings.article_profiles", "dp8_131k"),
-    "dp8-4096": ("settings.article_profiles", "dp8_4096"),
-    "dp8-4096-crash": ("settings.article_profiles", "dp8_4096_crash"),
-    "mtp1-095": ("settings.article_profiles", "mtp1_095"),
-    "mtp2-095": ("settings.article_profiles", "mtp2_095"),
-    "no-mtp-095": ("settings.article_profiles", "no_mtp_095"),
-    "397b-nvfp4": ("settings.article_profiles", "nvfp4_397b"),
-}
-
-NAMES: tuple[str, ...] = tuple(_BUILDERS)
+NAMES: tuple[str, ...] = profile_file.names()
 """Every profile, those for use first, then the article's phases in its order."""
 
 
@@ -47,11 +35,21 @@ class UnknownProfileError(LookupError):
 
 @cache
 def profile(name: str) -> Profile:
-    """The profile of that name. Raises UnknownProfileError."""
+    """The profile of that name. Raises UnknownProfileError, and LedgerError where the file has it wrong."""
+    if name not in NAMES:
+        raise UnknownProfileError(name)
+    return validated(profile_file.entry(name))
+
+
+def validated(entry: Mapping[str, Any]) -> Profile:
+    """The profile of an entry as `profile_file.resolved` gives it. Raises LedgerError with every key that is wrong."""
     try:
-        module, function = _BUILDERS[name]
-    except KeyError:
-        raise UnknownProfileError(name) from None
-    built = getattr(import_module(module), function)()
-    assert isinstance(built, Profile)
-    return built
+        return Profile.model_validate(tuples(entry))
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"
+            # Of a missing key pydantic tells the whole section.
+            + ("" if detail["type"] == "missing" else f", got {detail['input']!r}")
+            for detail in error.errors(include_url=False)
+        )
+        raise LedgerError(f"{profile_file.NAME}, {entry['name']}: {wrong}") from None

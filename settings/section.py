@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -29,3 +31,12 @@ SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
 def key(path: str) -> str:
     """The path of a setting as the stack file spells it: `vllm-fleet:server.replicas`."""
     return f"{NAMESPACE}:{path}"
+
+
+def tuples(value: Any) -> Any:
+    """Lists as tuples: the sections are frozen and strict, and JSON and YAML have no tuple."""
+    if isinstance(value, list):
+        return tuple(tuples(item) for item in value)
+    if isinstance(value, dict):
+        return {key: tuples(item) for key, item in value.items()}
+    return value

@@ -1,9 +1,10 @@
-"""Profiles as plain data: equal to the settings', and read by the model as it reads the article's own runs."""
+"""Profiles as plain data, read by the model as it reads the article's own runs."""
 
 from __future__ import annotations
 
 import pytest
 
+from planner import profile_file
 from planner.deployment import record_fleet
 from planner.ledger import LedgerError
 from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
@@ -58,3 +59,12 @@ def test_models_are_told_apart_by_name_and_an_unknown_one_is_refused() -> None:
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     with pytest.raises(LedgerError, match="serve-chat"):
         profile_facts("nonsense")
+
+
+def test_a_plan_names_the_key_that_a_profile_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = profile_file.document()
+    monkeypatch.setattr(
+        profile_file, "document", lambda: {**file, "profiles": {**file["profiles"], "untitled": {"over": "record"}}}
+    )
+    with pytest.raises(LedgerError, match="untitled: title is missing"):
+        profile_facts("untitled")

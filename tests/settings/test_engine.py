@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from planner import engine_settings
 from settings.engine import ENVIRONMENT, Engine, Speculative, effective_environment, effective_flags, flag_fields
 
 
@@ -175,6 +176,25 @@ def test_flags_are_described_by_the_long_names_of_the_ledger() -> None:
 def test_the_other_entry_point_is_a_difference() -> None:
     assert effective_flags(Engine(entrypoint="module"))["entrypoint"] == "module"
     assert "entrypoint" not in effective_flags(Engine())
+
+
+def test_settings_as_a_file_writes_them_are_the_same_flags_as_the_typed_ones() -> None:
+    written = {
+        "tensorParallelSize": 8,
+        "maxNumSeqs": 512,
+        "speculative": {"method": "mtp", "numSpeculativeTokens": 1},
+        "estimateCudagraphs": True,
+        "extraEnv": {"NCCL_DEBUG": "WARN"},
+    }
+    plain, typed = engine_settings.by_field(written), Engine.model_validate(written)
+    assert engine_settings.effective_flags(plain) == effective_flags(typed)
+    assert engine_settings.effective_environment(plain) == effective_environment(typed)
+    assert engine_settings.effective_flags({}) == effective_flags(Engine())
+
+
+def test_every_name_in_camel_case_leads_back_to_its_field() -> None:
+    engine = Engine(speculative=Speculative(num_speculative_tokens=1))
+    assert engine_settings.by_field(engine.model_dump(by_alias=True)) == engine.model_dump()
 
 
 def test_every_field_is_a_flag_a_variable_or_one_of_four_others() -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import pytest
 
 from planner.deployment import record_fleet
-from planner.profiles import profile_facts, profile_names
+from planner.profiles import profile_facts
 from settings.figures import serving_shape
-from settings.planning import PROFILES_FILE, deployment_of, facts_of_profile, facts_of_stack, profiles_yaml
+from settings.planning import deployment_of, facts_of_profile, facts_of_stack
 from settings.profiles import NAMES, profile
 from tests.support.settings import make_settings
 
 
-def test_the_planners_profiles_are_the_settings() -> None:
-    assert PROFILES_FILE.read_text(encoding="utf-8") == profiles_yaml(), "run `python -m settings.planning`"
-    assert profile_names() == NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_a_profile_read_from_the_file_is_the_one_that_was_written(name: str) -> None:
+def test_a_profile_is_the_same_with_and_without_validation(name: str) -> None:
     assert profile_facts(name) == facts_of_profile(profile(name))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from planner import ledger
+from planner import ledger, profile_file
+from planner.ledger import LedgerError
 from planner.memory import (
     CacheLayout,
     cache_gib_per_gpu,
@@ -18,7 +19,7 @@ from planner.memory import (
 )
 from settings.engine import Engine, effective_environment, effective_flags
 from settings.lessons import lessons
-from settings.profiles import NAMES, Profile, UnknownProfileError, profile
+from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
 from tests.support.settings import make_settings
 
 ROOT = Path(__file__).parents[2]
@@ -172,10 +173,82 @@ def test_a_profile_is_built_once() -> None:
     assert profile("tuned") is first
 
 
-def test_looking_up_the_record_loads_no_other_profiles() -> None:
-    program = "import sys; from settings.profiles import profile; profile('record'); print('settings.serving_profiles' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
+def edited(path: str, value: object) -> dict[str, Any]:
+    """The file's content with one value replaced."""
+    file = copy.deepcopy(dict(profile_file.document()))
+    *above, last = path.split("/")
+    part: dict[str, Any] = file
+    for key in above:
+        part = part[key]
+    part[last] = value
+    return file
+
+
+def test_looking_up_a_profile_validates_that_one_only() -> None:
+    file = edited("profiles/tuned/engine/maxNumSeqs", 0)
+    assert validated(profile_file.resolved(file, "record")) == profile("record")
+    with pytest.raises(LedgerError):
+        validated(profile_file.resolved(file, "tuned"))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        ("profiles/tuned/engine/maxNumSeqs", 70_000, "tuned: engine.maxNumSeqs: .*65536.* got 70000"),
+        ("profiles/tuned/engine/maxNumSequences", 288, "tuned: engine.maxNumSequences: "),
+        ("profiles/tuned/engine", None, "tuned: engine: must be a mapping, got None"),
+        ("profiles/tuned/contexttokens", 1536, "tuned: contexttokens: unknown key; there are .*contextTokens"),
+        ("profiles/tuned/name", "other", "tuned: name: unknown key"),
+        ("profiles/tuned/concurrencyPerReplica", "2000", "tuned: concurrencyPerReplica: .* got '2000'"),
+        ("profiles/tuned/differences", [{"setting": "engine.seed"}], "tuned: differences.0.record: "),
+        (
+            "profiles/tuned/differences",
+            [{"shared": "nothing"}],
+            "tuned: differences: 'nothing' does not exist; .*reasoning",
+        ),
+        ("profiles/tuned/over", "recrod", "tuned: over: 'recrod' does not exist; there are record, tuned"),
+        ("profiles/tuned/over", "tuned", "tuned: over: a circle: tuned over tuned"),
+        ("profiles/record/over", "tuned", "record: over: a circle: tuned over record over tuned"),
+        ("profiles/tuned/model", "qwen4", "tuned: model: 'qwen4' does not exist; there are qwen3.5-27b-fp8"),
+        ("models/qwen3.5-27b-fp8/revision", "main", "tuned: model.revision: .* got 'main'"),
+        ("models/qwen3.5-27b-fp8", {"id": "a/b", "sizeGb": 1.0}, "tuned: model.revision: "),
+        ("profiles/tuned/title", "{phases.none.total_tokens_per_s:,}", "tuned: title: .*no entry 'none'"),
+        ("profiles/tuned/title", "{phases.tp8.tokens}", r"tuned: title: \{phases.tp8.tokens\} is not a figure"),
+        ("profiles/tuned/title", "{22,300} tok/s", r"tuned: title: \{22,300\} is not a figure"),
+        ("profiles/tuned/title", "{phases.tp8.title:,}", "tuned: title: .* not of that format"),
+        ("profiles/tuned/title", 7, "tuned: title: .* got 7"),
+        ("profiles/tuned", {"over": "record"}, "tuned: title: [^{]*$"),
+        ("shared", None, "shared: must be a mapping"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_profile_and_key(path: str, value: object, where: str) -> None:
+    with pytest.raises(LedgerError, match=f"^settings/profiles.yaml, {where}") as caught:
+        validated(profile_file.resolved(edited(path, value), "tuned"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_profile_inherits_what_is_served_and_nothing_that_is_said() -> None:
+    file = edited("profiles/new", {"over": "mtp1-095", "title": "new", "engine": {"seed": 1, "speculative": None}})
+    new, base = validated(profile_file.resolved(file, "new")), profile("mtp1-095")
+    assert new.engine == base.engine.but({"seed": 1, "speculative": None})
+    served = ("model", "model_id", "workload", "context_tokens", "concurrency_per_replica")
+    assert [getattr(new, key) for key in served] == [getattr(base, key) for key in served]
+    assert (new.reproduces, new.lessons_reproduced, new.assumptions, new.differences) == (None, frozenset(), (), ())
+
+
+def test_a_text_takes_its_figures_from_the_ledger() -> None:
+    total = ledger.entry("phases", "figures", "tp8")["total_tokens_per_s"]
+    file = edited("profiles/tuned/title", "{phases.tp8.total_tokens_per_s:,} and {phases.tp8.total_tokens_per_s}")
+    assert profile_file.resolved(file, "tuned")["title"] == f"{total:,} and {total}"
+
+
+def test_every_model_and_shared_item_is_used() -> None:
+    file = profile_file.document()
+    entries = file["profiles"].values()
+    items = [item for one in entries for key in ("assumptions", "differences") for item in one.get(key, ())]
+    assert {one["model"] for one in entries if "model" in one} == set(file["models"])
+    assert {item["shared"] for item in items if isinstance(item, dict) and "shared" in item} == set(file["shared"])
+    assert set(file) == {"models", "shared", "profiles"}
 
 
 def test_the_guide_names_every_profile_with_its_row() -> None:

@@ -1,0 +1,136 @@
+"""settings/profiles.yaml as plain data: one profile with what it is laid over, its shared items and its figures put in.
+
+It is read by path, so that a plan needs neither pydantic nor the settings; `settings.profiles` validates what it looks up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from planner import ledger
+from planner.ledger import LedgerError
+
+NAME = "settings/profiles.yaml"
+"""The file, from the project's root."""
+
+_INHERITED = frozenset({"model", "workload", "contextTokens", "concurrencyPerReplica", "engine"})
+_OWN = frozenset({"over", "title", "reproduces", "lessons", "assumptions", "differences"})
+_KINDS: Mapping[type, str] = {dict: "mapping", list: "list"}
+_T = TypeVar("_T")
+_FIGURE = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}")
+
+
+@cache
+def document() -> Mapping[str, Any]:
+    """The whole file. Raises LedgerError where it is not YAML."""
+    return _of(dict, ledger.parse(Path(__file__).parents[1] / NAME), "the file")
+
+
+def names() -> tuple[str, ...]:
+    """Every profile, in the order of the file."""
+    return tuple(_section(document(), "profiles"))
+
+
+def entry(name: str) -> dict[str, Any]:
+    """The profile of that name as `resolved` gives it. Raises LedgerError."""
+    return resolved(document(), name)
+
+
+def resolved(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One profile of a file's content, with every key of its own and `name` and `modelId`; `model` is None without a revision.
+
+    Raises LedgerError, which names profile and key, for a profile, base, model, shared item or figure that does not exist,
+    for an unknown key, and for profiles that are laid over each other in a circle.
+    """
+    found: dict[str, Any] = {}
+    for layer in _layers(file, name):
+        inherited = {key: value for key, value in found.items() if key in _INHERITED}
+        found = {**inherited, **layer, "engine": {**inherited.get("engine", {}), **layer["engine"]}}
+    found.pop("over", None)
+    for key in ("title", "assumptions", "differences"):
+        if key in found:
+            found[key] = _with_figures(_with_shared(file, found[key], f"{name}: {key}"), f"{name}: {key}")
+    model = _named(_section(file, "models"), found.get("model"), f"{name}: model", dict)
+    pinned = dict(model) if model.keys() > {"id"} else None
+    return {**found, "name": name, "modelId": model.get("id"), "model": pinned}
+
+
+def _layers(file: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The profile and what it is laid over, the lowest first."""
+    profiles = _section(file, "profiles")
+    layers = [_layer(profiles, name, "profiles")]
+    passed = [name]
+    while (base := layers[0].get("over")) is not None:
+        where = f"{passed[-1]}: over"
+        if base in passed:
+            raise _wrong(where, f"a circle: {' over '.join([*passed, base])}")
+        layers.insert(0, _layer(profiles, base, where))
+        passed.append(base)
+    return layers
+
+
+def _layer(profiles: Mapping[str, Any], name: Any, where: str) -> Mapping[str, Any]:
+    layer = _named(profiles, name, where, dict)
+    unknown = sorted(str(key) for key in layer.keys() - _INHERITED - _OWN)
+    if unknown:
+        raise _wrong(f"{name}: {unknown[0]}", f"unknown key; there are {', '.join(sorted(_INHERITED | _OWN))}")
+    return {**layer, "engine": _of(dict, layer.get("engine", {}), f"{name}: engine")}
+
+
+def _with_shared(file: Mapping[str, Any], items: Any, where: str) -> Any:
+    """Items with those of `shared` in place of each `{shared: NAME}`; what is not a list is left for the validation."""
+    if not isinstance(items, list):
+        return items
+    found: list[Any] = []
+    for item in items:
+        if isinstance(item, dict) and item.keys() == {"shared"}:
+            found += _named(_section(file, "shared"), item["shared"], where, list)
+        else:
+            found.append(item)
+    return found
+
+
+def _with_figures(value: Any, where: str) -> Any:
+    """Every `{file.row.field}` in the texts of a value replaced by the ledger's number."""
+    if isinstance(value, list):
+        return [_with_figures(item, where) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_figures(item, where) for key, item in value.items()}
+    if not isinstance(value, str) or "{" not in value:
+        return value
+
+    def figure(match: re.Match[str]) -> str:
+        try:
+            file, row, field, *within = match[1].split(".")
+            found: Any = ledger.entry(file, "figures", row)
+            for key in (field, *within):
+                found = found[key]
+            return format(found, match[2] or "")
+        except (LookupError, TypeError, ValueError) as error:
+            raise _wrong(where, f"{match[0]} is not a figure of the ledger, or not of that format ({error})") from error
+
+    return _FIGURE.sub(figure, value)
+
+
+def _section(file: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return _of(dict, file.get(name), name)
+
+
+def _named(entries: Mapping[str, Any], name: Any, where: str, kind: type[_T]) -> _T:
+    if not isinstance(name, str) or name not in entries:
+        raise _wrong(where, f"{name!r} does not exist; there are {', '.join(entries)}")
+    return _of(kind, entries[name], name)
+
+
+def _of(kind: type[_T], value: Any, where: str) -> _T:
+    if not isinstance(value, kind):
+        raise _wrong(where, f"must be a {_KINDS[kind]}, got {value!r}")
+    return value
+
+
+def _wrong(where: str, what: str) -> LedgerError:
+    return LedgerError(f"{NAME}, {where}: {what}")
