@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workloads import pod_scripts, secret_manager
+from workloads import pod_programs, secret_manager
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -43,4 +43,4 @@ def provider_class_spec(settings: Settings) -> dict[str, Any]:
 
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:
     """`command`, started with the key in the environment variable `variable`."""
-    return ["python3", "-c", pod_scripts.source("with_api_key"), variable, PATH, *command]
+    return ["python3", "-c", pod_programs.python_program("with_api_key"), variable, PATH, *command]

@@ -22,9 +22,9 @@ from settings.benchmark_load import (
     run_minutes,
 )
 from settings.figures import figures
-from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
+from workloads import api_key, c4_nodes, hf_token, names, pod_programs, vllm_args
 from workloads.server import image_path
-from workloads.server_pod import PROVISIONING_MINUTES, USER_ID, engine, served_model_name
+from workloads.server_pod import PROVISIONING_MINUTES, USER_ID, served_model_name
 
 if TYPE_CHECKING:
     import pulumi
@@ -38,8 +38,10 @@ SYSTEM_CPU: Final = 2
 EPHEMERAL_GIB: Final = 40
 """Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
 dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
-SCRIPTS: Final = pod_scripts.BENCHMARK
-"""Programs in the benchmark's pods; whatever one of them imports is among them."""
+PROTOCOL_VERSION: Final = 1
+"""How the pods measure. Part of the Job's name: raise it when their programs measure something else or in another way, and every
+finished benchmark is run again by the next `pulumi up`. A change that measures the same (an error message, a faster upload) leaves
+it. tests/workloads/benchmark_protocol.yaml pins the programs of each version, so that neither is forgotten."""
 _ROOT: Final = "/opt/vllm-fleet"
 _RUN: Final = f"{_ROOT}/run/run.json"
 _WORK: Final = "/scratch"
@@ -85,12 +87,19 @@ def job_name(settings: Settings) -> str:
 
 
 def fingerprint(settings: Settings) -> str:
-    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew."""
+    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew.
+
+    They come from what the stack asks for and the protocol's version, never from the text of a program, a price or a fit. A setting
+    that is None leaves no trace: a release that adds one renames no Job.
+    """
     serving = settings.serving
-    benchmark = settings.benchmark.model_dump(mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"})
+    benchmark = settings.benchmark.model_dump(
+        mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"}, exclude_none=True
+    )
     bearing = {
+        "protocol": PROTOCOL_VERSION,
         "benchmark": benchmark,
-        "engine": engine(settings).model_dump(mode="json"),
+        "engine": serving.engine.model_dump(mode="json", exclude_none=True),
         "image": settings.server.image.digest,
         "model": serving.model.model_dump(mode="json"),
         "points": _points(load_of(settings)),
@@ -98,7 +107,6 @@ def fingerprint(settings: Settings) -> str:
         "resources": settings.server.resources.model_dump(mode="json"),
         "gateway": settings.gateway.model_dump(mode="json") if settings.gateway.enabled else None,
         "key": settings.guards_v1_only,
-        "scripts": [pod_scripts.source(script) for script in SCRIPTS],
     }
     return hashlib.sha256(json.dumps(bearing, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -127,7 +135,10 @@ def config_map_manifest(settings: Settings, *, name: str, namespace: Text | None
         "kind": "ConfigMap",
         "metadata": _metadata(settings, name, namespace),
         "immutable": True,
-        "data": {**{f"{script}.py": pod_scripts.source(script) for script in SCRIPTS}, "run.json": f"{run}\n"},
+        "data": {
+            **{f"{name}.py": pod_programs.python_program(name) for name in pod_programs.BENCHMARK},
+            "run.json": f"{run}\n",
+        },
     }
 
 
@@ -263,8 +274,8 @@ def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list
 
 def _files() -> list[dict[str, str]]:
     """Where the ConfigMap's keys become files: below the name that Python imports them by, and run.json apart."""
-    scripts = [{"key": f"{script}.py", "path": f"pod_scripts/{script}.py"} for script in SCRIPTS]
-    return [*scripts, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
+    programs = [{"key": f"{name}.py", "path": f"{pod_programs.PACKAGE}/{name}.py"} for name in pod_programs.BENCHMARK]
+    return [*programs, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
 
 
 def _fetching(settings: Settings, image: Text) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -17,7 +16,7 @@ import pulumi_kubernetes as k8s
 
 from planner.hyperdisk import throughput_floor_mibps
 from settings.settings import Settings
-from workloads import c4_nodes
+from workloads import c4_nodes, pod_programs
 from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
@@ -174,7 +173,7 @@ class Weights(pulumi.ComponentResource):
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
             metadata=metadata("weights-download"),
-            data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
+            data={_SCRIPT: pod_programs.shell_program(_SCRIPT)},
             opts=options(),
         )
         # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels

@@ -19,7 +19,6 @@ from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
-from workloads import pod_scripts
 from workloads.benchmark import (
     Benchmark,
     BenchmarkArgs,
@@ -29,7 +28,7 @@ from workloads.benchmark import (
     job_manifest,
     job_name,
 )
-from workloads.benchmark_job import SCRIPTS
+from workloads.pod_programs import BENCHMARK, python_program
 from workloads.pod_scripts import fetch_dataset, launch_clients
 from workloads.pod_scripts.run_plan import read_plan
 from workloads.server import Server, ServerArgs
@@ -366,7 +365,7 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     recording = record()
     (scripts,) = (one for key, one in objects(recording).items() if key.startswith("ConfigMap/"))
     path = next(one["value"] for one in clients()["env"] if one["name"] == "PYTHONPATH")
-    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in SCRIPTS} | {"run.json"} == set(
+    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in BENCHMARK} | {"run.json"} == set(
         scripts.inputs["data"]
     )
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
@@ -386,12 +385,12 @@ def test_bytecode_is_kept_where_the_pod_may_write() -> None:
 
 
 def test_whatever_a_script_imports_arrives_with_it() -> None:
-    for script in SCRIPTS:
-        for node in ast.walk(ast.parse(pod_scripts.source(script))):
+    for script in BENCHMARK:
+        for node in ast.walk(ast.parse(python_program(script))):
             if isinstance(node, ast.ImportFrom) and node.level == 1:
                 wanted = {node.module} if node.module else {alias.name for alias in node.names}
-                assert wanted <= set(SCRIPTS), f"{script} imports {wanted}"
-    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(SCRIPTS)
+                assert wanted <= set(BENCHMARK), f"{script} imports {wanted}"
+    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(BENCHMARK)
 
 
 def headless(recording: Recording) -> dict[str, Any]:
@@ -418,11 +417,11 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     assert prepared.keys() < always.keys()
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "with_api_key"])
+@pytest.mark.parametrize("name", [*BENCHMARK, "with_api_key"])
 def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> None:
     imported = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(ast.parse(pod_scripts.source(name)))
+        for node in ast.walk(ast.parse(python_program(name)))
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
         for alias in node.names
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -14,6 +13,7 @@ from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
+from workloads.pod_programs import shell_program
 from workloads.weights import (
     Weights,
     WeightsArgs,
@@ -236,16 +236,15 @@ def test_the_writer_never_mounts_its_claim_read_only(plain: Recording) -> None:
     assert {"name": "weights", "mountPath": "/weights"} in container["volumeMounts"]
 
 
-def test_the_writer_gets_the_pinned_revision_and_the_script_as_it_is_in_the_repository(plain: Recording) -> None:
+def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: Recording) -> None:
     (container,) = job_pod(plain)["containers"]
     environment = {one["name"]: one["value"] for one in container["env"]}
     assert environment["REVISION"] == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
     assert environment["MODEL_ID"] == "Qwen/Qwen3.5-27B-FP8"
     assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
-    script = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
-    assert data == {"weights_download.sh": script.read_text()}
+    assert data == {"weights_download.sh": shell_program("weights_download.sh")}
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:
