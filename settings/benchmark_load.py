@@ -134,9 +134,9 @@ def _tokens_per_chunk(settings: Settings) -> float:
     return tokens_per_step(settings.serving.engine.speculative_tokens, calibration().parameters.acceptance)
 
 
-def pod_memory_gib(settings: Settings) -> int:
-    """Memory that a pod asks for, and may use."""
-    return int(MACHINES[settings.benchmark.machine_type][1] * MEMORY_SHARE)
+def pod_memory_gib(machine_type: str) -> int:
+    """Memory that a pod on a machine of that type asks for, and may use."""
+    return int(MACHINES[machine_type][1] * MEMORY_SHARE)
 
 
 def most_prompts(settings: Settings) -> int:
@@ -151,7 +151,7 @@ def most_prompts(settings: Settings) -> int:
     workload = named_workload(name if name in workloads_with_lengths() else STAND_IN_WORKLOAD)
     chunks = workload.output_tokens.mean / _tokens_per_chunk(settings)
     each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
-    free_gib = pod_memory_gib(settings) / ceil(load.clients / load.pods) - CLIENT_GIB
+    free_gib = pod_memory_gib(settings.benchmark.machine_type) / ceil(load.clients / load.pods) - CLIENT_GIB
     return max(0, int(free_gib * 2**30 / each))
 
 

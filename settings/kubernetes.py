@@ -64,6 +64,11 @@ class Image(Section):
     digest: Digest = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
     """Digest; what is pulled. Default: the published digest of v0.18.1."""
 
+    @property
+    def reference(self) -> str:
+        """What follows the registry's prefix: the tag for people, the digest for the machine."""
+        return f"{self.repository}:{self.tag}@{self.digest}"
+
 
 class Resources(Section):
     """What a server pod asks of its node; requests equal limits."""

@@ -8,12 +8,10 @@ refers to a Secret would be a second path to test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from workloads import pod_programs, secret_manager
-
-if TYPE_CHECKING:
-    from settings.settings import Settings
+from settings.secret_stores import SecretStore
+from workloads import pod_programs, secret_files
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
 """The Secret, or the SecretProviderClass where Secret Manager holds the key."""
@@ -24,21 +22,16 @@ PATH: Final = f"{_DIR}/{SECRET_KEY}"
 _VOLUME: Final = "api-key"
 
 
-def volume(settings: Settings) -> dict[str, Any]:
+def volume(store: SecretStore) -> dict[str, Any]:
     """The pod's volume that holds the key as a file."""
-    if settings.server.api_key_secret is None:
+    if store == "kubernetes":
         return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
-    return secret_manager.volume(_VOLUME, SECRET_NAME)
+    return secret_files.volume(_VOLUME, SECRET_NAME)
 
 
 def mount() -> dict[str, Any]:
     """The container's mount of that volume."""
     return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
-
-
-def provider_class_spec(settings: Settings) -> dict[str, Any]:
-    """Spec of the SecretProviderClass that fetches the key from Secret Manager when a pod starts."""
-    return secret_manager.provider_class_spec(settings.project, str(settings.server.api_key_secret), SECRET_KEY)
 
 
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 # Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
+from settings.names import APP_LABEL as APP_LABEL
 from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from settings.names import HTTP_PORT as HTTP_PORT
 from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 
-if TYPE_CHECKING:
-    from settings.settings import Settings
-
-APP_LABEL: Final = "app"
-"""The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
 CLIENT_LABEL: Final = "vllm-fleet/client"
 """On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
 CLIENT_VALUE: Final = "true"
 
-# Values of `app` besides the server's, which is `settings.server.name`.
+# Values of `app` besides the server's, which is its name.
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 
@@ -43,14 +39,9 @@ HF_TOKEN_PATH: Final = f"{HF_TOKEN_DIR}/{HF_TOKEN_KEY}"
 """Where a pod that needs the token finds it, whichever store it came from; `HF_TOKEN_PATH` for huggingface_hub."""
 
 
-def labels(settings: Settings, app: str) -> dict[str, str]:
-    """Labels of an object that belongs to `app`. Selectors use `selector`, which never changes."""
-    return {
-        **selector(app),
-        "app.kubernetes.io/part-of": "vllm-fleet",
-        "app.kubernetes.io/instance": label_value(settings.stack),
-        "app.kubernetes.io/managed-by": "pulumi",
-    }
+def labels(common: Mapping[str, str], app: str) -> dict[str, str]:
+    """Labels of an object that belongs to `app`: the common ones and its own. Selectors use `selector`, which never changes."""
+    return {**common, **selector(app)}
 
 
 def selector(app: str) -> dict[str, str]:
@@ -77,8 +68,3 @@ def epp_name(pool: str) -> str:
 def epp_selector(pool: str) -> dict[str, str]:
     """The one label of the endpoint picker's pods. Source: the chart's selectorLabels."""
     return {"inferencepool": epp_name(pool)}
-
-
-def label_value(text: str) -> str:
-    """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")

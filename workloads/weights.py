@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from planner.hyperdisk import throughput_floor_mibps
-from settings.settings import Settings
-from workloads import c4_nodes, pod_programs
-from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
+from settings.kubernetes import Model, Writer
+from settings.secret_stores import SecretManagerSecret, SecretStore
+from workloads import c4_nodes, pod_programs, secret_files
+from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
 
@@ -81,84 +83,120 @@ class ReleaseNames:
     image_class: str
 
 
-def release_names(settings: Settings) -> ReleaseNames:
-    """The names of this stack's release."""
-    model, weights = settings.serving.model, settings.weights
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsArgs:
+    """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
+
+    namespace: pulumi.Input[str]
+    """Namespace of the writer and of the pods that mount the volume: `Namespace.name`."""
+    model: Model
+    """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
+    image: pulumi.Input[str] = WRITER_IMAGE
+    """Image of the writer, with Git and Git LFS. Default: from Docker Hub, at a pinned digest."""
+    source: Literal["hyperdisk", "huggingface"] = "hyperdisk"
+    """`hyperdisk`: one download, one disk image, one volume that every replica mounts. `huggingface`: nothing but the token; each
+    replica downloads for itself."""
+    region: str
+    """Region of the disk image, e.g. "us-central1"."""
+    zones: Sequence[str]
+    """Zones of the servers, e.g. ("us-central1-b",): each gets a volume of its own."""
+    size_gib: int = 64
+    """Size of the volume in GiB, 4 to 65536: the model and a tenth more."""
+    throughput_mibps: int = 2_400
+    """Provisioned read throughput of the volume in MiB/s, 400 to 2097152, shared by all replicas of a zone."""
+    writer: Writer = field(default_factory=Writer)
+    """Machine family, vCPU and memory of the pod that downloads."""
+    class_prefix: str
+    """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
+    hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
+    """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
+    disk_labels: Mapping[str, str] = field(default_factory=dict)
+    """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object; `app` is `weights-writer` on those of the download and the volume."""
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.size_gib <= 65_536:
+            raise ValueError(f"size_gib must be 4 to 65536 for hyperdisk-ml, got {self.size_gib}; set weights.sizeGib")
+        if not 400 <= self.throughput_mibps <= 2_097_152:
+            raise ValueError(
+                f"throughput_mibps must be 400 to 2097152, got {self.throughput_mibps}; set weights.throughputMibps"
+            )
+        if not self.zones:
+            raise ValueError("zones is empty: name the zones of the servers")
+        if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:
+            raise ValueError(f"zones must be of region {self.region}, got {', '.join(elsewhere)}")
+
+
+def release_names(args: WeightsArgs) -> ReleaseNames:
+    """The names of this release."""
+    model = args.model
     # 36 characters: with revision and size, a Job's pods still fit into 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    volume = f"{release}-{weights.size_gib}gib"
-    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in settings.zones))
-    # Classes belong to the cluster, not to a namespace: another stack on the same cluster has its own.
-    space = settings.namespace
+    volume = f"{release}-{args.size_gib}gib"
+    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
+    # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
+    prefix = args.class_prefix
     return ReleaseNames(
         release=release,
         volume=volume,
         writer=f"{volume}-writer",
-        reader=f"{volume}-{weights.throughput_mibps}mibps-{zones}",
-        writer_class=f"{space}-weights-writer-{writer_throughput_mibps(settings)}mibps",
-        reader_class=f"{space}-weights-{weights.throughput_mibps}mibps-{zones}",
-        image_class=f"{space}-{release}",
+        reader=f"{volume}-{args.throughput_mibps}mibps-{zones}",
+        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.size_gib)}mibps",
+        reader_class=f"{prefix}-weights-{args.throughput_mibps}mibps-{zones}",
+        image_class=f"{prefix}-{release}",
     )
 
 
-def model_path(settings: Settings) -> str:
+def model_path(model: Model) -> str:
     """The model's folder as pods see it."""
-    return f"{MOUNT_PATH}/{settings.serving.model.id}"
+    return f"{MOUNT_PATH}/{model.id}"
 
 
-def writer_throughput_mibps(settings: Settings) -> int:
+def writer_throughput_mibps(size_gib: int) -> int:
     """Throughput of the volume while it is written: the least there is. The network is slower, and it is billed."""
-    return math.ceil(throughput_floor_mibps(settings.weights.size_gib))
+    return math.ceil(throughput_floor_mibps(size_gib))
 
 
-def download_minutes(settings: Settings) -> int:
+def download_minutes(model: Model) -> int:
     """Minutes after which the download counts as failed: start-up and a slow line."""
-    return STARTUP_MINUTES + math.ceil(settings.serving.model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsArgs:
-    """Arguments of `Weights`."""
-
-    settings: Settings
-    namespace: pulumi.Input[str]
-    image_prefix: pulumi.Input[str]
-    """The registry's `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, in front of a Docker Hub image's name."""
-    hf_token: pulumi.Output[str] | None = None
-    """The secret `hfToken`, where the stack has one."""
+    return STARTUP_MINUTES + math.ceil(model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
 
 
 class Weights(pulumi.ComponentResource):
-    """The weights of one stack. With `weights.source: huggingface` there is no volume: each replica downloads."""
+    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads."""
 
     mount: WeightsMount | None
     """How a server mounts the weights; None where it downloads for itself."""
+    token: SecretStore | None
+    """Where a pod that downloads finds the Hugging Face token; None without one."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
-        settings = args.settings
         token: list[pulumi.Resource] = []
-        if needs_token(settings):
-            store = HfToken(
+        self.token = None
+        if args.hf_token is not None:
+            self.token = secret_files.store_of(args.hf_token)
+            stored = HfToken(
                 f"{name}-token",
-                HfTokenArgs(settings=settings, namespace=args.namespace, hf_token=args.hf_token),
+                HfTokenArgs(namespace=args.namespace, token=args.hf_token, labels=args.labels),
                 pulumi.ResourceOptions(parent=self),
             )
-            token.append(store.store)
-        self.mount = self._release(name, args, token) if settings.weights.source == "hyperdisk" else None
+            token.append(stored.store)
+        self.mount = self._release(name, args, token) if args.source == "hyperdisk" else None
         self.register_outputs({})
 
     def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
-        settings = args.settings
-        names = release_names(settings)
+        names = release_names(args)
+        common = labels(args.labels, WRITER_APP)
 
         def metadata(object_name: str, **annotations: str) -> Manifest:
-            common = {"name": object_name, "namespace": args.namespace, "labels": labels(settings, WRITER_APP)}
-            return {**common, "annotations": dict(annotations)} if annotations else common
+            made = {"name": object_name, "namespace": args.namespace, "labels": common}
+            return {**made, "annotations": dict(annotations)} if annotations else made
 
         def cluster_wide(object_name: str) -> Manifest:
-            return {"name": object_name, "labels": labels(settings, WRITER_APP)}
+            return {"name": object_name, "labels": common}
 
         def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
             timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
@@ -167,7 +205,7 @@ class Weights(pulumi.ComponentResource):
         writer_class = k8s.storage.v1.StorageClass(
             f"{name}-writer-class",
             metadata=cluster_wide(names.writer_class),
-            **writer_class_fields(settings),
+            **writer_class_fields(args),
             opts=options(),
         )
         script = k8s.core.v1.ConfigMap(
@@ -181,15 +219,15 @@ class Weights(pulumi.ComponentResource):
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
             metadata=metadata(names.writer),
-            spec=claim_spec("ReadWriteOnce", names.writer_class, settings.weights.size_gib),
+            spec=claim_spec("ReadWriteOnce", names.writer_class, args.size_gib),
             opts=options(writer_class),
         )
         download = k8s.batch.v1.Job(
             f"{name}-download",
             # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
             metadata=metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
-            spec=download_job_spec(settings, names, pulumi.Output.concat(args.image_prefix, "/", WRITER_IMAGE)),
-            opts=options(writer, script, *token, timeout=f"{download_minutes(settings)}m"),
+            spec=download_job_spec(args, names),
+            opts=options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
         )
         # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
         image_class = pulumi.CustomResource(
@@ -199,7 +237,7 @@ class Weights(pulumi.ComponentResource):
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
                 "metadata": cluster_wide(names.image_class),
-                **image_class_fields(settings, names),
+                **image_class_fields(args.region, names),
             },
             options(),
         )
@@ -217,7 +255,7 @@ class Weights(pulumi.ComponentResource):
         reader_class = k8s.storage.v1.StorageClass(
             f"{name}-reader-class",
             metadata=cluster_wide(names.reader_class),
-            **reader_class_fields(settings),
+            **reader_class_fields(args),
             opts=options(),
         )
         source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume}
@@ -226,23 +264,19 @@ class Weights(pulumi.ComponentResource):
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
             metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
-            spec=claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib, source),
+            spec=claim_spec("ReadOnlyMany", names.reader_class, args.size_gib, source),
             opts=options(image, reader_class),
         )
         return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(settings), depends_on=(reader,)
+            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
         )
 
 
-def _disk_labels(settings: Settings) -> dict[str, str]:
-    return (
-        {"labels": ",".join(f"{key}={value}" for key, value in sorted(settings.labels.items()))}
-        if settings.labels
-        else {}
-    )
+def _disk_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    return {"labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))} if labels else {}
 
 
-def writer_class_fields(settings: Settings) -> dict[str, Any]:
+def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
     """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
     at least, so it need not be a zone of the servers.
     """
@@ -250,8 +284,8 @@ def writer_class_fields(settings: Settings) -> dict[str, Any]:
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{writer_throughput_mibps(settings)}Mi",
-            **_disk_labels(settings),
+            "provisioned-throughput-on-create": f"{writer_throughput_mibps(args.size_gib)}Mi",
+            **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "WaitForFirstConsumer",
         "allow_volume_expansion": False,
@@ -259,28 +293,28 @@ def writer_class_fields(settings: Settings) -> dict[str, Any]:
     }
 
 
-def reader_class_fields(settings: Settings) -> dict[str, Any]:
-    """The class of the volume that servers mount: made at once in the stack's zones, so that no GPU node waits for it,
+def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
+    """The class of the volume that servers mount: made at once in the servers' zones, so that no GPU node waits for it,
     and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them.
     """
-    several = {"enable-multi-zone-provisioning": "true"} if len(settings.zones) > 1 else {}
+    several = {"enable-multi-zone-provisioning": "true"} if len(args.zones) > 1 else {}
     return {
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{settings.weights.throughput_mibps}Mi",
+            "provisioned-throughput-on-create": f"{args.throughput_mibps}Mi",
             **several,
-            **_disk_labels(settings),
+            **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "Immediate",
-        "allowed_topologies": [{"matchLabelExpressions": [{"key": ZONE_KEY, "values": sorted(settings.zones)}]}],
+        "allowed_topologies": [{"matchLabelExpressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
         "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
         "allow_volume_expansion": False,
         "reclaim_policy": "Delete",
     }
 
 
-def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any]:
+def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
     """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
 
     Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
@@ -291,7 +325,7 @@ def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any
         "parameters": {
             "snapshot-type": "images",
             "image-family": names.release,
-            "storage-locations": settings.region,
+            "storage-locations": region,
         },
     }
 
@@ -307,9 +341,9 @@ def claim_spec(access_mode: str, storage_class: str, size_gib: int, source: dict
     return spec if source is None else {**spec, "dataSource": source}
 
 
-def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Input[str]) -> Manifest:
+def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> Manifest:
     """Spec of the Job that writes the release onto the writer's claim."""
-    writer, model = settings.weights.writer, settings.serving.model
+    writer, model = args.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
     environment = {
         "MODEL_ID": model.id,
@@ -318,12 +352,12 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
         "TARGET": MOUNT_PATH,
         "HOME": "/tmp",
     }
-    token = token_volume(settings)
+    token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
     if token is not None:
         environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
     container = {
         "name": "download",
-        "image": image,
+        "image": args.image,
         "command": ["sh", f"/scripts/{_SCRIPT}"],
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": size, "limits": size},
@@ -374,7 +408,7 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
     }
     return {
         "backoffLimit": 6,
-        "activeDeadlineSeconds": download_minutes(settings) * 60,
+        "activeDeadlineSeconds": download_minutes(model) * 60,
         "podFailurePolicy": {
             "rules": [
                 # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
@@ -383,5 +417,5 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": {"metadata": {"labels": labels(settings, WRITER_APP)}, "spec": pod},
+        "template": {"metadata": {"labels": labels(args.labels, WRITER_APP)}, "spec": pod},
     }

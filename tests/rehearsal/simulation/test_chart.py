@@ -45,7 +45,7 @@ def container(values: dict[str, Any]) -> Manifest:
 
 def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool() -> None:
     settings = make_settings("gateway")
-    objects = chart_objects(release(chart_values(settings).rendered()))
+    objects = chart_objects(release(chart_values(settings.server.name, settings.gateway.epp).rendered()))
     assert sorted((one["kind"], one["metadata"]["name"]) for one in objects) == [
         ("ConfigMap", "qwen35-pool-epp"),
         ("Deployment", "qwen35-pool-epp"),

@@ -1,0 +1,118 @@
+"""Arguments of the Kubernetes components, made of a stack's settings as `__main__` makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from settings.capacity import Ladder
+from settings.measurement import measurement
+from settings.settings import Settings
+from workloads.benchmark import BenchmarkArgs
+from workloads.capacity_ladder import CapacityLadderArgs
+from workloads.gateway import Gateway, GatewayArgs
+from workloads.monitoring import MonitoringArgs
+from workloads.namespace import NamespaceArgs
+from workloads.server import Server, ServerArgs
+from workloads.weights import WeightsArgs
+
+if TYPE_CHECKING:
+    import pulumi
+
+NAMESPACE = "vllm"
+REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
+
+
+def namespace_args(settings: Settings) -> NamespaceArgs:
+    return NamespaceArgs(
+        name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=settings.object_labels
+    )
+
+
+def ladder_args(settings: Settings) -> CapacityLadderArgs:
+    assert isinstance(settings.capacity, Ladder)
+    assert settings.placement.compute_class is not None
+    return CapacityLadderArgs(
+        class_name=settings.placement.compute_class,
+        ladder=settings.capacity,
+        zones=settings.zones,
+        labels=settings.object_labels,
+    )
+
+
+def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) -> WeightsArgs:
+    return WeightsArgs(
+        namespace=NAMESPACE,
+        model=settings.serving.model,
+        source=settings.weights.source,
+        region=settings.region,
+        zones=settings.zones,
+        size_gib=settings.weights.size_gib,
+        throughput_mibps=settings.weights.throughput_mibps,
+        writer=settings.weights.writer,
+        class_prefix=settings.namespace,
+        hf_token=settings.hf_token_secret or token,
+        disk_labels=settings.labels,
+        labels=settings.object_labels,
+    )
+
+
+def server_args(settings: Settings, **others: Any) -> ServerArgs:
+    """`others` take the place of what the settings say."""
+    given: dict[str, Any] = {
+        "name": settings.server.name,
+        "namespace": NAMESPACE,
+        "replicas": settings.own_replicas,
+        "engine": settings.serving.engine,
+        "model": settings.serving.model,
+        "placement": settings.placement,
+        "zones": settings.zones,
+        "image": f"{REGISTRY}/{settings.server.image.reference}",
+        "hf_token": settings.hf_token_store,
+        "api_key": settings.api_key_secret,
+        "resources": settings.server.resources,
+        "startup_minutes": settings.server.startup_minutes,
+        "internal_load_balancer": settings.server.internal_load_balancer,
+        "annotations": settings.declarations,
+        "labels": settings.object_labels,
+    }
+    return ServerArgs(**given | others)
+
+
+def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
+    gateway = settings.gateway
+    return GatewayArgs(
+        namespace=NAMESPACE,
+        server=server,
+        name=gateway.name,
+        pool=gateway.pool,
+        gateway_class=gateway.gateway_class,
+        chart_version=gateway.chart_version,
+        timeout_seconds=gateway.timeout_seconds,
+        epp=gateway.epp,
+        labels=settings.object_labels,
+    )
+
+
+def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None = None) -> MonitoringArgs:
+    return MonitoringArgs(
+        namespace=NAMESPACE,
+        server=server,
+        gateway=gateway,
+        interval_seconds=settings.monitoring.interval_seconds,
+        labels=settings.object_labels,
+    )
+
+
+def benchmark_args(settings: Settings, server: Server) -> BenchmarkArgs:
+    import pulumi
+
+    return BenchmarkArgs(
+        namespace=NAMESPACE,
+        server=server,
+        endpoint=server.endpoint,
+        results_bucket=pulumi.Output.from_input("the-bucket"),
+        image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
+        measurement=measurement(settings),
+        run_on_update=settings.benchmark.run_on_update,
+        labels=settings.object_labels,
+    )
