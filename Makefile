@@ -70,8 +70,9 @@ lint: setup ## ruff, yamllint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 
-types: setup-rehearsal setup-benchmark ## mypy, strict; the policy pack apart, from its own folder, as it runs
+types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
+	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
 	@cd policy && ../$(BIN)/mypy --strict --config-file= .
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
@@ -89,7 +90,7 @@ policy-readme: setup ## Write policy/README.md anew, from the rules
 picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 	@$(BIN)/python scripts/readme_picture.py
 
-inventories: setup ## Write tests/inventories/*.yaml anew; read the diff before you commit it
+inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught

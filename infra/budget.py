@@ -9,20 +9,29 @@ import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
 from infra.naming import MAX_BUDGET_TITLE, title
-from settings.google_cloud import Budget as BudgetSettings
-from settings.settings import Settings
+from settings import google_cloud
+from settings.arguments import within_limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetArgs:
     """Arguments of `Budget`."""
 
-    settings: Settings
-    """The stack."""
-    budget: BudgetSettings
-    """Amount, thresholds and billing account."""
+    project: str
+    """Id of the project whose cost is watched, and which pays for the requests."""
     project_number: pulumi.Input[str]
     """Number of the project; budgets do not know project ids."""
+    billing_account: str
+    """The billing account, e.g. "01ABCD-234567-89EFAB"; its currency must be USD."""
+    usd_per_month: int
+    """The month's amount in whole USD, above 0."""
+    thresholds: tuple[float, ...] = (0.5, 0.9, 1.0)
+    """Shares of the amount that send a warning, above 0 and up to 2; 1.0 is 100 %."""
+    display_name: str = "vLLM fleet"
+    """What the mail calls it; cut at 60 letters."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, google_cloud.Budget)
 
 
 class Budget(pulumi.ComponentResource):
@@ -34,23 +43,22 @@ class Budget(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Budget", name, None, opts)
-        settings, budget = args.settings, args.budget
         # The budgets API refuses a person's own credentials unless each request names a project that pays for it.
         # Source: Terraform google provider, billing_budget, "user_project_override".
         provider = gcp.Provider(
             f"{name}-gcp",
-            project=settings.project,
-            billing_project=settings.project,
+            project=args.project,
+            billing_project=args.project,
             user_project_override=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         billing.Budget(
             f"{name}-month",
-            billing_account=budget.billing_account,
-            display_name=title(f"vllm-fleet {settings.stack} ({settings.project})", MAX_BUDGET_TITLE),
+            billing_account=args.billing_account,
+            display_name=title(args.display_name, MAX_BUDGET_TITLE),
             amount=billing.BudgetAmountArgs(
                 specified_amount=billing.BudgetAmountSpecifiedAmountArgs(
-                    currency_code="USD", units=str(budget.usd_per_month)
+                    currency_code="USD", units=str(args.usd_per_month)
                 )
             ),
             budget_filter=billing.BudgetBudgetFilterArgs(
@@ -59,7 +67,7 @@ class Budget(pulumi.ComponentResource):
             ),
             threshold_rules=[
                 billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis="CURRENT_SPEND")
-                for share in budget.thresholds
+                for share in args.thresholds
             ],
             opts=pulumi.ResourceOptions(parent=self, provider=provider),
         )

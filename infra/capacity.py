@@ -7,33 +7,45 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from settings.capacity import MACHINE_TYPE, Calendar, CalendarRequest
-from settings.problems import Problem
-from settings.settings import Settings
+from settings.arguments import refuse, within_limits
+from settings.capacity import MACHINE_TYPE, CalendarRequest
+from settings.platform_checks import window_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
-    """Arguments of `CalendarReservation`. Raises pulumi.RunError where they do not say which machines to order."""
+    """Arguments of `CalendarReservation`. Raises ValueError where the window is none, or the typed total is not its price."""
 
-    settings: Settings
-    """The stack. Its checks have held `totalUsd` against nodes, days and price."""
-    request: CalendarRequest
-    """The window."""
+    project: str
+    """Id of the Google Cloud project."""
+    zone: str
+    """Zone of the machines, e.g. "europe-west4-b"; pods of other zones cannot use them."""
+    reservation: str
+    """Name of the reservation that an approved request becomes; pods select it by this name."""
+    start_time: str
+    """First moment of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
+    duration_days: int
+    """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
+    nodes: int
+    """A4 machines, 1 to 80. Source: the same table."""
+    total_usd: float | None = None
+    """The whole window's price in USD, typed by hand: nodes x days x 24 x `usd_per_node_hour`. None leaves a draft, which
+    costs nothing; with it, the request is submitted and cannot be taken back once approved."""
+    usd_per_node_hour: float | None = None
+    """Google's price of one machine for an hour in USD, from your quote; required with `total_usd`, which it checks."""
+    description: str = "vLLM fleet"
+    """What whoever approves the request reads; the total is added to it."""
 
     def __post_init__(self) -> None:
-        zones = self.settings.zones
-        if len(zones) > 1:
-            raise pulumi.RunError(
-                Problem(
-                    id="calendar-zone",
-                    path="vllm-fleet:zones",
-                    value=list(zones),
-                    allowed="one zone, while capacity.create asks for a window",
-                    why="a reservation lies in one zone, pods of the others would stay Pending beside a paid window",
-                    write=f"zones: [{zones[0]}]",
-                ).text()
-            )
+        within_limits(self, CalendarRequest)
+        problems = window_problems(
+            start=("start_time", self.start_time),
+            total=("total_usd", self.total_usd),
+            price=("usd_per_node_hour", self.usd_per_node_hour),
+            nodes=self.nodes,
+            days=self.duration_days,
+        )
+        refuse(self, problems)
 
 
 class CalendarReservation(pulumi.ComponentResource):
@@ -47,24 +59,23 @@ class CalendarReservation(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CalendarReservationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:CalendarReservation", name, None, opts)
-        settings, request = args.settings, args.request
-        submitted = request.total_usd is not None
+        submitted = args.total_usd is not None
         self.reservation = compute.FutureReservation(
             f"{name}-window",
-            name=_reservation_name(settings),
-            reservation_name=_reservation_name(settings),
-            project=settings.project,
-            zone=settings.zones[0],
-            description=_description(settings, request),
+            name=args.reservation,
+            reservation_name=args.reservation,
+            project=args.project,
+            zone=args.zone,
+            description=_description(args),
             planning_status="SUBMITTED" if submitted else "DRAFT",
             reservation_mode="CALENDAR",
             deployment_type="DENSE",
             time_window=compute.FutureReservationTimeWindowArgs(
-                start_time=request.start_time,
-                duration=compute.FutureReservationTimeWindowDurationArgs(seconds=str(request.duration_days * 86_400)),
+                start_time=args.start_time,
+                duration=compute.FutureReservationTimeWindowDurationArgs(seconds=str(args.duration_days * 86_400)),
             ),
             specific_sku_properties=compute.FutureReservationSpecificSkuPropertiesArgs(
-                total_count=str(request.nodes),
+                total_count=str(args.nodes),
                 # The machine type implies its GPUs and local SSDs; naming them again is refused when they differ.
                 instance_properties=compute.FutureReservationSpecificSkuPropertiesInstancePropertiesArgs(
                     machine_type=MACHINE_TYPE
@@ -87,13 +98,6 @@ class CalendarReservation(pulumi.ComponentResource):
         self.register_outputs({"reservation": self.reservation.reservation_name})
 
 
-def _description(settings: Settings, request: CalendarRequest) -> str:
+def _description(args: CalendarReservationArgs) -> str:
     """Says on the request itself what somebody typed by hand: whoever approves it, and any policy, reads the total there."""
-    fleet = f"vLLM fleet, stack {settings.stack}"
-    return fleet if request.total_usd is None else f"{fleet}, total ${request.total_usd:,.2f}"
-
-
-def _reservation_name(settings: Settings) -> str:
-    if not isinstance(settings.capacity, Calendar):
-        raise pulumi.RunError("vllm-fleet:capacity.mode is not calendar, so there is no window to request")
-    return settings.capacity.reservation
+    return args.description if args.total_usd is None else f"{args.description}, total ${args.total_usd:,.2f}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import pulumi
 from pulumi_gcp import container
 
 from infra.identity import NodeIdentity
-from infra.naming import labels_of
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
+from settings import google_cloud
+from settings.arguments import refuse, within_limits
 from settings.google_cloud import IpEndpoint, Maintenance
-from settings.settings import Settings
+from settings.platform_checks import endpoint_problems, maintenance_problems
 
 METRIC_COMPONENTS = (
     "SYSTEM_COMPONENTS",
@@ -43,14 +45,32 @@ pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """Arguments of `Cluster`."""
+    """Arguments of `Cluster`. Raises ValueError for a name, an IP endpoint or a window that GKE or good sense refuses."""
 
-    settings: Settings
-    """The stack; `settings.cluster` has what may be chosen."""
+    name: str
+    """Name of the cluster in its project and region: small letters, digits and hyphens, up to 40."""
     network: Network
-    """The VPC that the nodes join."""
+    """The VPC that the nodes join; the cluster is in its project and region."""
     nodes: NodeIdentity
     """The service account that the nodes run as."""
+    release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
+    """Release channel; RAPID has new GPUs and the Inference Gateway's CRDs first."""
+    deletion_protection: bool = True
+    """Refuse to delete the cluster while true: both Pulumi's lock and the provider's."""
+    ip_endpoint: IpEndpoint = field(default_factory=IpEndpoint)
+    """The control plane's IP endpoint beside the DNS endpoint, off by default; with it, the only ranges that reach it:
+    `IpEndpoint(enabled=True, authorized_networks=(AuthorizedNetwork(name="office", cidr="203.0.113.0/24"),))`."""
+    maintenance: Maintenance = field(default_factory=Maintenance)
+    """When GKE may upgrade; a node upgrade restarts the pods on it. Default: Saturdays and Sundays, 02:00 to 10:00 UTC."""
+    description: str = "vLLM fleet"
+    """What people read in the console."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the cluster."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, google_cloud.Cluster)
+        endpoint = endpoint_problems("ip_endpoint.authorized_networks", self.ip_endpoint)
+        refuse(self, (*endpoint, *maintenance_problems("maintenance", self.maintenance)))
 
 
 class Cluster(pulumi.ComponentResource):
@@ -69,22 +89,22 @@ class Cluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
-        settings, wanted = args.settings, args.settings.cluster
-        pool = f"{settings.project}.svc.id.goog"
+        project, region = args.network.project, args.network.region
+        pool = f"{project}.svc.id.goog"
         self.cluster = container.Cluster(
             f"{name}-autopilot",
-            name=wanted.name,
-            project=settings.project,
-            location=settings.region,
-            description=f"vLLM fleet, stack {settings.stack}",
+            name=args.name,
+            project=project,
+            location=region,
+            description=args.description,
             enable_autopilot=True,
-            release_channel=container.ClusterReleaseChannelArgs(channel=wanted.release_channel),
+            release_channel=container.ClusterReleaseChannelArgs(channel=args.release_channel),
             network=args.network.vpc.self_link,
             subnetwork=args.network.nodes.self_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
                 cluster_secondary_range_name=POD_RANGE, services_secondary_range_name=SERVICE_RANGE
             ),
-            **_endpoints(wanted.ip_endpoint),
+            **_endpoints(args.ip_endpoint),
             # On Autopilot the node account is set here, and nowhere else; `enabled` and limits would be refused.
             cluster_autoscaling=container.ClusterClusterAutoscalingArgs(
                 auto_provisioning_defaults=container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
@@ -108,14 +128,14 @@ class Cluster(pulumi.ComponentResource):
                 ),
             ),
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(LOG_COMPONENTS)),
-            maintenance_policy=_maintenance(wanted.maintenance),
-            resource_labels=labels_of(settings),
-            deletion_protection=wanted.deletion_protection,
+            maintenance_policy=_maintenance(args.maintenance),
+            resource_labels=args.labels,
+            deletion_protection=args.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # One switch for both locks: Pulumi's refuses at preview, before anything else of the stack is gone;
                 # the provider's would only refuse when it is the cluster's turn.
-                protect=wanted.deletion_protection,
+                protect=args.deletion_protection,
                 # Nodes that start without the account's roles send no telemetry and cannot pull; nodes that outlive
                 # NAT cannot finish what they are doing.
                 depends_on=[args.nodes, args.network],
@@ -126,7 +146,7 @@ class Cluster(pulumi.ComponentResource):
         # The pool is made with the cluster, and IAM refuses principals of a pool that is not there: whoever grants them
         # a role has to wait for the cluster, so the name comes out of it.
         self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
-        self.kubeconfig = pulumi.Output.secret(_kubeconfig(settings, self.cluster))
+        self.kubeconfig = pulumi.Output.secret(_kubeconfig(f"gke_{project}_{region}_{args.name}", self.cluster))
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 
 
@@ -167,14 +187,13 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
     )
 
 
-def _kubeconfig(settings: Settings, cluster: container.Cluster) -> pulumi.Output[str]:
+def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     """The kubeconfig for the DNS endpoint, whether or not the IP endpoint is there too.
 
     It carries no certificate authority: the DNS endpoint shows a publicly trusted certificate, and gcloud accepts such
     an entry without one exactly when the server is not an IP address.
     Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
     """
-    context = f"gke_{settings.project}_{settings.region}_{settings.cluster.name}"
     # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
     endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
     server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _server(known[1]))

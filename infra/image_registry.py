@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import artifactregistry
 
-from infra.naming import labels_of, name_of
-from settings.settings import Settings
+from infra.naming import name_of
 
 KEPT_VERSIONS = 5
 """Newest versions of each image that stay whatever their age. Assumed: more than anyone rolls back through."""
@@ -20,8 +20,14 @@ UNUSED_AFTER_SECONDS = 90 * 24 * 3600
 class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""
 
-    settings: Settings
-    """The stack."""
+    project: str
+    """Id of the Google Cloud project."""
+    region: str
+    """Region of the repository, e.g. "europe-west4"; that of the nodes which pull from it."""
+    name_prefix: str
+    """First part of the repository's id: `<name_prefix>-docker-hub`."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the repository."""
 
 
 class ImageRegistry(pulumi.ComponentResource):
@@ -38,12 +44,11 @@ class ImageRegistry(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ImageRegistryArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:ImageRegistry", name, None, opts)
-        settings = args.settings
         self.repository = artifactregistry.Repository(
             f"{name}-docker-hub",
-            repository_id=name_of(settings, "docker-hub"),
-            project=settings.project,
-            location=settings.region,
+            repository_id=name_of(args.name_prefix, "docker-hub"),
+            project=args.project,
+            location=args.region,
             description="Docker Hub, pulled through by the vLLM fleet",
             format="DOCKER",
             mode="REMOTE_REPOSITORY",
@@ -70,10 +75,10 @@ class ImageRegistry(pulumi.ComponentResource):
                     ),
                 ),
             ],
-            labels=labels_of(settings),
+            labels=args.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.image_prefix = pulumi.Output.format(
-            "{0}-docker.pkg.dev/{1}/{2}", settings.region, settings.project, self.repository.repository_id
+            "{0}-docker.pkg.dev/{1}/{2}", args.region, args.project, self.repository.repository_id
         )
         self.register_outputs({"imagePrefix": self.image_prefix})

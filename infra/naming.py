@@ -1,11 +1,10 @@
-"""Names and labels of Google Cloud resources: readable, unique per stack, within each resource's limit."""
+"""Names and labels of Google Cloud resources: readable, unique per prefix, within each resource's limit."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-
-from settings.settings import Settings
+from collections.abc import Mapping
 
 MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
@@ -17,19 +16,19 @@ MAX_ACCOUNT_TITLE = 100
 """Longest display name of a service account, in bytes. Source: IAM API v1, ServiceAccount.displayName."""
 
 
-def name_of(settings: Settings, what: str, *, limit: int = MAX_NAME) -> str:
-    """`<stack>-<what>`: two stacks of one project never ask for the same name."""
-    return _fit(settings.stack, what, limit)
+def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:
+    """`<prefix>-<what>`: two prefixes in one project, e.g. two stacks' names, never give the same name."""
+    return _fit(prefix, what, limit)
 
 
-def bucket_name_of(settings: Settings, what: str) -> str:
-    """`<project>-<stack>-<what>`: bucket names are shared by everybody, so the project's id goes first."""
-    return _fit(f"{settings.project}-{settings.stack}", what, MAX_NAME)
+def bucket_name_of(project: str, prefix: str, what: str) -> str:
+    """`<project>-<prefix>-<what>`: bucket names are shared by everybody, so the project's id goes first."""
+    return _fit(f"{project}-{prefix}", what, MAX_NAME)
 
 
-def labels_of(settings: Settings) -> dict[str, str]:
-    """Labels for everything that takes them: the stack file's, then `app` and `stack`, which cost reports group by."""
-    return {**settings.labels, "app": "vllm-fleet", "stack": _fit(settings.stack, "", MAX_NAME)}
+def labels_of(stack: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels for everything that takes them: those given, then `app` and `stack`, which cost reports group by."""
+    return {**labels, "app": "vllm-fleet", "stack": _fit(stack, "", MAX_NAME)}
 
 
 def title(text: str, limit: int) -> str:

@@ -1,27 +1,58 @@
-"""The VPC of the fleet: one node subnet, one way out, and what the regional load balancer needs."""
+"""A VPC for a GKE cluster: one node subnet, one way out, and what the regional load balancer needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_gcp import compute
 
 from infra.naming import name_of
+from settings.arguments import refuse, within_limits
+from settings.google_cloud import Nat
 from settings.names import EPP_EXT_PROC_PORT, HTTP_PORT
-from settings.settings import Settings
+from settings.platform_checks import nat_problems, range_problems
 
 POD_RANGE = "pods"
 SERVICE_RANGE = "services"
-"""Names of the secondary ranges; they live inside the subnet, so no stack name is needed."""
+"""Names of the secondary ranges; they live inside the subnet, so no prefix is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of `Network`."""
+    """Arguments of `Network`. Raises ValueError where ranges are none or overlap, or Cloud NAT refuses the ports."""
 
-    settings: Settings
-    """The stack; `settings.network` has the ranges, already checked for overlap and size."""
+    project: str
+    """Id of the Google Cloud project."""
+    region: str
+    """Region of subnets and router, e.g. "europe-west4"; the cluster's."""
+    name_prefix: str
+    """First part of every name: `<name_prefix>-vllm` for the VPC, `<name_prefix>-vllm-nodes` for the subnet, and so on."""
+    node_range: str = "10.0.0.0/20"
+    """IPv4 range of the node subnet, one address a node; Google reserves four."""
+    pod_range: str = "10.64.0.0/14"
+    """Secondary IPv4 range for pods; Autopilot takes a /26 or larger from it for every node."""
+    service_range: str = "10.32.0.0/20"
+    """Secondary IPv4 range for Services."""
+    proxy_only_range: str | None = None
+    """IPv4 range of the proxy-only subnet that regional load balancers, Gateways among them, take their proxies from; /23
+    recommended, /26 the minimum. None makes no such subnet. Source: Cloud Load Balancing, proxy-only subnets."""
+    proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
+    """TCP ports of pods that those proxies reach. Default: vLLM's and the endpoint picker's."""
+    nat_min_ports_per_vm: int = 1_024
+    """Ports of Cloud NAT that a node starts with, 64 to 65536; a power of two."""
+    nat_max_ports_per_vm: int = 16_384
+    """Ports that a node may grow to, 64 to 65536; a power of two, above `nat_min_ports_per_vm`."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, Nat, prefix="nat_")
+        ranges = {field: getattr(self, field) for field in ("node_range", "pod_range", "service_range")}
+        if self.proxy_only_range is not None:
+            ranges["proxy_only_range"] = self.proxy_only_range
+        low, high = ("nat_min_ports_per_vm", "nat_max_ports_per_vm")
+        ports = nat_problems((low, self.nat_min_ports_per_vm), (high, self.nat_max_ports_per_vm))
+        refuse(self, (*range_problems(ranges), *ports))
 
 
 class Network(pulumi.ComponentResource):
@@ -31,37 +62,39 @@ class Network(pulumi.ComponentResource):
     itself (a Shared VPC would need them from the host project, which this component does not cover).
     """
 
+    project: str
+    region: str
     vpc: compute.Network
     nodes: compute.Subnetwork
     nat: compute.RouterNat
     proxy_only: compute.Subnetwork | None
-    """The proxy-only subnet, where the stack asks for one. Whatever makes load balancers must be gone before it goes,
-    so whatever makes load balancers depends on it: the Kubernetes provider does, see `infra.platform`."""
+    """The proxy-only subnet, where there is a range for one. Whatever makes load balancers must be gone before it goes,
+    so whatever makes load balancers depends on it: the cluster's Kubernetes provider does, in `__main__`."""
     proxy_only_self_link: pulumi.Output[str]
     """Its self link; empty where there is none."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
-        settings, ranges = args.settings, args.settings.network
+        project, region = self.project, self.region = args.project, args.region
         child = pulumi.ResourceOptions(parent=self)
         self.vpc = compute.Network(
             f"{name}-vpc",
-            name=name_of(settings, "vllm"),
-            project=settings.project,
+            name=name_of(args.name_prefix, "vllm"),
+            project=project,
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
             opts=child,
         )
         self.nodes = compute.Subnetwork(
             f"{name}-nodes",
-            name=name_of(settings, "vllm-nodes"),
-            project=settings.project,
-            region=settings.region,
+            name=name_of(args.name_prefix, "vllm-nodes"),
+            project=project,
+            region=region,
             network=self.vpc.self_link,
-            ip_cidr_range=ranges.node_cidr,
+            ip_cidr_range=args.node_range,
             secondary_ip_ranges=[
-                compute.SubnetworkSecondaryIpRangeArgs(range_name=POD_RANGE, ip_cidr_range=ranges.pod_cidr),
-                compute.SubnetworkSecondaryIpRangeArgs(range_name=SERVICE_RANGE, ip_cidr_range=ranges.service_cidr),
+                compute.SubnetworkSecondaryIpRangeArgs(range_name=POD_RANGE, ip_cidr_range=args.pod_range),
+                compute.SubnetworkSecondaryIpRangeArgs(range_name=SERVICE_RANGE, ip_cidr_range=args.service_range),
             ],
             # Images, logs, metrics and results go to Google's APIs directly: not through NAT, which bills per GiB.
             private_ip_google_access=True,
@@ -69,17 +102,17 @@ class Network(pulumi.ComponentResource):
         )
         router = compute.Router(
             f"{name}-router",
-            name=name_of(settings, "vllm-router"),
-            project=settings.project,
-            region=settings.region,
+            name=name_of(args.name_prefix, "vllm-router"),
+            project=project,
+            region=region,
             network=self.vpc.self_link,
             opts=child,
         )
         self.nat = compute.RouterNat(
             f"{name}-nat",
-            name=name_of(settings, "vllm-nat"),
-            project=settings.project,
-            region=settings.region,
+            name=name_of(args.name_prefix, "vllm-nat"),
+            project=project,
+            region=region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
             # This subnet alone: whoever adds another one to the VPC decides whether that reaches the internet.
@@ -90,14 +123,16 @@ class Network(pulumi.ComponentResource):
             # A node starts with few ports and takes more while it downloads; a fixed number would be too few for the
             # weights' writer or waste an address on idle nodes. Endpoint-independent mapping excludes dynamic ports.
             enable_dynamic_port_allocation=True,
-            min_ports_per_vm=ranges.nat.min_ports_per_vm,
-            max_ports_per_vm=ranges.nat.max_ports_per_vm,
+            min_ports_per_vm=args.nat_min_ports_per_vm,
+            max_ports_per_vm=args.nat_max_ports_per_vm,
             enable_endpoint_independent_mapping=False,
             # Errors only: they are dropped connections, the one sign that ports ran out.
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
-        self.proxy_only = self._load_balancer_side(name, settings, child) if settings.proxy_only_subnet else None
+        self.proxy_only = (
+            self._load_balancer_side(name, args, args.proxy_only_range, child) if args.proxy_only_range else None
+        )
         self.proxy_only_self_link = (
             pulumi.Output.from_input("") if self.proxy_only is None else self.proxy_only.self_link
         )
@@ -109,16 +144,17 @@ class Network(pulumi.ComponentResource):
             }
         )
 
-    def _load_balancer_side(self, name: str, settings: Settings, child: pulumi.ResourceOptions) -> compute.Subnetwork:
+    def _load_balancer_side(
+        self, name: str, args: NetworkArgs, proxy_only_range: str, child: pulumi.ResourceOptions
+    ) -> compute.Subnetwork:
         """The proxies' own range, and their way to the pods."""
-        cidr = settings.network.proxy_only.cidr
         proxy_only = compute.Subnetwork(
             f"{name}-proxy-only",
-            name=name_of(settings, "vllm-proxy-only"),
-            project=settings.project,
-            region=settings.region,
+            name=name_of(args.name_prefix, "vllm-proxy-only"),
+            project=args.project,
+            region=args.region,
             network=self.vpc.self_link,
-            ip_cidr_range=cidr,
+            ip_cidr_range=proxy_only_range,
             purpose="REGIONAL_MANAGED_PROXY",
             role="ACTIVE",
             opts=pulumi.ResourceOptions(
@@ -129,15 +165,15 @@ class Network(pulumi.ComponentResource):
         )
         compute.Firewall(
             f"{name}-from-proxies",
-            name=name_of(settings, "vllm-from-proxies"),
-            project=settings.project,
+            name=name_of(args.name_prefix, "vllm-from-proxies"),
+            project=args.project,
             network=self.vpc.self_link,
             description="Regional load balancer's proxies to vLLM and to the endpoint picker",
             direction="INGRESS",
-            source_ranges=[cidr],
+            source_ranges=[proxy_only_range],
             # Pods have addresses of their own here, so the rule opens them and leaves the nodes shut.
-            destination_ranges=[settings.network.pod_cidr],
-            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(HTTP_PORT), str(EPP_EXT_PROC_PORT)])],
+            destination_ranges=[args.pod_range],
+            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.proxied_ports])],
             opts=child,
         )
         return proxy_only

@@ -2,97 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
-from pulumi_gcp import organizations
 
-from infra.budget import Budget, BudgetArgs
-from infra.cluster import Cluster, ClusterArgs
-from infra.identity import NodeIdentity, NodeIdentityArgs
-from infra.image_registry import ImageRegistry, ImageRegistryArgs
-from infra.network import Network, NetworkArgs
-from infra.platform_outputs import PlatformOutputs
-from infra.results_bucket import ResultsBucket, ResultsBucketArgs
+from infra.cluster import Cluster
+from infra.image_registry import ImageRegistry
+from infra.network import Network
+from infra.platform_outputs import KEYS, PlatformOutputs
+from infra.results_bucket import ResultsBucket
 from infra.services import Services, ServicesArgs
-from settings.settings import Settings
+from settings.problems import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
 
-    settings: Settings
-    """The stack."""
+    namespace: str
+    """Kubernetes namespace that this stack uses on the cluster; a stack that joins must not share it."""
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """APIs, bucket, network, image repository, node account, cluster and budget, in the order that they need."""
+    """The group that network, image repository, node account, cluster and budget of a stack stand in.
 
-    outputs: PlatformOutputs
-    kubernetes: k8s.Provider
-    """The one provider of everything on the cluster."""
-    services: Services
-    """The APIs; whatever else calls Google Cloud depends on them."""
+    It makes nothing itself: `__main__` makes its parts, with this as their parent, and then says `made_of`.
+    """
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
-        settings = args.settings
-        child = pulumi.ResourceOptions(parent=self)
-        self.services = Services(f"{name}-services", ServicesArgs(settings=settings), child)
-        results = ResultsBucket(f"{name}-results", ResultsBucketArgs(settings=settings), _after(self, self.services))
-        # Everything comes after the bucket, so that on destroy everything goes before it: should results be left in
-        # it, destroy stops there, when nothing that costs money is left.
-        prepared = _after(self, self.services, results)
-        network = Network(f"{name}-network", NetworkArgs(settings=settings), prepared)
-        registry = ImageRegistry(f"{name}-images", ImageRegistryArgs(settings=settings), prepared)
-        nodes = NodeIdentity(
-            f"{name}-nodes", NodeIdentityArgs(settings=settings, repository=registry.repository), prepared
-        )
-        cluster = Cluster(f"{name}-cluster", ClusterArgs(settings=settings, network=network, nodes=nodes), prepared)
-        number = _project_number(self, settings, self.services)
-        if settings.budget is not None:
-            Budget(
-                f"{name}-budget",
-                BudgetArgs(settings=settings, budget=settings.budget, project_number=number),
-                prepared,
-            )
-        self.kubernetes = k8s.Provider(
-            f"{name}-kubernetes",
-            kubeconfig=cluster.kubeconfig,
-            # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
-            # with it, behind the last Gateway on destroy: load balancers hold that subnet and would block it.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster, network]),
-        )
-        self.outputs = PlatformOutputs(
+        self._namespace = args.namespace
+
+    def made_of(
+        self,
+        *,
+        results: ResultsBucket,
+        network: Network,
+        images: ImageRegistry,
+        cluster: Cluster,
+        project_number: pulumi.Output[str],
+    ) -> PlatformOutputs:
+        """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
+        outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
-            project=pulumi.Output.from_input(settings.project),
-            project_number=number,
-            region=pulumi.Output.from_input(settings.region),
-            namespace=pulumi.Output.from_input(settings.namespace),
+            project=pulumi.Output.from_input(network.project),
+            project_number=project_number,
+            region=pulumi.Output.from_input(network.region),
+            namespace=pulumi.Output.from_input(self._namespace),
             workload_pool=cluster.workload_pool,
-            image_prefix=registry.image_prefix,
+            image_prefix=images.image_prefix,
             results_bucket=results.bucket.name,
             network=network.vpc.self_link,
             proxy_only_subnet=network.proxy_only_self_link,
             kubeconfig=cluster.kubeconfig,
         )
-        self.register_outputs(self.outputs.export())
+        self.register_outputs(outputs.export())
+        return outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlatformArgs:
-    """Arguments of `SharedPlatform`."""
+    """Arguments of `SharedPlatform`: the stack to join, and what the one that joins needs of it."""
 
-    settings: Settings
-    """The stack that joins."""
     stack: str
     """`organization/project/stack` of the stack that has the cluster."""
+    project: str
+    """Id of the Google Cloud project; must be the cluster's."""
+    region: str
+    """Region; must be the cluster's."""
+    namespace: str
+    """Kubernetes namespace of the stack that joins; must not be the other stack's own."""
+    proxy_only_subnet: bool = False
+    """Whether a proxy-only subnet is needed, as a Gateway does."""
+    apis: Sequence[str] = ()
+    """APIs that are needed beyond the other stack's; they are switched on here, see `ServicesArgs.apis`."""
 
 
 class SharedPlatform(pulumi.ComponentResource):
-    """Another stack's cluster. Nothing of it is changed or owned here; what only this stack needs (APIs, a budget) is made."""
+    """Another stack's cluster. Nothing of it is changed or owned here; the APIs that only this stack needs are made."""
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
@@ -103,31 +92,94 @@ class SharedPlatform(pulumi.ComponentResource):
     def __init__(self, name: str, args: SharedPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:SharedPlatform", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.services = Services(f"{name}-services", ServicesArgs(settings=args.settings), child)
-        reference = pulumi.StackReference(f"{name}-stack", stack_name=args.stack, opts=child)
-        self.outputs = PlatformOutputs.from_reference(reference, args.stack, args.settings)
-        if args.settings.budget is not None:
-            Budget(
-                f"{name}-budget",
-                BudgetArgs(
-                    settings=args.settings, budget=args.settings.budget, project_number=self.outputs.project_number
-                ),
-                _after(self, self.services),
-            )
+        self.services = Services(f"{name}-services", ServicesArgs(project=args.project, apis=args.apis), child)
+        self.outputs = _joined(pulumi.StackReference(f"{name}-stack", stack_name=args.stack, opts=child), args)
         self.kubernetes = k8s.Provider(
-            f"{name}-kubernetes", kubeconfig=self.outputs.kubeconfig, opts=_after(self, self.services)
+            f"{name}-kubernetes",
+            kubeconfig=self.outputs.kubeconfig,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
         )
         self.register_outputs(self.outputs.export())
 
 
-def _after(parent: pulumi.Resource, *first: pulumi.Resource) -> pulumi.ResourceOptions:
-    return pulumi.ResourceOptions(parent=parent, depends_on=list(first))
+def _joined(reference: pulumi.StackReference, args: SharedPlatformArgs) -> PlatformOutputs:
+    """The outputs of the stack to join, refused where they are missing or where `args` cannot live on them."""
+    accepted = reference.get_output("platform").apply(lambda given: accept(given, args))
+    # After `accepted`, so that a stack that is not up yet is refused with one message, always the same.
+    both = pulumi.Output.all(accepted, reference.get_output("kubeconfig"))
+    kubeconfig = both.apply(lambda given: _kubeconfig(args.stack, given[1]))
 
+    def field(key: str) -> pulumi.Output[str]:
+        return accepted.apply(lambda values: values[key])
 
-def _project_number(parent: pulumi.Resource, settings: Settings, services: Services) -> pulumi.Output[str]:
-    """The project's number, asked only once the API that knows it is on: a first `pulumi up` would fail otherwise."""
-    project = organizations.get_project_output(
-        project_id=settings.project,
-        opts=pulumi.InvokeOutputOptions(parent=parent, depends_on=list(services.enabled)),
+    return PlatformOutputs(
+        kubeconfig=pulumi.Output.secret(kubeconfig), **{attribute: field(key) for key, attribute in KEYS.items()}
     )
-    return project.number
+
+
+def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
+    """The other stack's `platform` output, if this stack can join it. Raises pulumi.RunError with what to do."""
+    stack = args.stack
+    if not isinstance(given, Mapping):
+        raise _refusal(
+            stack,
+            allowed="a stack of this project that is up and has a cluster",
+            why=f"stack {stack} has no output `platform`: it has not been brought up yet, or it is another program's",
+            write=f"pulumi up --stack {stack}, then this stack again",
+        )
+    missing = sorted(key for key in KEYS if not isinstance(given.get(key), str))
+    if missing:
+        raise _refusal(
+            stack,
+            allowed=f"a stack whose output `platform` has {', '.join(KEYS)}",
+            why=f"stack {stack} lacks {', '.join(missing)}: an older version of this program brought it up",
+            write=f"pulumi up --stack {stack}, then this stack again",
+        )
+    if given["project"] != args.project:
+        raise _refusal(
+            stack,
+            allowed=f"gcp:project {given['project']}, where the cluster of {stack} is",
+            why=f"this stack says {args.project}; secrets and reservations of one project do not serve the other's pods",
+            write=f"gcp:project: {given['project']}",
+        )
+    if given["region"] != args.region:
+        raise _refusal(
+            stack,
+            allowed=f"gcp:region {given['region']}, where the cluster of {stack} is",
+            why=f"this stack says {args.region}; its pods would ask for zones that the cluster has no nodes in",
+            write=f"gcp:region: {given['region']}, and zones of that region",
+        )
+    if given["namespace"] == args.namespace:
+        raise _refusal(
+            stack,
+            allowed="a namespace of its own for each stack on a cluster",
+            why=f"{stack} uses {args.namespace} itself; destroying this stack would delete that namespace "
+            "with everything in it",
+            write=f"vllm-fleet:namespace: {args.namespace}-2, or a name that says what this stack serves",
+        )
+    if args.proxy_only_subnet and not given["proxyOnlySubnet"]:
+        raise _refusal(
+            stack,
+            allowed="a stack whose network has a proxy-only subnet",
+            why=f"{stack} has none, and the Gateway of this stack would stay unprogrammed without a message",
+            write=f"vllm-fleet:network: {{proxyOnly: {{enabled: true}}}} in {stack}, and pulumi up there first",
+        )
+    return {key: str(given[key]) for key in KEYS}
+
+
+def _kubeconfig(stack: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise pulumi.RunError(f"stack {stack} has no output `kubeconfig`: run `pulumi up --stack {stack}` first")
+    return given
+
+
+def _refusal(stack: str, *, allowed: str, why: str, write: str) -> pulumi.RunError:
+    problem = Problem(
+        id="platform-stack",
+        path="vllm-fleet:platform.stack",
+        value=stack,
+        allowed=allowed,
+        why=why,
+        write=write,
+    )
+    return pulumi.RunError(problem.text())

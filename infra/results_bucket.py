@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import storage
 
-from infra.naming import bucket_name_of, labels_of
-from settings.settings import Settings
+from infra.naming import bucket_name_of
+from settings.arguments import within_limits
+from settings.google_cloud import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsBucketArgs:
     """Arguments of `ResultsBucket`."""
 
-    settings: Settings
-    """The stack; `settings.results` says how long a result is kept."""
+    project: str
+    """Id of the Google Cloud project."""
+    region: str
+    """Region, e.g. "europe-west4"."""
+    name_prefix: str
+    """First part of the bucket's name, after the project's id: `<project>-<name_prefix>-vllm-results`."""
+    retention_days: int = 90
+    """Days after which a result is deleted, 1 to 3650."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the bucket."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, Results)
 
 
 class ResultsBucket(pulumi.ComponentResource):
@@ -30,23 +43,22 @@ class ResultsBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ResultsBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:ResultsBucket", name, None, opts)
-        settings = args.settings
         self.bucket = storage.Bucket(
             f"{name}-bucket",
-            name=bucket_name_of(settings, "vllm-results"),
-            project=settings.project,
+            name=bucket_name_of(args.project, args.name_prefix, "vllm-results"),
+            project=args.project,
             # Cloud Storage answers in capitals; asked in small letters, every run would show a change.
-            location=settings.region.upper(),
+            location=args.region.upper(),
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             force_destroy=False,
             lifecycle_rules=[
                 storage.BucketLifecycleRuleArgs(
                     action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=storage.BucketLifecycleRuleConditionArgs(age=settings.results.retention_days),
+                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.retention_days),
                 )
             ],
-            labels=labels_of(settings),
+            labels=args.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"bucket": self.bucket.name})

@@ -1,65 +1,46 @@
-"""The Google Cloud APIs that a stack calls."""
+"""The Google Cloud APIs that a program calls."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_gcp import projects
+from pulumi_gcp import organizations, projects
 
-from settings.settings import Settings
-
-
-def required_apis(settings: Settings) -> tuple[str, ...]:
-    """Every API this stack needs and none it does not, sorted.
-
-    `serviceusage.googleapis.com` is not among them: it is what enables the others, and new projects have it.
-    """
-    needed: set[str] = set()
-    if settings.owns_platform:
-        needed |= {
-            "artifactregistry.googleapis.com",  # the repository that vLLM's image is pulled through
-            "cloudresourcemanager.googleapis.com",  # the project's number, and the node account's role on the project
-            "compute.googleapis.com",  # network, NAT, disks, A4 machines
-            "container.googleapis.com",  # the cluster
-            # Autopilot streams images only with it; without it each node pulls all of vLLM's image before it starts.
-            # Source: GKE docs, "Use Image streaming", requirements.
-            "containerfilesystem.googleapis.com",
-            "iam.googleapis.com",  # the node service account
-            "logging.googleapis.com",  # logs of nodes, pods and the autoscaler
-            "monitoring.googleapis.com",  # managed Prometheus
-            "storage.googleapis.com",  # the bucket for benchmark results
-        }
-    if settings.gateway.enabled:
-        # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
-        needed.add("networkservices.googleapis.com")
-    if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
-        needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
-    if settings.budget is not None:
-        needed.add("billingbudgets.googleapis.com")
-    return tuple(sorted(needed))
+_SUFFIX = ".googleapis.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicesArgs:
     """Arguments of `Services`."""
 
-    settings: Settings
-    """The stack."""
+    project: str
+    """Id of the Google Cloud project."""
+    apis: Sequence[str]
+    """The APIs' full names, e.g. "container.googleapis.com", each once. Raises ValueError for a short name.
+
+    `serviceusage.googleapis.com` need not be among them: it is what enables the others, and new projects have it."""
+
+    def __post_init__(self) -> None:
+        if short := [api for api in self.apis if not api.endswith(_SUFFIX)]:
+            raise ValueError(f"ServicesArgs.apis has {', '.join(short)}; write the full name, e.g. {short[0]}{_SUFFIX}")
 
 
 class Services(pulumi.ComponentResource):
-    """The APIs of `required_apis`, switched on. Nothing here ever switches one off."""
+    """The APIs, switched on. Nothing here ever switches one off."""
 
     enabled: list[projects.Service]
+    project: str
 
     def __init__(self, name: str, args: ServicesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Services", name, None, opts)
+        self.project = args.project
         self.enabled = [
             projects.Service(
-                f"{name}-{api.removesuffix('.googleapis.com')}",
+                f"{name}-{api.removesuffix(_SUFFIX)}",
                 service=api,
-                project=args.settings.project,
+                project=args.project,
                 # Others in the project may use the API by the time this stack goes; two stacks may list the same one.
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(
@@ -68,6 +49,16 @@ class Services(pulumi.ComponentResource):
                     custom_timeouts=pulumi.CustomTimeouts(create="20m"),
                 ),
             )
-            for api in required_apis(args.settings)
+            for api in args.apis
         ]
         self.register_outputs({})
+
+    def project_number(self) -> pulumi.Output[str]:
+        """The project's number, asked only once the APIs are on: a first `pulumi up` would fail otherwise.
+
+        `cloudresourcemanager.googleapis.com`, which knows it, has to be among them.
+        """
+        project = organizations.get_project_output(
+            project_id=self.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=list(self.enabled))
+        )
+        return project.number

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from settings.benchmark_checks import benchmark_problems
-from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation, window_total_usd
-from settings.platform_checks import moment, platform_problems
+from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
+from settings.platform_checks import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.section import NAMESPACE, key
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs: the objects, which become the files by hard links, and the file system itself.
 Measured: workloads/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
-CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 
 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
@@ -123,16 +122,15 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     request = capacity.create
     assert request is not None
     path = "capacity.create"
-    start = moment(request.start_time)
-    if start.year == 1:
-        yield Problem(
-            id="not-a-moment",
-            path=key(f"{path}.startTime"),
-            value=request.start_time,
-            allowed="a real moment in UTC",
-            why="it is when you begin to pay for the window",
-            write='"2027-01-04T06:00:00Z"',
+    yield from keyed(
+        window_problems(
+            start=(f"{path}.startTime", request.start_time),
+            total=(f"{path}.totalUsd", request.total_usd),
+            price=("capacity.usdPerNodeHour", capacity.usd_per_node_hour),
+            nodes=request.nodes,
+            days=request.duration_days,
         )
+    )
     if request.nodes < settings.replicas:
         yield Problem(
             id="calendar-too-few-nodes",
@@ -151,28 +149,6 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
             why="an approved request can be neither changed nor cancelled, so without its total it stays a draft",
             write="totalUsd: NODES x DAYS x 24 x usdPerNodeHour",
             level="notice",
-        )
-        return
-    price = capacity.usd_per_node_hour
-    if price is None:
-        yield Problem(
-            id="calendar-without-price",
-            path=key("capacity.usdPerNodeHour"),
-            value=None,
-            allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
-            why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
-            write="usdPerNodeHour: 00.00",
-        )
-        return
-    total = window_total_usd(request.nodes, request.duration_days, price)
-    if abs(total - request.total_usd) > CALENDAR_TOTAL_TOLERANCE_USD:
-        yield Problem(
-            id="calendar-total-wrong",
-            path=key(f"{path}.totalUsd"),
-            value=request.total_usd,
-            allowed=f"{total:.2f}, to the dollar",
-            why=f"{request.nodes} nodes x {request.duration_days} days x 24 h x ${price:g}: nobody should submit what they misread",
-            write=f"totalUsd: {total:.2f}",
         )
 
 

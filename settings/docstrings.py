@@ -1,4 +1,4 @@
-"""What the source says about each field of a section: the strings below the fields, read when somebody asks.
+"""What the source says about each field of a class: the strings below the fields, read when somebody asks.
 
 pydantic could keep them (`use_attribute_docstrings`), but then every import would parse the source; only the schema and
 the explanation of an error want them.
@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 
 @cache
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Docstrings of the model's fields on one line each, by Python name, its bases' included."""
+def field_docs(model: type) -> dict[str, str]:
+    """Docstrings of the fields of a section or of a component's arguments on one line each, by Python name, its bases' included."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if base is BaseModel or not issubclass(base, BaseModel):
+        if base in (BaseModel, object):
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(body, ast.ClassDef)

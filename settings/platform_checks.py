@@ -1,19 +1,24 @@
-"""Limits of network and cluster: ranges, NAT ports, the control plane's doors, the maintenance window."""
+"""Limits of network, cluster and calendar window. The rules take plain values: the components' arguments ask them, too."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from settings.capacity import window_total_usd
 from settings.problems import Problem
 from settings.section import key
 
 if TYPE_CHECKING:
+    from settings.google_cloud import IpEndpoint, Maintenance
     from settings.settings import Settings
 
+CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 _DAYS = re.compile(r"BYDAY=([A-Z,]+)")
 
 
@@ -34,35 +39,8 @@ def _network(settings: Settings) -> Iterator[Problem]:
     }
     if settings.proxy_only_subnet:
         given["network.proxyOnly.cidr"] = network.proxy_only.cidr
-    ranges: dict[str, ipaddress.IPv4Network] = {}
-    for path, text in given.items():
-        try:
-            ranges[path] = ipaddress.IPv4Network(text)
-        except ValueError:
-            try:
-                meant = str(ipaddress.IPv4Network(text, strict=False))
-            except ValueError:
-                meant = "10.0.0.0/20"
-            yield Problem(
-                id="not-a-range",
-                path=key(path),
-                value=text,
-                allowed="an IPv4 range whose host bits are zero",
-                why="Google Cloud refuses a range that does not begin at its own network address",
-                write=meant,
-            )
-    paths = list(ranges)
-    for i, one in enumerate(paths):
-        for other in paths[i + 1 :]:
-            if ranges[one].overlaps(ranges[other]):
-                yield Problem(
-                    id="ranges-overlap",
-                    path=key(other),
-                    value=str(ranges[other]),
-                    allowed=f"a range outside {ranges[one]} ({one})",
-                    why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
-                    write="a range that begins after it, e.g. the next block of the same size",
-                )
+    yield from keyed(range_problems(given))
+    ranges = dict(_valid(given))
     sizes = network_sizing.smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
     smallest = {
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
@@ -84,38 +62,86 @@ def _network(settings: Settings) -> Iterator[Problem]:
                 why=why,
                 write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
             )
-    nat = network.nat
-    for path, ports in (
-        ("network.nat.minPortsPerVm", nat.min_ports_per_vm),
-        ("network.nat.maxPortsPerVm", nat.max_ports_per_vm),
-    ):
+    yield from keyed(
+        nat_problems(
+            ("network.nat.minPortsPerVm", network.nat.min_ports_per_vm),
+            ("network.nat.maxPortsPerVm", network.nat.max_ports_per_vm),
+        )
+    )
+
+
+def _cluster(settings: Settings) -> Iterator[Problem]:
+    yield from keyed(endpoint_problems("cluster.ipEndpoint.authorizedNetworks", settings.cluster.ip_endpoint))
+    yield from keyed(maintenance_problems("cluster.maintenance", settings.cluster.maintenance))
+
+
+def _valid(given: Mapping[str, str]) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    for path, text in given.items():
+        with suppress(ValueError):
+            yield path, ipaddress.IPv4Network(text)
+
+
+def range_problems(given: Mapping[str, str]) -> Iterator[Problem]:
+    """Texts that are no ranges, and ranges that overlap. `given` and the problems' paths have the caller's names."""
+    ranges = dict(_valid(given))
+    for path, text in given.items():
+        if path in ranges:
+            continue
+        try:
+            meant = str(ipaddress.IPv4Network(text, strict=False))
+        except ValueError:
+            meant = "10.0.0.0/20"
+        yield Problem(
+            id="not-a-range",
+            path=path,
+            value=text,
+            allowed="an IPv4 range whose host bits are zero",
+            why="Google Cloud refuses a range that does not begin at its own network address",
+            write=meant,
+        )
+    paths = list(ranges)
+    for i, one in enumerate(paths):
+        for other in paths[i + 1 :]:
+            if ranges[one].overlaps(ranges[other]):
+                yield Problem(
+                    id="ranges-overlap",
+                    path=other,
+                    value=str(ranges[other]),
+                    allowed=f"a range outside {ranges[one]} ({one})",
+                    why="nodes, pods, Services and load-balancer proxies each need addresses of their own",
+                    write="a range that begins after it, e.g. the next block of the same size",
+                )
+
+
+def nat_problems(low: tuple[str, int], high: tuple[str, int]) -> Iterator[Problem]:
+    """What Cloud NAT holds against the fewest and the most ports of a node, each with its name."""
+    for path, ports in (low, high):
         if ports & (ports - 1):
             yield Problem(
                 id="nat-ports-power-of-two",
-                path=key(path),
+                path=path,
                 value=ports,
                 allowed="a power of two",
                 why="Cloud NAT's dynamic port allocation takes no other number",
                 write=str(1 << (ports.bit_length() - 1)),
             )
-    if nat.max_ports_per_vm <= nat.min_ports_per_vm:
+    if high[1] <= low[1]:
         yield Problem(
             id="nat-ports-order",
-            path=key("network.nat.maxPortsPerVm"),
-            value=nat.max_ports_per_vm,
-            allowed=f"more than minPortsPerVm ({nat.min_ports_per_vm})",
+            path=high[0],
+            value=high[1],
+            allowed=f"more than {low[0].rpartition('.')[2]} ({low[1]})",
             why="dynamic port allocation grows from the one to the other",
-            write=str(nat.min_ports_per_vm * 2),
+            write=str(low[1] * 2),
         )
 
 
-def _cluster(settings: Settings) -> Iterator[Problem]:
-    cluster = settings.cluster
-    endpoint = cluster.ip_endpoint
+def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
+    """Ways in which the control plane's IP endpoint would answer everybody."""
     if endpoint.enabled and not endpoint.authorized_networks:
         yield Problem(
             id="open-control-plane",
-            path=key("cluster.ipEndpoint.authorizedNetworks"),
+            path=path,
             value=[],
             allowed="one named range or more",
             why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
@@ -129,13 +155,16 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
         if block is None or block.prefixlen == 0:
             yield Problem(
                 id="open-control-plane",
-                path=key(f"cluster.ipEndpoint.authorizedNetworks[{i}].cidr"),
+                path=f"{path}[{i}].cidr",
                 value=network.cidr,
                 allowed="a range of yours; 0.0.0.0/0 is everybody's",
                 why="it decides who may try to log in to the control plane",
                 write='"203.0.113.0/24"',
             )
-    window = cluster.maintenance
+
+
+def maintenance_problems(path: str, window: Maintenance) -> Iterator[Problem]:
+    """What GKE holds against a maintenance window."""
     hours = (moment(window.end_time) - moment(window.start_time)).total_seconds() / 3600
     days = _DAYS.search(window.recurrence)
     per_week = len(days.group(1).split(",")) if days else 7 if "FREQ=DAILY" in window.recurrence else 1
@@ -143,12 +172,56 @@ def _cluster(settings: Settings) -> Iterator[Problem]:
     if hours < 4 or total < 48:
         yield Problem(
             id="maintenance-too-short",
-            path=key("cluster.maintenance"),
+            path=path,
             value=f"{hours:g} h x {per_week} a week",
             allowed="windows of 4 hours or more, 48 hours or more in any 32 days",
             why="GKE refuses a policy that leaves it less room for upgrades",
             write='{startTime: "2026-01-03T02:00:00Z", endTime: "2026-01-03T10:00:00Z", recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"}',
         )
+
+
+def window_problems(
+    *, start: tuple[str, str], total: tuple[str, float | None], price: tuple[str, float | None], nodes: int, days: int
+) -> Iterator[Problem]:
+    """What is wrong with a window of calendar capacity: its start, and the total that is typed for it, by their names."""
+    if moment(start[1]).year == 1:
+        yield Problem(
+            id="not-a-moment",
+            path=start[0],
+            value=start[1],
+            allowed="a real moment in UTC",
+            why="it is when you begin to pay for the window",
+            write='"2027-01-04T06:00:00Z"',
+        )
+    typed, of_a_node = total[1], price[1]
+    if typed is None:
+        return
+    if of_a_node is None:
+        yield Problem(
+            id="calendar-without-price",
+            path=price[0],
+            value=None,
+            allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
+            why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
+            write="usdPerNodeHour: 00.00",
+        )
+        return
+    right = window_total_usd(nodes, days, of_a_node)
+    if abs(right - typed) > CALENDAR_TOTAL_TOLERANCE_USD:
+        yield Problem(
+            id="calendar-total-wrong",
+            path=total[0],
+            value=typed,
+            allowed=f"{right:.2f}, to the dollar",
+            why=f"{nodes} nodes x {days} days x 24 h x ${of_a_node:g}: nobody should submit what they misread",
+            write=f"totalUsd: {right:.2f}",
+        )
+
+
+def keyed(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems, with their paths as the stack file spells them."""
+    for problem in problems:
+        yield replace(problem, path=key(problem.path))
 
 
 def moment(text: str) -> datetime:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -13,6 +15,10 @@ class Section(BaseModel):
     """A section of the stack file: frozen, camelCase keys, no unknown keys, no silent conversions ("12" is not 12)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
+
+    def without(self, *fields: str) -> dict[str, Any]:
+        """The fields by name, all but these: for a component whose arguments have the same names."""
+        return {name: value for name, value in self if name not in fields}
 
 
 SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}

@@ -1,6 +1,6 @@
 """What matters of each stack, as a reviewed file: every resource, its place, its locks, and the properties listed here.
 
-    make inventories      writes tests/inventories/*.yaml anew; read the diff and commit it with the change
+    make inventories      writes tests/inventories/ and tests/examples/inventories/ anew; read the diff and commit it, too
 
 A resource type without an entry in `MATTERS` fails the test, so that nothing is created unreviewed.
 """
@@ -115,6 +115,7 @@ MATTERS: dict[str, tuple[str, ...]] = {
         "allowedTopologies",
         "mountOptions",
     ),
+    "pulumi:providers:gcp": ("project", "billingProject", "userProjectOverride"),
     "pulumi:providers:kubernetes": (),
     "pulumi:pulumi:StackReference": ("name",),
 }
@@ -188,20 +189,25 @@ def _plain(value: Any) -> Any:
 
 def stack_inventory(stack: str) -> str:
     """The inventory of one stack file, as the text of its reviewed file."""
-    content = inventory(record_stack(open_stack(ROOT, stack), "known"))
-    return (
-        f"# Reviewed view of stack {stack}: written by `make inventories`, read before it is committed.\n"
-        + yaml.safe_dump(content, sort_keys=False, width=140, allow_unicode=True)
+    return reviewed_text(f"stack {stack}", record_stack(open_stack(ROOT, stack), "known"))
+
+
+def reviewed_text(what: str, recording: Recording) -> str:
+    """The inventory of a recording as the text of a reviewed file."""
+    return f"# Reviewed view of {what}: written by `make inventories`, read before it is committed.\n" + yaml.safe_dump(
+        inventory(recording), sort_keys=False, width=140, allow_unicode=True
     )
 
 
 def main() -> None:
-    """Write every stack's inventory anew."""
+    """Write the inventory of every stack and of every example anew."""
     from settings.stack_file import stack_names
+    from tests.examples import recorded as examples
 
-    FOLDER.mkdir(exist_ok=True)
     for stack in stack_names(ROOT):
         (FOLDER / f"{stack}.yaml").write_text(stack_inventory(stack), encoding="utf-8")
+    for name in examples.NAMES:
+        (examples.INVENTORIES / f"{name}.yaml").write_text(examples.example_inventory(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from settings.kubernetes import Epp
 from workloads import names
 from workloads.gateway_values import CHART, chart_values
@@ -73,10 +75,7 @@ class GatewayArgs:
     """Labels of every object."""
 
     def __post_init__(self) -> None:
-        if not 30 <= self.timeout_seconds <= 86_400:
-            raise ValueError(
-                f"timeout_seconds must be 30 to 86400, got {self.timeout_seconds}; set gateway.timeoutSeconds"
-            )
+        within_limits(self, sections.Gateway)
 
 
 class Gateway(pulumi.ComponentResource):

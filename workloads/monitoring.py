@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
 
 if TYPE_CHECKING:
@@ -40,10 +42,7 @@ class MonitoringArgs:
     """Labels of every object."""
 
     def __post_init__(self) -> None:
-        if not 5 <= self.interval_seconds <= 300:
-            raise ValueError(
-                f"interval_seconds must be 5 to 300, got {self.interval_seconds}; set monitoring.intervalSeconds"
-            )
+        within_limits(self, sections.Monitoring)
 
 
 class Monitoring(pulumi.ComponentResource):

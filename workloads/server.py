@@ -8,6 +8,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from settings.engine import Engine
 from settings.secret_stores import SecretStore
 from workloads import api_key, names, secret_files
@@ -31,10 +33,8 @@ class ServerArgs(ServerPodArgs):
 
     def __post_init__(self) -> None:
         ServerPodArgs.__post_init__(self)  # a class with slots has no super() here
-        if self.replicas is not None and not 0 <= self.replicas <= 1_000:
-            raise ValueError(
-                f"replicas must be 0 to 1000, got {self.replicas}; None leaves the number to another owner"
-            )
+        if self.replicas is not None:
+            within_limits(self, sections.Server, only=("replicas",))
 
 
 class Server(pulumi.ComponentResource):

@@ -5,11 +5,12 @@ The capacity mode reaches the pod through its `Placement` alone, the engine's fl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from settings.capacity import GPUS_PER_NODE
 from settings.engine import GPUS_PER_POD
 from settings.kubernetes import Resources
@@ -91,12 +92,7 @@ class ServerPodArgs:
     """Labels of every object; `app` is the server's name whatever it is here."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", self.name):
-            raise ValueError(
-                f"name must be 1 to 40 lower-case letters, digits and dashes, got {self.name!r}; set server.name"
-            )
-        if not 5 <= self.startup_minutes <= 120:
-            raise ValueError(f"startup_minutes must be 5 to 120, got {self.startup_minutes}; set server.startupMinutes")
+        within_limits(self, sections.Server, only=("name", "startup_minutes"))
         if self.engine.gpus > GPUS_PER_POD:
             raise ValueError(
                 f"engine uses {self.engine.gpus} GPUs and a pod has {GPUS_PER_POD}: lower data_parallel_size or tensor_parallel_size"

@@ -16,6 +16,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from planner.hyperdisk import throughput_floor_mibps
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from settings.kubernetes import Model, Writer
 from settings.secret_stores import SecretManagerSecret, SecretStore
 from workloads import c4_nodes, pod_programs, secret_files
@@ -116,12 +118,7 @@ class WeightsArgs:
     """Labels of every object; `app` is `weights-writer` on those of the download and the volume."""
 
     def __post_init__(self) -> None:
-        if not 4 <= self.size_gib <= 65_536:
-            raise ValueError(f"size_gib must be 4 to 65536 for hyperdisk-ml, got {self.size_gib}; set weights.sizeGib")
-        if not 400 <= self.throughput_mibps <= 2_097_152:
-            raise ValueError(
-                f"throughput_mibps must be 400 to 2097152, got {self.throughput_mibps}; set weights.throughputMibps"
-            )
+        within_limits(self, sections.Weights)
         if not self.zones:
             raise ValueError("zones is empty: name the zones of the servers")
         if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:

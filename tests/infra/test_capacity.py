@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from preview.recorder import ProgramError, RecordedResource
+from preview.recorder import RecordedResource
 from settings.capacity import window_total_usd
 from tests.infra.recorded import all_of, only, recorded
 
@@ -64,8 +62,3 @@ def test_the_request_says_which_machines_when_and_for_whom() -> None:
 def test_a_reservation_that_exists_is_not_requested_again() -> None:
     recording = recorded(capacity={"mode": "calendar", "reservation": "january-b200"})
     assert all_of(recording, "compute/futureReservation:FutureReservation") == []
-
-
-def test_two_zones_are_refused_because_a_reservation_lies_in_one() -> None:
-    with pytest.raises(ProgramError, match=r"vllm-fleet:zones.*one zone.*write: +zones: \[europe-west4-a\]"):
-        recorded(zones=["europe-west4-a", "europe-west4-b"], capacity=_calendar())

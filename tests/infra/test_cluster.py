@@ -81,11 +81,6 @@ def test_an_ip_door_opens_to_the_named_networks_alone() -> None:
     }
 
 
-def test_an_ip_door_without_networks_lets_nobody_in_rather_than_everybody() -> None:
-    cluster = _cluster(cluster={"ipEndpoint": {"enabled": True}})
-    assert cluster["masterAuthorizedNetworksConfig"]["cidrBlocks"] == []
-
-
 def test_every_metric_package_is_on_and_nothing_is_scraped_twice() -> None:
     monitoring = _cluster()["monitoringConfig"]
     assert monitoring["enableComponents"] == list(METRIC_COMPONENTS)

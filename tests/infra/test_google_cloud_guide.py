@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.services import required_apis
 from settings.capacity import window_total_usd
 from settings.checks import structural_problems
+from settings.google_cloud_needs import required_apis
 from tests.infra.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
 

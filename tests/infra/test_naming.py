@@ -5,26 +5,20 @@ import re
 import pytest
 
 from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of, title
-from settings.settings import Settings
 from tests.infra.recorded import only, recorded
-from tests.support.settings import make_settings
 
 LONG = "team-inference-production-europe-west-four-a-very-long-stack-name"
 
 
-def _named(stack: str, **sections: object) -> Settings:
-    return make_settings(stack, **sections)
-
-
 def test_a_plain_stack_name_is_the_prefix_as_it_is() -> None:
-    assert name_of(_named("spot"), "vllm-nat") == "spot-vllm-nat"
-    assert bucket_name_of(_named("spot"), "vllm-results") == "fleet-tests-spot-vllm-results"
+    assert name_of("spot", "vllm-nat") == "spot-vllm-nat"
+    assert bucket_name_of("fleet-tests", "spot", "vllm-results") == "fleet-tests-spot-vllm-results"
 
 
 @pytest.mark.parametrize("stack", ["spot", "Dev", "9lives", "a.b_c", LONG, "x" * 100, "-", "dev-"])
 @pytest.mark.parametrize("limit", [MAX_ACCOUNT_ID, 63])
 def test_every_name_is_one_that_google_cloud_accepts(stack: str, limit: int) -> None:
-    name = name_of(_named(stack), "vllm-nodes", limit=limit)
+    name = name_of(stack, "vllm-nodes", limit=limit)
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])", name)
     assert 6 <= len(name) <= limit
 
@@ -32,11 +26,11 @@ def test_every_name_is_one_that_google_cloud_accepts(stack: str, limit: int) -> 
 @pytest.mark.parametrize(("one", "other"), [("Dev", "dev"), ("a.b", "a-b"), (LONG, LONG + "-2"), ("dev-", "dev")])
 def test_stacks_that_look_alike_after_cleaning_still_get_different_names(one: str, other: str) -> None:
     for limit in (MAX_ACCOUNT_ID, 63):
-        assert name_of(_named(one), "vllm-nodes", limit=limit) != name_of(_named(other), "vllm-nodes", limit=limit)
+        assert name_of(one, "vllm-nodes", limit=limit) != name_of(other, "vllm-nodes", limit=limit)
 
 
 def test_a_bucket_name_of_the_longest_project_and_a_long_stack_fits() -> None:
-    name = bucket_name_of(_named(LONG, project="a" * 30), "vllm-results")
+    name = bucket_name_of("a" * 30, LONG, "vllm-results")
     assert len(name) <= 63
     assert name.startswith("a" * 30 + "-team-")
     assert name.endswith("-vllm-results")
@@ -56,7 +50,7 @@ def test_display_names_of_a_long_stack_and_the_longest_project_fit_their_apis() 
 
 
 def test_labels_keep_the_stack_files_own_and_add_app_and_stack() -> None:
-    assert labels_of(_named("spot", labels={"team": "inference"})) == {
+    assert labels_of("spot", {"team": "inference"}) == {
         "team": "inference",
         "app": "vllm-fleet",
         "stack": "spot",
@@ -64,11 +58,11 @@ def test_labels_keep_the_stack_files_own_and_add_app_and_stack() -> None:
 
 
 def test_labels_that_cost_reports_group_by_cannot_be_overwritten() -> None:
-    assert labels_of(_named("spot", labels={"stack": "other", "app": "other"})) == {
+    assert labels_of("spot", {"stack": "other", "app": "other"}) == {
         "app": "vllm-fleet",
         "stack": "spot",
     }
 
 
 def test_the_stack_label_is_a_valid_value_whatever_the_stack_is_called() -> None:
-    assert re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", labels_of(_named("Prod.EU/" + LONG))["stack"])
+    assert re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", labels_of("Prod.EU/" + LONG, {})["stack"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from preview.recorder import UNKNOWN, ProgramError, Recording, Secret
-from tests.infra.recorded import BASE_STACK, BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded
+from tests.infra.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, only, recorded
 
 GUEST: dict[str, Any] = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
 
@@ -81,11 +81,6 @@ def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
 def test_another_project_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
     with pytest.raises(ProgramError, match=r"gcp:project fleet-tests.*this stack says another-project"):
         _guest(base, project="another-project")
-
-
-def test_a_guest_may_have_a_budget_of_its_own_on_the_clusters_project(base: dict[str, Any]) -> None:
-    budget = only(_guest(base, budget=BUDGET), "billing/budget:Budget").inputs
-    assert budget["budgetFilter"]["projects"] == [f"projects/{base['platform']['projectNumber']}"]
 
 
 def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> None:

@@ -43,12 +43,9 @@ def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) ->
     return WeightsArgs(
         namespace=NAMESPACE,
         model=settings.serving.model,
-        source=settings.weights.source,
         region=settings.region,
         zones=settings.zones,
-        size_gib=settings.weights.size_gib,
-        throughput_mibps=settings.weights.throughput_mibps,
-        writer=settings.weights.writer,
+        **settings.weights.without("token_secret"),
         class_prefix=settings.namespace,
         hf_token=settings.hf_token_secret or token,
         disk_labels=settings.labels,
@@ -79,16 +76,10 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
 
 
 def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
-    gateway = settings.gateway
     return GatewayArgs(
         namespace=NAMESPACE,
         server=server,
-        name=gateway.name,
-        pool=gateway.pool,
-        gateway_class=gateway.gateway_class,
-        chart_version=gateway.chart_version,
-        timeout_seconds=gateway.timeout_seconds,
-        epp=gateway.epp,
+        **settings.gateway.without("enabled"),
         labels=settings.object_labels,
     )
 
@@ -98,7 +89,7 @@ def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None 
         namespace=NAMESPACE,
         server=server,
         gateway=gateway,
-        interval_seconds=settings.monitoring.interval_seconds,
+        **settings.monitoring.without("enabled"),
         labels=settings.object_labels,
     )
 

@@ -1,0 +1,61 @@
+"""What a stack asks of Google Cloud, worked out once from its settings: APIs, secrets to read, a dataset to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settings.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+
+def required_apis(settings: Settings) -> tuple[str, ...]:
+    """Every API this stack needs and none it does not, sorted.
+
+    `serviceusage.googleapis.com` is not among them: it is what enables the others, and new projects have it.
+    """
+    needed: set[str] = set()
+    if settings.owns_platform:
+        needed |= {
+            "artifactregistry.googleapis.com",  # the repository that vLLM's image is pulled through
+            "cloudresourcemanager.googleapis.com",  # the project's number, and the node account's role on the project
+            "compute.googleapis.com",  # network, NAT, disks, A4 machines
+            "container.googleapis.com",  # the cluster
+            # Autopilot streams images only with it; without it each node pulls all of vLLM's image before it starts.
+            # Source: GKE docs, "Use Image streaming", requirements.
+            "containerfilesystem.googleapis.com",
+            "iam.googleapis.com",  # the node service account
+            "logging.googleapis.com",  # logs of nodes, pods and the autoscaler
+            "monitoring.googleapis.com",  # managed Prometheus
+            "storage.googleapis.com",  # the bucket for benchmark results
+        }
+    if settings.gateway.enabled:
+        # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
+        needed.add("networkservices.googleapis.com")
+    if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
+        needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
+    if settings.budget is not None:
+        needed.add("billingbudgets.googleapis.com")
+    return tuple(sorted(needed))
+
+
+def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
+    readers: set[tuple[str, str]] = set()
+    if settings.weights.token_secret is not None:
+        # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
+        account = WRITER_ACCOUNT if settings.weights.source == "hyperdisk" else SERVER_ACCOUNT
+        readers.add((account, settings.weights.token_secret))
+    if settings.server.api_key_secret is not None:
+        readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
+    if settings.benchmark.enabled:
+        named = (settings.weights.token_secret, settings.server.api_key_secret)
+        readers |= {(BENCHMARK_ACCOUNT, secret) for secret in named if secret is not None}
+    return tuple(sorted(readers))
+
+
+def dataset_object(settings: Settings) -> tuple[str, str] | None:
+    """Bucket and object that the benchmark's pods read their requests from; None where they read none of Cloud Storage."""
+    dataset = settings.benchmark.dataset
+    return dataset.bucket_and_object if settings.benchmark.enabled and dataset is not None else None
