@@ -31,11 +31,13 @@ class CapacityLadderArgs:
 
     def __post_init__(self) -> None:
         if self.class_name.startswith(("gke", "autopilot")):
-            raise ValueError(f"class_name must not begin with gke or autopilot, got {self.class_name!r}")
+            raise ValueError(
+                f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name that does not begin with gke or autopilot"
+            )
         if not rung_names(self.ladder):
-            raise ValueError("ladder has no rung: give a reservation, flex_start_seconds or spot")
+            raise ValueError("CapacityLadderArgs.ladder has no rung; give it a reservation, flex_start_seconds or spot")
         if not self.zones:
-            raise ValueError("zones is empty: name the zones that have the weights")
+            raise ValueError("CapacityLadderArgs.zones is empty; name the zones that have the weights")
 
 
 class CapacityLadder(pulumi.ComponentResource):

@@ -34,7 +34,7 @@ class NamespaceArgs:
 
     def __post_init__(self) -> None:
         if self.gpus is not None and self.gpus < 0:
-            raise ValueError(f"gpus must be 0 or more, got {self.gpus}; None sets no ceiling")
+            raise ValueError(f"NamespaceArgs.gpus is {self.gpus}; allowed: 0 or more, or None for no ceiling")
 
 
 class Namespace(pulumi.ComponentResource):

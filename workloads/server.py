@@ -14,14 +14,14 @@ from settings.engine import Engine
 from settings.secret_stores import SecretStore
 from workloads import api_key, names, secret_files
 from workloads.manifest import Manifest
-from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPodArgs, pod_template
+from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 
 REPLICAS_ASSUMED = 12
 """Replicas that an update is given time for where somebody else owns the number. Assumed: the article's largest fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerArgs(ServerPodArgs):
+class ServerArgs(ServerPod):
     """Arguments of `Server`: its pod's, and what stands around the pods."""
 
     namespace: pulumi.Input[str]
@@ -32,7 +32,7 @@ class ServerArgs(ServerPodArgs):
     """Also publish the Service on an internal passthrough load balancer of the VPC."""
 
     def __post_init__(self) -> None:
-        ServerPodArgs.__post_init__(self)  # a class with slots has no super() here
+        ServerPod.__post_init__(self)  # a class with slots has no super() here
         if self.replicas is not None:
             within_limits(self, sections.Server, only=("replicas",))
 
@@ -155,7 +155,7 @@ def disruption_budget(server: str) -> Manifest:
     }
 
 
-def progress_deadline_seconds(args: ServerPodArgs) -> int:
+def progress_deadline_seconds(args: ServerPod) -> int:
     """Longest time without a further pod becoming ready: the old one's end, a node, a start."""
     return args.drain.grace_seconds + (PROVISIONING_MINUTES + args.startup_minutes) * 60
 

@@ -61,7 +61,7 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPodArgs:
+class ServerPod:
     """What the pod of a `Server` follows from. Plain types are validated here; an `Input` is only known later."""
 
     name: str
@@ -87,7 +87,8 @@ class ServerPodArgs:
     zones: Sequence[str] = ()
     """Zones that have the weights; replicas spread over them where there are several."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """What Deployment and pods say about themselves, for policies and for whoever reads the cluster."""
+    """What Deployment and pods say about themselves, for policies and for whoever reads the cluster: of the traffic at least
+    `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every object; `app` is the server's name whatever it is here."""
 
@@ -95,7 +96,7 @@ class ServerPodArgs:
         within_limits(self, sections.Server, only=("name", "startup_minutes"))
         if self.engine.gpus > GPUS_PER_POD:
             raise ValueError(
-                f"engine uses {self.engine.gpus} GPUs and a pod has {GPUS_PER_POD}: lower data_parallel_size or tensor_parallel_size"
+                f"ServerArgs.engine uses {self.engine.gpus} GPUs and a pod has {GPUS_PER_POD}; lower data_parallel_size or tensor_parallel_size"
             )
 
     @property
@@ -119,7 +120,7 @@ def drain(placement: Placement, engine: Engine) -> Drain:
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
-def pod_template(args: ServerPodArgs) -> dict[str, Any]:
+def pod_template(args: ServerPod) -> dict[str, Any]:
     """The Deployment's pod template."""
     return {
         "metadata": {"labels": names.labels(args.labels, args.name), "annotations": dict(args.annotations)},
@@ -127,7 +128,7 @@ def pod_template(args: ServerPodArgs) -> dict[str, Any]:
     }
 
 
-def pod_spec(args: ServerPodArgs) -> dict[str, Any]:
+def pod_spec(args: ServerPod) -> dict[str, Any]:
     """The pod: one container on a whole A4 node."""
     placement = args.placement
     spec: dict[str, Any] = {
@@ -162,7 +163,7 @@ def pod_spec(args: ServerPodArgs) -> dict[str, Any]:
     return spec
 
 
-def container(args: ServerPodArgs) -> dict[str, Any]:
+def container(args: ServerPod) -> dict[str, Any]:
     """The vLLM container."""
     sleep = args.drain.pre_stop_seconds
     spec: dict[str, Any] = {
@@ -187,7 +188,7 @@ def container(args: ServerPodArgs) -> dict[str, Any]:
     return spec
 
 
-def engine(args: ServerPodArgs) -> Engine:
+def engine(args: ServerPod) -> Engine:
     """The engine, with a shutdown time-out where one works and none is chosen: with a single API server."""
     chosen, left = args.engine, args.drain.after_signal_seconds
     if chosen.shutdown_timeout_seconds is None and chosen.api_servers == 1 and left > 0:
@@ -195,7 +196,7 @@ def engine(args: ServerPodArgs) -> Engine:
     return chosen
 
 
-def arguments(args: ServerPodArgs) -> list[str]:
+def arguments(args: ServerPod) -> list[str]:
     """The engine's flags, for the mounted model or for the repository at its pinned revision."""
     model, weights = args.model, args.weights
     path = model.id if weights is None else weights.model_path
@@ -203,13 +204,13 @@ def arguments(args: ServerPodArgs) -> list[str]:
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 
 
-def command(args: ServerPodArgs) -> list[str]:
+def command(args: ServerPod) -> list[str]:
     """The entry point; with an API key, started by the program that reads the key's file."""
     plain = vllm_args.command(args.engine)
     return plain if args.key_store is None else api_key.command_with_key("VLLM_API_KEY", plain)
 
 
-def environment(args: ServerPodArgs) -> list[dict[str, str]]:
+def environment(args: ServerPod) -> list[dict[str, str]]:
     """Environment variables: what vLLM shall do, and where it may write."""
     offline = args.weights is not None
     variables = [
@@ -262,7 +263,7 @@ def probes(startup_minutes: int, drain: Drain) -> dict[str, Any]:
     }
 
 
-def volumes(args: ServerPodArgs) -> list[dict[str, Any]]:
+def volumes(args: ServerPod) -> list[dict[str, Any]]:
     """Weights, shared memory, and the only places where anything can be written."""
     found: list[dict[str, Any]] = [
         # Both on the node's local SSDs, counted against the pod's ephemeral storage.
@@ -279,7 +280,7 @@ def volumes(args: ServerPodArgs) -> list[dict[str, Any]]:
     return found
 
 
-def mounts(args: ServerPodArgs) -> list[dict[str, Any]]:
+def mounts(args: ServerPod) -> list[dict[str, Any]]:
     """Where the volumes are in the container."""
     found: list[dict[str, Any]] = [
         {"name": _TMP, "mountPath": "/tmp"},

@@ -120,9 +120,9 @@ class WeightsArgs:
     def __post_init__(self) -> None:
         within_limits(self, sections.Weights)
         if not self.zones:
-            raise ValueError("zones is empty: name the zones of the servers")
+            raise ValueError("WeightsArgs.zones is empty; name the zones of the servers")
         if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:
-            raise ValueError(f"zones must be of region {self.region}, got {', '.join(elsewhere)}")
+            raise ValueError(f"WeightsArgs.zones has {', '.join(elsewhere)}; allowed: zones of {self.region}")
 
 
 def release_names(args: WeightsArgs) -> ReleaseNames:
