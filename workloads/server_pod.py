@@ -96,7 +96,7 @@ class ServerPod:
         within_limits(self, sections.Server, only=("name", "startup_minutes"))
         if self.engine.gpus > GPUS_PER_POD:
             raise ValueError(
-                f"ServerArgs.engine uses {self.engine.gpus} GPUs and a pod has {GPUS_PER_POD}; lower data_parallel_size or tensor_parallel_size"
+                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_POD}: lower its data or tensor parallel size"
             )
 
     @property
