@@ -8,10 +8,11 @@ refers to a Secret would be a second path to test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from settings.secret_stores import SecretStore
 from workloads import pod_programs, secret_files
+from workloads.manifest import Manifest
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
 """The Secret, or the SecretProviderClass where Secret Manager holds the key."""
@@ -22,14 +23,14 @@ PATH: Final = f"{_DIR}/{SECRET_KEY}"
 _VOLUME: Final = "api-key"
 
 
-def volume(store: SecretStore) -> dict[str, Any]:
+def volume(store: SecretStore) -> Manifest:
     """The pod's volume that holds the key as a file."""
     if store == "kubernetes":
         return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
     return secret_files.volume(_VOLUME, SECRET_NAME)
 
 
-def mount() -> dict[str, Any]:
+def mount() -> Manifest:
     """The container's mount of that volume."""
     return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
 

@@ -24,6 +24,8 @@ from workloads.benchmark_job import (
 from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
     from settings.measurement import Measurement
     from workloads.server import Server
 
@@ -61,18 +63,17 @@ class Benchmark(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BenchmarkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Benchmark", name, None, opts)
-        metadata: Manifest = {
+        metadata: ObjectMetaArgsDict = {
             "name": server_pods_service(args.server.name),
             "namespace": args.namespace,
             "labels": names.labels(args.labels, names.BENCHMARK_APP),
             # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
-        spec: Manifest = server_pods_spec(args.server.name)
         k8s.core.v1.Service(
             f"{name}-server-pods",
             metadata=metadata,
-            spec=spec,
+            spec=server_pods_spec(args.server.name),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.job = self._job(name, args) if args.run_on_update else None

@@ -17,6 +17,7 @@ from workloads.server_pod import PROVISIONING_MINUTES, USER_ID
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
 
     from settings.measurement import Measurement
 
@@ -56,12 +57,12 @@ def server_pods_service(server: str) -> str:
     return f"{server}-pods"
 
 
-def server_pods_spec(server: str) -> dict[str, Any]:
+def server_pods_spec(server: str) -> ServiceSpecArgsDict:
     """Spec of the headless Service over the servers that are ready."""
     return {
         "type": "ClusterIP",
-        "clusterIP": "None",
-        "publishNotReadyAddresses": False,
+        "cluster_ip": "None",
+        "publish_not_ready_addresses": False,
         "selector": names.selector(server),
         "ports": [names.http_service_port()],
     }

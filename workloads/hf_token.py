@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pulumi
 
 from settings.secret_stores import SecretManagerSecret, SecretStore
 from workloads import secret_files
+from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET
 
 _VOLUME = "hf-token"
 
 
-def token_volume(store: SecretStore) -> dict[str, Any]:
+def token_volume(store: SecretStore) -> Manifest:
     """The pod volume with the token's file."""
     if store == "secret-manager":
         return secret_files.volume(_VOLUME, HF_TOKEN_SECRET)
@@ -23,7 +23,7 @@ def token_volume(store: SecretStore) -> dict[str, Any]:
     return {"name": _VOLUME, "secret": {"secretName": HF_TOKEN_SECRET, "defaultMode": 0o444}}
 
 
-def token_mount() -> dict[str, Any]:
+def token_mount() -> Manifest:
     """The container's mount of that volume; the token is then at `names.HF_TOKEN_PATH`."""
     return {"name": _VOLUME, "mountPath": HF_TOKEN_DIR, "readOnly": True}
 

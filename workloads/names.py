@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 # Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
 from settings.names import APP_LABEL as APP_LABEL
@@ -12,6 +12,9 @@ from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from settings.names import HTTP_PORT as HTTP_PORT
 from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import ServicePortArgsDict
 
 CLIENT_LABEL: Final = "vllm-fleet/client"
 """On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
@@ -49,14 +52,14 @@ def selector(app: str) -> dict[str, str]:
     return {APP_LABEL: app}
 
 
-def http_service_port() -> dict[str, str | int]:
+def http_service_port() -> ServicePortArgsDict:
     """The port of a Service over the servers."""
     return {
         "name": HTTP_PORT_NAME,
         "port": HTTP_PORT,
-        "targetPort": HTTP_PORT_NAME,
+        "target_port": HTTP_PORT_NAME,
         "protocol": "TCP",
-        "appProtocol": "http",
+        "app_protocol": "http",
     }
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.traffic import Traffic
-from workloads.manifest import Manifest
 from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import ResourceQuotaSpecArgsDict
 
 POD_SECURITY_VERSION = "v1.36"
 """Pinned, so that a cluster upgrade cannot tighten the rules under running pods; the version the manifests are checked
@@ -94,7 +96,7 @@ def pod_security_labels(traffic: Traffic) -> dict[str, str]:
     }
 
 
-def gpu_quota(gpus: int) -> Manifest:
+def gpu_quota(gpus: int) -> ResourceQuotaSpecArgsDict:
     """A ceiling on GPUs, at what is asked for: a mistyped `kubectl scale` cannot buy nodes."""
     return {"hard": {"requests.nvidia.com/gpu": str(gpus)}}
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.traffic import GatewayTraffic, Traffic
-from workloads.manifest import Manifest
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -30,6 +29,17 @@ from workloads.names import (
     epp_selector,
     selector,
 )
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict, LabelSelectorRequirementArgsDict, ObjectMetaArgsDict
+    from pulumi_kubernetes.networking.v1 import (
+        IPBlockArgsDict,
+        NetworkPolicyEgressRuleArgsDict,
+        NetworkPolicyIngressRuleArgsDict,
+        NetworkPolicyPeerArgsDict,
+        NetworkPolicyPortArgsDict,
+        NetworkPolicySpecArgsDict,
+    )
 
 Protocol = Literal["TCP", "UDP"]
 
@@ -218,51 +228,57 @@ def _vpc_without_pods(pod_range: str | None) -> Addresses:
     return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=() if pod_range is None else (pod_range,))
 
 
-def policies(table: Iterable[Flow]) -> dict[str, Manifest]:
+def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     """NetworkPolicy specs by name: a default deny, and one policy for each group of pods with all its flows."""
-    specs: dict[str, dict[str, Any]] = {"default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+    groups: dict[str, Pods] = {}
+    inward: dict[str, list[NetworkPolicyIngressRuleArgsDict]] = {}
+    outward: dict[str, list[NetworkPolicyEgressRuleArgsDict]] = {}
     for flow in table:
         if isinstance(flow.to, Pods):
-            _policy(specs, flow.to).setdefault("ingress", []).append(
-                {"from": _peers(flow.from_), "ports": [_port(flow)]}
-            )
+            groups.setdefault(flow.to.name, flow.to)
+            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": [_port(flow)]})
         if isinstance(flow.from_, Pods):
-            _policy(specs, flow.from_).setdefault("egress", []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
-    for spec in specs.values():
-        if "ingress" in spec or "egress" in spec:
-            spec["policyTypes"] = [kind for kind in ("Ingress", "Egress") if kind.lower() in spec]
+            groups.setdefault(flow.from_.name, flow.from_)
+            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
+    specs: dict[str, NetworkPolicySpecArgsDict] = {
+        "default-deny": {"pod_selector": {}, "policy_types": ["Ingress", "Egress"]}
+    }
+    for name, pods in groups.items():
+        spec: NetworkPolicySpecArgsDict = {"pod_selector": _label_selector(pods.labels)}
+        if name in inward:
+            spec["ingress"] = inward[name]
+        if name in outward:
+            spec["egress"] = outward[name]
+        spec["policy_types"] = [kind for kind, of in (("Ingress", inward), ("Egress", outward)) if name in of]
+        specs[name] = spec
     return specs
 
 
-def _policy(specs: dict[str, dict[str, Any]], pods: Pods) -> dict[str, Any]:
-    return specs.setdefault(pods.name, {"podSelector": _label_selector(pods.labels)})
-
-
-def _port(flow: Flow) -> dict[str, Any]:
+def _port(flow: Flow) -> NetworkPolicyPortArgsDict:
     return {"protocol": flow.protocol, "port": flow.port}
 
 
-def _peers(party: Party) -> list[dict[str, Any]]:
+def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
     if isinstance(party, Pods):
-        return [{"podSelector": _label_selector(party.labels)}]
+        return [{"pod_selector": _label_selector(party.labels)}]
     if isinstance(party, Namespaces):
         if len(party.values) == 1:
-            return [{"namespaceSelector": {"matchLabels": {party.label: party.values[0]}}}]
-        chosen = {"key": party.label, "operator": "In", "values": list(party.values)}
-        return [{"namespaceSelector": {"matchExpressions": [chosen]}}]
-    return [{"ipBlock": _block(cidr, party.excepted)} for cidr in party.ranges]
+            return [{"namespace_selector": {"match_labels": {party.label: party.values[0]}}}]
+        chosen: LabelSelectorRequirementArgsDict = {"key": party.label, "operator": "In", "values": list(party.values)}
+        return [{"namespace_selector": {"match_expressions": [chosen]}}]
+    return [{"ip_block": _block(cidr, party.excepted)} for cidr in party.ranges]
 
 
-def _block(cidr: str, excepted: Iterable[str]) -> dict[str, Any]:
+def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:
     # The API refuses an exception that does not lie inside its block.
     outer = ipaddress.IPv4Network(cidr)
     inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
-    return {"cidr": cidr, "except": inside} if inside else {"cidr": cidr}
+    return {"cidr": cidr, "except_": inside} if inside else {"cidr": cidr}
 
 
-def _label_selector(wanted: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
     found = dict(wanted)
-    return {"matchLabels": found} if found else {}
+    return {"match_labels": found} if found else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +302,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
         made = policies(flows(args.traffic))
         for policy, spec in made.items():
-            metadata: Manifest = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
             k8s.networking.v1.NetworkPolicy(
                 f"{name}-{policy}", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
             )

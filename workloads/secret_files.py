@@ -6,17 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.secret_stores import SecretManagerSecret, SecretStore
+from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     import pulumi
-
-    from workloads.manifest import Manifest
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 DRIVER: Final = "secrets-store-gke.csi.k8s.io"
 """Source: GKE documentation, Secret Manager add-on; the upstream driver's name does not work with the add-on."""
 
 
-def volume(name: str, provider_class: str) -> dict[str, Any]:
+def volume(name: str, provider_class: str) -> Manifest:
     """The pod's volume `name`, filled by the SecretProviderClass of that name."""
     return {
         "name": name,
@@ -45,7 +45,7 @@ def stored(
     key: str,
     secret_name: str,
     class_name: str,
-    metadata: Manifest,
+    metadata: ObjectMetaArgsDict,
     opts: pulumi.ResourceOptions,
 ) -> pulumi.CustomResource:
     """The object that the pods' volume names: `class_name` is the resource of a SecretProviderClass, `secret_name` that of a Secret."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -13,8 +13,13 @@ from settings.arguments import within_limits
 from settings.engine import Engine
 from settings.secret_stores import SecretStore
 from workloads import api_key, names, secret_files
-from workloads.manifest import Manifest
 from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.apps.v1 import DeploymentSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
 
 REPLICAS_ASSUMED = 12
 """Replicas that an update is given time for where somebody else owns the number. Assumed: the article's largest fleet."""
@@ -57,7 +62,7 @@ class Server(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
         self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
         child = pulumi.ResourceOptions(parent=self)
-        metadata: Manifest = {
+        metadata: ObjectMetaArgsDict = {
             "name": args.name,
             "namespace": args.namespace,
             "labels": names.labels(args.labels, args.name),
@@ -91,7 +96,7 @@ class Server(pulumi.ComponentResource):
                     "name": f"{args.name}-internal",
                     "annotations": {**at_once, "networking.gke.io/load-balancer-type": "Internal"},
                 },
-                spec=service_spec(args.name) | {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+                spec=service_spec(args.name) | {"type": "LoadBalancer", "external_traffic_policy": "Local"},
                 opts=child,
             )
         k8s.policy.v1.PodDisruptionBudget(
@@ -116,15 +121,15 @@ class Server(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint})
 
 
-def deployment_spec(args: ServerArgs) -> Manifest:
+def deployment_spec(args: ServerArgs) -> DeploymentSpecArgsDict:
     """Spec of the Deployment. Without `replicas` where somebody else scales."""
-    spec: dict[str, Any] = {
-        "selector": {"matchLabels": names.selector(args.name)},
+    spec: DeploymentSpecArgsDict = {
+        "selector": {"match_labels": names.selector(args.name)},
         # A surge pod would need a spare node with eight GPUs: one stops before the next starts.
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-        "revisionHistoryLimit": 3,
+        "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+        "revision_history_limit": 3,
         # Kubernetes' own ten minutes would call every normal start a failure.
-        "progressDeadlineSeconds": progress_deadline_seconds(args),
+        "progress_deadline_seconds": progress_deadline_seconds(args),
         "template": pod_template(args),
     }
     if args.replicas is not None:
@@ -132,7 +137,7 @@ def deployment_spec(args: ServerArgs) -> Manifest:
     return spec
 
 
-def service_spec(server: str) -> Manifest:
+def service_spec(server: str) -> ServiceSpecArgsDict:
     """Spec of the Service: the article's round robin over the replicas that are ready."""
     return {
         "type": "ClusterIP",
@@ -141,17 +146,17 @@ def service_spec(server: str) -> Manifest:
     }
 
 
-def disruption_budget(server: str) -> Manifest:
+def disruption_budget(server: str) -> PodDisruptionBudgetSpecArgsDict:
     """Spec of the PodDisruptionBudget: one replica at a time, also when it is the only one.
 
     A budget of zero would block node upgrades until GKE overrules it after an hour. It binds evictions alone: a Spot
     preemption asks nobody.
     """
     return {
-        "maxUnavailable": 1,
-        "selector": {"matchLabels": names.selector(server)},
+        "max_unavailable": 1,
+        "selector": {"match_labels": names.selector(server)},
         # A pod that is still loading serves nobody and must not hold up a drain.
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "unhealthy_pod_eviction_policy": "AlwaysAllow",
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from settings import kubernetes as sections
 from settings.arguments import within_limits
@@ -15,9 +15,21 @@ from settings.capacity import GPUS_PER_NODE
 from settings.engine import GPUS_PER_POD
 from settings.kubernetes import Resources
 from workloads import api_key, hf_token, names, secret_files, vllm_args
+from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvVarArgsDict,
+        HTTPGetActionArgsDict,
+        PodSpecArgsDict,
+        PodTemplateSpecArgsDict,
+        ProbeArgsDict,
+        ResourceRequirementsArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
 
     from settings.capacity import Placement
     from settings.engine import Engine
@@ -120,7 +132,7 @@ def drain(placement: Placement, engine: Engine) -> Drain:
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
-def pod_template(args: ServerPod) -> dict[str, Any]:
+def pod_template(args: ServerPod) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template."""
     return {
         "metadata": {"labels": names.labels(args.labels, args.name), "annotations": dict(args.annotations)},
@@ -128,63 +140,67 @@ def pod_template(args: ServerPod) -> dict[str, Any]:
     }
 
 
-def pod_spec(args: ServerPod) -> dict[str, Any]:
+def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     """The pod: one container on a whole A4 node."""
     placement = args.placement
-    spec: dict[str, Any] = {
-        "serviceAccountName": names.SERVER_ACCOUNT,
-        "automountServiceAccountToken": False,
+    tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
+    spec: PodSpecArgsDict = {
+        "service_account_name": names.SERVER_ACCOUNT,
+        "automount_service_account_token": False,
         # A Service called `vllm` would inject VLLM_PORT=tcp://..., which vLLM refuses to start with.
-        "enableServiceLinks": False,
-        "nodeSelector": dict(placement.node_selector),
-        "tolerations": [dict(toleration) for toleration in placement.tolerations],
-        "terminationGracePeriodSeconds": args.drain.grace_seconds,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
+        "enable_service_links": False,
+        "node_selector": dict(placement.node_selector),
+        "tolerations": tolerations,
+        "termination_grace_period_seconds": args.drain.grace_seconds,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": USER_ID,
+            "run_as_group": USER_ID,
             # No fsGroup: the kubelet would change the owner of every file on the weights volume, which is read-only.
             # The writable volumes are emptyDirs, open to any user.
-            "seccompProfile": {"type": "RuntimeDefault"},
+            "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container(args)],
         "volumes": volumes(args),
     }
     if len(args.zones) > 1:
         # Evenly over the zones that have the weights, but a replica in the wrong zone beats none.
-        spec["topologySpreadConstraints"] = [
+        spec["topology_spread_constraints"] = [
             {
-                "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": names.selector(args.name)},
+                "max_skew": 1,
+                "topology_key": "topology.kubernetes.io/zone",
+                "when_unsatisfiable": "ScheduleAnyway",
+                "label_selector": {"match_labels": names.selector(args.name)},
             }
         ]
     return spec
 
 
-def container(args: ServerPod) -> dict[str, Any]:
+def container(args: ServerPod) -> ContainerArgsDict:
     """The vLLM container."""
     sleep = args.drain.pre_stop_seconds
-    spec: dict[str, Any] = {
+    health = probes(args.startup_minutes, args.drain)
+    spec: ContainerArgsDict = {
         "name": "vllm",
         "image": args.image,
         "command": command(args),
         "args": arguments(args),
         "env": environment(args),
-        "ports": [{"name": names.HTTP_PORT_NAME, "containerPort": names.HTTP_PORT, "protocol": "TCP"}],
+        "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
         "resources": resources(args.resources),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
+        "security_context": {
+            "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
+            "read_only_root_filesystem": True,
         },
-        "volumeMounts": mounts(args),
-        **probes(args.startup_minutes, args.drain),
+        "volume_mounts": mounts(args),
+        "startup_probe": health["startup"],
+        "readiness_probe": health["readiness"],
+        "liveness_probe": health["liveness"],
     }
     if sleep > 0:
         # The kubelet sleeps by itself; the image needs no shell for it.
-        spec["lifecycle"] = {"preStop": {"sleep": {"seconds": sleep}}}
+        spec["lifecycle"] = {"pre_stop": {"sleep": {"seconds": sleep}}}
     return spec
 
 
@@ -210,7 +226,7 @@ def command(args: ServerPod) -> list[str]:
     return plain if args.key_store is None else api_key.command_with_key("VLLM_API_KEY", plain)
 
 
-def environment(args: ServerPod) -> list[dict[str, str]]:
+def environment(args: ServerPod) -> list[EnvVarArgsDict]:
     """Environment variables: what vLLM shall do, and where it may write."""
     offline = args.weights is not None
     variables = [
@@ -222,7 +238,7 @@ def environment(args: ServerPod) -> list[dict[str, str]]:
     return variables
 
 
-def resources(asked: Resources) -> dict[str, dict[str, str]]:
+def resources(asked: Resources) -> ResourceRequirementsArgsDict:
     """Requests and limits, equal: GPUs must be, and Autopilot would make the rest so and leave a difference."""
     amounts = {
         "cpu": str(asked.cpu),
@@ -233,43 +249,43 @@ def resources(asked: Resources) -> dict[str, dict[str, str]]:
     return {"requests": amounts, "limits": dict(amounts)}
 
 
-def probes(startup_minutes: int, drain: Drain) -> dict[str, Any]:
+def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
     """Start-up by budget; readiness by half a minute; liveness late, because a restart costs minutes of eight GPUs."""
-    get = {"path": "/health", "port": names.HTTP_PORT_NAME}
+    get: HTTPGetActionArgsDict = {"path": "/health", "port": names.HTTP_PORT_NAME}
     return {
-        "startupProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
-            "timeoutSeconds": 5,
-            "failureThreshold": startup_minutes * 60 // PROBE_PERIOD_SECONDS,
+        "startup": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
+            "timeout_seconds": 5,
+            "failure_threshold": startup_minutes * 60 // PROBE_PERIOD_SECONDS,
         },
-        "readinessProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
+        "readiness": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
             # /health waits its turn among the streams of a busy API server; a pod taken out too soon hands its 2,000
             # requests to the others.
-            "timeoutSeconds": 10,
-            "failureThreshold": 3,
+            "timeout_seconds": 10,
+            "failure_threshold": 3,
         },
-        "livenessProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
-            "timeoutSeconds": 10,
+        "liveness": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
+            "timeout_seconds": 10,
             # Two minutes. A dead engine ends the process by itself; this is for a server that hangs.
-            "failureThreshold": 12,
+            "failure_threshold": 12,
             # A hung server will not drain: no use in waiting the whole grace for it.
-            "terminationGracePeriodSeconds": min(30, max(1, drain.grace_seconds)),
+            "termination_grace_period_seconds": min(30, max(1, drain.grace_seconds)),
         },
     }
 
 
-def volumes(args: ServerPod) -> list[dict[str, Any]]:
+def volumes(args: ServerPod) -> list[VolumeArgsDict]:
     """Weights, shared memory, and the only places where anything can be written."""
-    found: list[dict[str, Any]] = [
+    found: list[VolumeArgsDict] = [
         # Both on the node's local SSDs, counted against the pod's ephemeral storage.
-        {"name": _TMP, "emptyDir": {}},
-        {"name": _CACHE, "emptyDir": {}},
-        {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": f"{args.resources.shm_gib}Gi"}},
+        {"name": _TMP, "empty_dir": {}},
+        {"name": _CACHE, "empty_dir": {}},
+        {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.resources.shm_gib}Gi"}},
     ]
     if args.weights is not None:
         found.append(args.weights.volume())
@@ -280,12 +296,12 @@ def volumes(args: ServerPod) -> list[dict[str, Any]]:
     return found
 
 
-def mounts(args: ServerPod) -> list[dict[str, Any]]:
+def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
     """Where the volumes are in the container."""
-    found: list[dict[str, Any]] = [
-        {"name": _TMP, "mountPath": "/tmp"},
-        {"name": _CACHE, "mountPath": _CACHE_PATH},
-        {"name": _SHM, "mountPath": "/dev/shm"},
+    found: list[VolumeMountArgsDict] = [
+        {"name": _TMP, "mount_path": "/tmp"},
+        {"name": _CACHE, "mount_path": _CACHE_PATH},
+        {"name": _SHM, "mount_path": "/dev/shm"},
     ]
     if args.weights is not None:
         found.append(args.weights.volume_mount())

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -22,8 +22,19 @@ from settings.kubernetes import Model, Writer
 from settings.secret_stores import SecretManagerSecret, SecretStore
 from workloads import c4_nodes, pod_programs, secret_files
 from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
-from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        PersistentVolumeClaimSpecArgsDict,
+        PodSpecArgsDict,
+        TypedLocalObjectReferenceArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 MOUNT_PATH = "/weights"
 """Where writer and servers mount the volume; the model is in the folder of its own name below."""
@@ -60,13 +71,13 @@ class WeightsMount:
     depends_on: tuple[pulumi.Resource, ...]
     """What must be there before a pod can mount the claim."""
 
-    def volume(self, name: str = "weights") -> dict[str, Any]:
+    def volume(self, name: str = "weights") -> VolumeArgsDict:
         """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
-        return {"name": name, "persistentVolumeClaim": {"claimName": self.claim_name, "readOnly": True}}
+        return {"name": name, "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
 
-    def volume_mount(self, name: str = "weights") -> dict[str, Any]:
+    def volume_mount(self, name: str = "weights") -> VolumeMountArgsDict:
         """The container's mount of that volume."""
-        return {"name": name, "mountPath": self.mount_path, "readOnly": True}
+        return {"name": name, "mount_path": self.mount_path, "read_only": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +199,11 @@ class Weights(pulumi.ComponentResource):
         names = release_names(args)
         common = labels(args.labels, WRITER_APP)
 
-        def metadata(object_name: str, **annotations: str) -> Manifest:
-            made = {"name": object_name, "namespace": args.namespace, "labels": common}
+        def metadata(object_name: str, **annotations: str) -> ObjectMetaArgsDict:
+            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.namespace, "labels": common}
             return {**made, "annotations": dict(annotations)} if annotations else made
 
-        def cluster_wide(object_name: str) -> Manifest:
+        def cluster_wide(object_name: str) -> ObjectMetaArgsDict:
             return {"name": object_name, "labels": common}
 
         def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
@@ -255,7 +266,11 @@ class Weights(pulumi.ComponentResource):
             **reader_class_fields(args),
             opts=options(),
         )
-        source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume}
+        source: TypedLocalObjectReferenceArgsDict = {
+            "api_group": "snapshot.storage.k8s.io",
+            "kind": "VolumeSnapshot",
+            "name": names.volume,
+        }
         # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
         # disk. The server waits for its volume anyway, and no node is asked for before it is there.
         reader = k8s.core.v1.PersistentVolumeClaim(
@@ -304,7 +319,7 @@ def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
             **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "Immediate",
-        "allowed_topologies": [{"matchLabelExpressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
+        "allowed_topologies": [{"match_label_expressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
         "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
         "allow_volume_expansion": False,
         "reclaim_policy": "Delete",
@@ -327,18 +342,20 @@ def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
     }
 
 
-def claim_spec(access_mode: str, storage_class: str, size_gib: int, source: dict[str, str] | None = None) -> Manifest:
+def claim_spec(
+    access_mode: str, storage_class: str, size_gib: int, source: TypedLocalObjectReferenceArgsDict | None = None
+) -> PersistentVolumeClaimSpecArgsDict:
     """Spec of a claim on a file system of this size, empty or made from `source`."""
-    spec = {
-        "accessModes": [access_mode],
-        "storageClassName": storage_class,
-        "volumeMode": "Filesystem",
+    spec: PersistentVolumeClaimSpecArgsDict = {
+        "access_modes": [access_mode],
+        "storage_class_name": storage_class,
+        "volume_mode": "Filesystem",
         "resources": {"requests": {"storage": f"{size_gib}Gi"}},
     }
-    return spec if source is None else {**spec, "dataSource": source}
+    return spec if source is None else {**spec, "data_source": source}
 
 
-def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> Manifest:
+def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that writes the release onto the writer's claim."""
     writer, model = args.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
@@ -352,32 +369,32 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> Manifest:
     token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
     if token is not None:
         environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
-    container = {
+    container: ContainerArgsDict = {
         "name": "download",
         "image": args.image,
         "command": ["sh", f"/scripts/{_SCRIPT}"],
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": size, "limits": size},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
+        "security_context": {
+            "allow_privilege_escalation": False,
+            "read_only_root_filesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "weights", "mountPath": MOUNT_PATH},
-            {"name": "script", "mountPath": "/scripts", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},
+        "volume_mounts": [
+            {"name": "weights", "mount_path": MOUNT_PATH},
+            {"name": "script", "mount_path": "/scripts", "read_only": True},
+            {"name": "tmp", "mount_path": "/tmp"},
             *([token_mount()] if token is not None else []),
         ],
     }
-    pod = {
-        "restartPolicy": "Never",
-        "serviceAccountName": WRITER_ACCOUNT,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    pod: PodSpecArgsDict = {
+        "restart_policy": "Never",
+        "service_account_name": WRITER_ACCOUNT,
+        "automount_service_account_token": False,
+        "enable_service_links": False,
         # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
         # land on Autopilot's general Arm nodes, which cannot attach it.
-        "nodeSelector": {
+        "node_selector": {
             "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
             "cloud.google.com/machine-family": writer.machine_family,
             "kubernetes.io/arch": "arm64",
@@ -386,32 +403,35 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> Manifest:
             {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
             c4_nodes.toleration(),
         ],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": NONROOT,
-            "runAsGroup": NONROOT,
-            "fsGroup": NONROOT,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "run_as_group": NONROOT,
+            "fs_group": NONROOT,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
         "volumes": [
             # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
-            {"name": "weights", "persistentVolumeClaim": {"claimName": names.writer}},
-            {"name": "script", "configMap": {"name": "weights-download"}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
+            {"name": "script", "config_map": {"name": "weights-download"}},
+            {"name": "tmp", "empty_dir": {"size_limit": "1Gi"}},
             *([token] if token is not None else []),
         ],
     }
     return {
-        "backoffLimit": 6,
-        "activeDeadlineSeconds": download_minutes(model) * 60,
-        "podFailurePolicy": {
+        "backoff_limit": 6,
+        "active_deadline_seconds": download_minutes(model) * 60,
+        "pod_failure_policy": {
             "rules": [
                 # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
-                {"action": "FailJob", "onExitCodes": {"containerName": "download", "operator": "In", "values": [64]}},
+                {
+                    "action": "FailJob",
+                    "on_exit_codes": {"container_name": "download", "operator": "In", "values": [64]},
+                },
                 # A node that was taken away is nobody's failure.
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
         "template": {"metadata": {"labels": labels(args.labels, WRITER_APP)}, "spec": pod},

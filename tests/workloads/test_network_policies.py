@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from settings.settings import Settings
+from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
@@ -44,8 +46,13 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+def sent_policies(table: Iterable[Flow]) -> dict[str, dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = as_sent(policies(table))
+    return made
+
+
 def specs(settings: Settings) -> list[dict[str, Any]]:
-    return list(policies(flows(settings.traffic)).values())
+    return list(sent_policies(flows(settings.traffic)).values())
 
 
 def pod(**labels: str) -> Endpoint:
@@ -198,7 +205,7 @@ def test_an_internal_load_balancer_lets_the_vpc_in_but_not_the_pods_of_the_clust
 
 
 def test_an_exception_is_written_only_into_the_block_that_holds_it() -> None:
-    made = policies(flows(make_settings(server={"replicas": 12, "internalLoadBalancer": True}).traffic))
+    made = sent_policies(flows(make_settings(server={"replicas": 12, "internalLoadBalancer": True}).traffic))
     rule = next(rule for rule in made["server"]["ingress"] if "ipBlock" in rule["from"][0])
     blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"].get("except") for peer in rule["from"]}
     assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], "172.16.0.0/12": None, "192.168.0.0/16": None}
@@ -218,7 +225,7 @@ def test_a_guest_lets_in_the_whole_vpc_because_it_cannot_see_where_the_platforms
 
 
 def test_an_empty_table_denies_everything() -> None:
-    made = list(policies(()).values())
+    made = list(sent_policies(()).values())
     assert made == [{"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}]
     assert not allowed(made, source=CLIENT, destination=SERVER, port=8000)
 

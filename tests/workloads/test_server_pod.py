@@ -8,6 +8,7 @@ import pulumi
 import pytest
 
 from settings.settings import Settings
+from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
@@ -43,7 +44,8 @@ def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> Server
 
 
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
-    return pod_template(pod_args(settings, weights))
+    made: dict[str, Any] = as_sent(pod_template(pod_args(settings, weights)))
+    return made
 
 
 def the_container(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def test_the_readers_volume_is_made_in_the_stacks_zone_before_a_gpu_node_is_aske
     fields = reader_class_fields(args())
     assert fields["volume_binding_mode"] == "Immediate"
     assert fields["allowed_topologies"] == [
-        {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
+        {"match_label_expressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
     ]
     assert fields["parameters"] == {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "2400Mi"}
     assert fields["mount_options"] == ["read_ahead_kb=4096"]
@@ -154,7 +154,10 @@ def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
     several = args(zones=["europe-west4-b", "europe-west4-a"])
     fields = reader_class_fields(several)
     assert fields["parameters"]["enable-multi-zone-provisioning"] == "true"
-    assert fields["allowed_topologies"][0]["matchLabelExpressions"][0]["values"] == ["europe-west4-a", "europe-west4-b"]
+    assert fields["allowed_topologies"][0]["match_label_expressions"][0]["values"] == [
+        "europe-west4-a",
+        "europe-west4-b",
+    ]
     assert release_names(several).reader.endswith("-a-b")
 
 
@@ -285,8 +288,8 @@ def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
     assert mount is not None
     assert mount.claim_name == READER
     assert mount.model_path == model_path(make_settings().serving.model) == "/weights/Qwen/Qwen3.5-27B-FP8"
-    assert mount.volume()["persistentVolumeClaim"] == {"claimName": READER, "readOnly": True}
-    assert mount.volume_mount() == {"name": "weights", "mountPath": "/weights", "readOnly": True}
+    assert mount.volume()["persistent_volume_claim"] == {"claim_name": READER, "read_only": True}
+    assert mount.volume_mount() == {"name": "weights", "mount_path": "/weights", "read_only": True}
     assert len(mount.depends_on) == 1
 
 
