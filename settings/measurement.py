@@ -25,8 +25,6 @@ class Measurement:
     as plain data. `benchmark.folder.Asked` reads it back."""
     bearing: Mapping[str, Any]
     """Whatever bears on the figures, as plain data. The Job's name is a hash of it: another value is another measurement."""
-    server: str
-    """Name of the Service in front of the servers, and value of the label `app` on their pods."""
     model: Model
     """The served model; its tokenizer is fetched at its revision."""
     dataset: Dataset | None = None
@@ -43,8 +41,6 @@ class Measurement:
     """Minutes under load after which a run is given up."""
     longest_minutes: int = 60
     """Minutes after which everything is given up, the servers' start not counted: every run at its last moment."""
-    api_key: SecretStore | None = None
-    """Store of the servers' API key, where they ask for one."""
     hf_token: SecretStore | None = None
     """Store of the Hugging Face token, where the model is gated."""
 
@@ -58,7 +54,6 @@ def measurement(settings: Settings) -> Measurement:
     return Measurement(
         run=_run(settings, load, workload),
         bearing=_bearing(settings, load, workload),
-        server=settings.server.name,
         model=settings.serving.model,
         dataset=benchmark.dataset,
         machine_type=benchmark.machine_type,
@@ -67,7 +62,6 @@ def measurement(settings: Settings) -> Measurement:
         ready_minutes=ready_minutes(settings),
         run_minutes=run_minutes(settings),
         longest_minutes=longest_minutes(settings),
-        api_key=settings.api_key_store,
         hf_token=settings.hf_token_store,
     )
 

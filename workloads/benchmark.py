@@ -94,6 +94,8 @@ class Benchmark(pulumi.ComponentResource):
             measurement,
             name=named,
             namespace=args.namespace,
+            server=args.server.name,
+            key_store=args.server.key_store,
             endpoint=args.endpoint,
             bucket=args.results_bucket,
             image=args.image,

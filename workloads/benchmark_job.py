@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
 
     from settings.measurement import Measurement
+    from settings.secret_stores import SecretStore
 
     Text = pulumi.Input[str]
 
@@ -90,6 +91,8 @@ def job_manifest(
     *,
     name: str,
     namespace: Text,
+    server: str,
+    key_store: SecretStore | None,
     endpoint: Text,
     bucket: Text,
     image: Text,
@@ -97,8 +100,9 @@ def job_manifest(
 ) -> dict[str, Any]:
     """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
 
-    `endpoint` is the URL that the clients call, without a path; `bucket` the results bucket's name; `image` the servers' own,
-    registry included. No second attempt: a run that lost a client measured something else.
+    `server` is the name of the servers' Service, `key_store` where their API key is, `endpoint` the URL that the clients call, without
+    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. No second attempt: a run that lost a
+    client measured something else.
     """
     pods = measurement.pods
     return {
@@ -118,7 +122,10 @@ def job_manifest(
                     measurement,
                     config_map=name,
                     image=image,
-                    options=_client_options(measurement, namespace=namespace, endpoint=endpoint, bucket=bucket),
+                    key=key_store,
+                    options=_client_options(
+                        measurement, server=server, namespace=namespace, endpoint=endpoint, bucket=bucket
+                    ),
                 ),
             },
         },
@@ -139,9 +146,11 @@ GRACE_SECONDS: Final = 120
 bucket. Assumed: a run's files are a few hundred MB at most."""
 
 
-def _pod_spec(measurement: Measurement, *, config_map: str, image: Text, options: list[Text]) -> dict[str, Any]:
+def _pod_spec(
+    measurement: Measurement, *, config_map: str, image: Text, key: SecretStore | None, options: list[Text]
+) -> dict[str, Any]:
     """One pod to a C4 node, fetching tokenizer and dataset before it runs its clients."""
-    key, token = measurement.api_key, measurement.hf_token
+    token = measurement.hf_token
     volumes: list[dict[str, Any]] = [
         {"name": "scripts", "configMap": {"name": config_map, "items": _files()}},
         {"name": "work", "emptyDir": {}},
@@ -222,8 +231,10 @@ def _client_command(*, guarded: bool) -> list[str]:
     return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
 
 
-def _client_options(measurement: Measurement, *, namespace: Text, endpoint: Text, bucket: Text) -> list[Text]:
-    service = server_pods_service(measurement.server)
+def _client_options(
+    measurement: Measurement, *, server: str, namespace: Text, endpoint: Text, bucket: Text
+) -> list[Text]:
+    service = server_pods_service(server)
     options: list[Text] = [
         f"--run={_RUN}",
         _joined("--endpoint=", endpoint),

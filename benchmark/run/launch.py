@@ -89,6 +89,8 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
         asked,
         name=name,
         namespace=namespace,
+        server=settings.server.name,
+        key_store=settings.api_key_store,
         endpoint=outputs.endpoint,
         bucket=outputs.bucket,
         image=f"{outputs.image_prefix}/{settings.server.image.reference}",

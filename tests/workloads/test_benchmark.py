@@ -238,7 +238,15 @@ def test_a_laptop_makes_the_very_same_job_from_plain_text(sections: dict[str, An
     name = job_name(asked)
     image = f"{REGISTRY}/{settings.server.image.reference}"
     made = job_manifest(
-        asked, name=name, namespace=NAMESPACE, endpoint=endpoint, bucket="the-bucket", image=image, labels=labels
+        asked,
+        name=name,
+        namespace=NAMESPACE,
+        server=settings.server.name,
+        key_store=settings.api_key_store,
+        endpoint=endpoint,
+        bucket="the-bucket",
+        image=image,
+        labels=labels,
     )
     config_map = config_map_manifest(asked, name=name, namespace=NAMESPACE, labels=labels)
     assert json.loads(json.dumps([made, config_map])) == [made, config_map], "plain data, no Output"
