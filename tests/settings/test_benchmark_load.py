@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.deployment import OfferedLoad, named_workload
+from planner.performance import estimate
 from planner.sizing import BENCHMARK_MACHINES, CONNECTIONS_PER_POD
 from settings.benchmark_load import (
+    SLOWNESS,
     expected_seconds,
     load_of,
     longest_minutes,
@@ -17,6 +20,8 @@ from settings.benchmark_load import (
     ready_minutes,
     run_minutes,
 )
+from settings.planning import deployment_of
+from settings.profiles import NAMES
 from settings.settings import Settings
 from tests.support.settings import make_settings
 
@@ -55,6 +60,21 @@ def test_a_request_takes_the_articles_time_at_the_articles_load() -> None:
     assert 6 < seconds(concurrency=[1]) < 6.1
     assert seconds(workload="vllm-1024-512") == pytest.approx(36)
     assert seconds(engine={"dataParallelSize": 4}) == pytest.approx(48)
+
+
+@pytest.mark.parametrize("gateway", [False, True])
+@pytest.mark.parametrize("profile", [name for name in NAMES if name != "397b-nvfp4"])
+def test_no_run_is_given_up_at_a_pace_that_the_planner_expects(profile: str, gateway: bool) -> None:
+    """Constants decide when a run is given up, so they are held against the fitted model here, and nowhere else."""
+    for in_flight in (10, 200, 1_000, 2_000):
+        stack = make_settings(
+            server={"replicas": 2, "profile": profile},
+            gateway={"enabled": gateway},
+            benchmark={"enabled": True, "concurrency": [in_flight]},
+        )
+        (point,) = load_of(stack).points
+        expected = estimate(deployment_of(stack), named_workload("article"), OfferedLoad(in_flight=2 * in_flight))
+        assert SLOWNESS * point.request_seconds > 1.5 * expected.seconds_per_request.value
 
 
 @given(
