@@ -18,21 +18,23 @@ from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedP
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
-from settings.capacity import Calendar
+from settings.capacity import Calendar, Ladder
 from settings.figures import figures
 from settings.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.load import load
+from settings.measurement import measurement
 from workloads.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server import Server, ServerArgs
-from workloads.weights import Weights, WeightsArgs
+from workloads.weights import WRITER_IMAGE, Weights, WeightsArgs
 
 settings, secrets = load()
 
-# Google Cloud: made here, or another stack's. `**dict(section)` passes a section of the stack file on as it stands.
+# Google Cloud: made here, or another stack's. `**dict(section)` passes a section of the stack file on as it stands,
+# `**section.without(...)` all of it but what is named.
 project, fleet, net = settings.project, f"vLLM fleet, stack {settings.stack}", settings.network
 place: dict[str, Any] = {"project": project, "region": settings.region, "name_prefix": settings.stack}
 labels, apis = labels_of(settings.stack, settings.labels), required_apis(settings)
@@ -122,52 +124,102 @@ if isinstance(settings.capacity, Calendar) and settings.capacity.create is not N
 
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access])
-namespace = Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)
+marks, model, zones = settings.object_labels, settings.serving.model, settings.zones
+
+
+def image(reference: str) -> pulumi.Output[str]:
+    """A Docker Hub image, pulled through the platform's registry."""
+    return pulumi.Output.concat(platform.image_prefix, "/", reference)
+
+
+namespace = Namespace(
+    "namespace",
+    NamespaceArgs(name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=marks),
+    on_cluster,
+)
 guards: list[pulumi.Resource] = [access, namespace]
-if settings.placement.compute_class is not None:
-    guards.append(CapacityLadder("ladder", CapacityLadderArgs(settings=settings), on_cluster))
+if isinstance(settings.capacity, Ladder) and settings.placement.compute_class is not None:
+    ladder = CapacityLadderArgs(
+        class_name=settings.placement.compute_class, ladder=settings.capacity, zones=zones, labels=marks
+    )
+    guards.append(CapacityLadder("ladder", ladder, on_cluster))
 # No pod starts before its service account, its quota and the policies that guard it are there.
 guarded = pulumi.ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=guards)
 weights = Weights(
     "weights",
     WeightsArgs(
-        settings=settings,
         namespace=namespace.name,
-        image_prefix=platform.image_prefix,
-        hf_token=secrets.hf_token,
+        model=model,
+        image=image(WRITER_IMAGE),
+        region=settings.region,
+        zones=zones,
+        **settings.weights.without("token_secret"),
+        class_prefix=settings.namespace,
+        hf_token=settings.hf_token_secret or secrets.hf_token,
+        disk_labels=settings.labels,
+        labels=marks,
     ),
     guarded,
 )
 server = Server(
     "server",
     ServerArgs(
-        settings=settings,
+        name=settings.server.name,
         namespace=namespace.name,
-        image_prefix=platform.image_prefix,
+        replicas=settings.own_replicas,
+        engine=settings.serving.engine,
+        model=model,
+        placement=settings.placement,
+        zones=zones,
+        image=image(settings.server.image.reference),
         weights=weights.mount,
-        api_key=secrets.api_key,
+        hf_token=weights.token,
+        api_key=settings.api_key_secret or secrets.api_key,
+        resources=settings.server.resources,
+        startup_minutes=settings.server.startup_minutes,
+        internal_load_balancer=settings.server.internal_load_balancer,
+        annotations=settings.declarations,
+        labels=marks,
     ),
     guarded,
 )
-endpoint = server.endpoint
+gateway: Gateway | None = None
 if settings.gateway.enabled:
-    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=namespace.name, server=server), guarded)
-    endpoint = gateway.endpoint
+    gateway = Gateway(
+        "gateway",
+        GatewayArgs(
+            namespace=namespace.name,
+            server=server,
+            **settings.gateway.without("enabled"),
+            labels=marks,
+        ),
+        guarded,
+    )
+endpoint = server.endpoint if gateway is None else gateway.endpoint
 if settings.benchmark.enabled:
     Benchmark(
         "benchmark",
         BenchmarkArgs(
-            settings=settings,
             namespace=namespace.name,
-            image_prefix=platform.image_prefix,
+            server=server,
             endpoint=endpoint,
             results_bucket=platform.results_bucket,
-            server=server,
+            image=image(settings.server.image.reference),
+            measurement=measurement(settings),
+            run_on_update=settings.benchmark.run_on_update,
+            labels=marks,
         ),
         guarded,
     )
 if settings.monitoring.enabled:
-    Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=namespace.name), guarded)
+    scrapes = MonitoringArgs(
+        namespace=namespace.name,
+        server=server,
+        gateway=gateway,
+        **settings.monitoring.without("enabled"),
+        labels=marks,
+    )
+    Monitoring("monitoring", scrapes, guarded)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
 numbers = figures(settings)

@@ -10,12 +10,13 @@ from settings.problems import Problem
 from settings.section import Section
 
 
-def within_limits(args: object, section: type[Section], *, prefix: str = "") -> None:
-    """Holds the fields of `args` that are called `prefix` and a field of `section` against that field's limits.
+def within_limits(args: object, section: type[Section], *, prefix: str = "", only: Iterable[str] | None = None) -> None:
+    """Holds the fields of `args` that are called `prefix` and a field of `section` against that field's limits, or `only` those of
+    these names.
 
     Raises ValueError with every value that is outside.
     """
-    names = {field: f"{prefix}{field}" for field in section.model_fields}
+    names = {field: f"{prefix}{field}" for field in only or section.model_fields}
     try:
         section.model_validate({field: getattr(args, name) for field, name in names.items() if hasattr(args, name)})
     except ValidationError as error:

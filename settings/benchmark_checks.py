@@ -177,14 +177,14 @@ def _memory(settings: Settings) -> Iterator[Problem]:
     benchmark, most = settings.benchmark, most_prompts(settings)
     if benchmark.prompts_per_client <= most:
         return
-    load = load_of(settings)
+    load, memory_gib = load_of(settings), pod_memory_gib(benchmark.machine_type)
     # Down to two figures: it is an estimate.
     write = int(float(f"{most:.1e}"))
     yield Problem(
         id="benchmark-memory",
         path=key("benchmark.promptsPerClient"),
         value=benchmark.prompts_per_client,
-        allowed=f"about {write:,} prompts for each of {ceil(load.clients / load.pods)} clients in a pod of {pod_memory_gib(settings)} GiB",
+        allowed=f"about {write:,} prompts for each of {ceil(load.clients / load.pods)} clients in a pod of {memory_gib} GiB",
         why="a client keeps every prompt and the moment of every chunk until the run ends; a pod without memory loses the run",
         write=f"promptsPerClient: {write}, and more repeats",
         level="finding",

@@ -1,7 +1,7 @@
 """How the benchmark's load is spread over client processes and pods, and how long it takes: arithmetic on the settings.
 
-A client reads a stream with one Python event loop. Their number follows from the connections, and from the rate that is
-expected of the servers: no client shall need more than half a core, or the benchmark measures its clients.
+Connections and connections per client decide the number of clients, and constants of this file the time: nothing here is fitted to
+measurements, so that a better fit of the planner's model neither renames a Job nor changes it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from planner.figures import ServingShape
     from settings.settings import Settings
 
-ARTICLE_REQUEST_SECONDS: Final = 24.0
-"""Mean time of one request at the article's load, for where the model has no answer. Source: 24,000 in flight at 1,103,941 tok/s
-and 1,152 tokens a request is 25 s; the planner's model says 23.9 s."""
+ENGINE_CONNECTIONS: Final = 250
+"""Requests in flight per engine at the article's load: 2,000 a replica of eight engines."""
+LOADED_REQUEST_SECONDS: Final = 24.0
+"""Mean time of one request at that load; beyond it, time grows as the load does. Source: 24,000 in flight at 1,103,941 tok/s and
+1,152 tokens a request is 25 s."""
+ALONE_REQUEST_SECONDS: Final = 6.0
+"""Mean time of one of the article's requests on an idle engine. Assumed: 384 tokens of output, 16 ms each; with drafts it is faster."""
+GATEWAY_SLOWNESS: Final = 1.6
+"""How many times as long a request takes through the gateway. Source: the article, 37 % less throughput on eight nodes, its most."""
 ARTICLE_REQUEST_TOKENS: Final = 1_536
 """Longest request of the article's workload, tokens in and out."""
 PREPARE_SECONDS: Final = 50.0
@@ -61,8 +67,6 @@ class LoadPoint:
     connections: int
     """Requests in flight, all clients together."""
     clients: int
-    output_tokens_per_s: float | None
-    """Rate that the number of clients was worked out for; None where nothing says what to expect."""
     request_seconds: float
     """Expected mean time of a request."""
 
@@ -73,8 +77,6 @@ class Load:
 
     points: tuple[LoadPoint, ...]
     pods: int
-    tokens_per_chunk: float
-    """Output tokens that arrive together: 1 and the drafts expected to be accepted."""
 
     @property
     def clients(self) -> int:
@@ -93,32 +95,42 @@ def concurrencies(settings: Settings) -> tuple[int, ...]:
 
 
 def load_of(settings: Settings) -> Load:
-    """The sweep's loads for every replica, each in as many clients as its connections and its expected rate need, in as few
-    pods as give each client a vCPU.
+    """The sweep's loads for every replica, each in as few clients as its connections allow, in as few pods as give each client a
+    vCPU.
     """
-    from planner.sizing import benchmark_clients, benchmark_pods
+    from planner.sizing import benchmark_pods
 
     benchmark, replicas = settings.benchmark, max(1, settings.replicas)
-    per_chunk = tokens_per_chunk(settings)
-    points = []
-    for per_replica in concurrencies(settings):
-        connections = per_replica * replicas
-        rate, seconds = _expected(settings, per_replica)
-        clients = benchmark_clients(rate or 0.0, per_chunk, connections, benchmark.connections_per_client)
-        points.append(
-            LoadPoint(
-                per_replica=per_replica,
-                connections=connections,
-                clients=clients,
-                output_tokens_per_s=rate,
-                request_seconds=seconds,
-            )
+    points = tuple(
+        LoadPoint(
+            per_replica=per_replica,
+            connections=per_replica * replicas,
+            clients=ceil(per_replica * replicas / benchmark.connections_per_client),
+            request_seconds=_request_seconds(settings, per_replica),
         )
-    pods = max(benchmark_pods(one.clients, one.connections, benchmark.machine_type) for one in points)
-    return Load(points=tuple(points), pods=pods, tokens_per_chunk=per_chunk)
+        for per_replica in concurrencies(settings)
+    )
+    return Load(
+        points=points, pods=max(benchmark_pods(one.clients, one.connections, benchmark.machine_type) for one in points)
+    )
 
 
-def tokens_per_chunk(settings: Settings) -> float:
+def _request_seconds(settings: Settings, per_replica: int) -> float:
+    """Seconds a request takes at that many requests in flight per replica, on engines as fast as the record's.
+
+    An engine over several GPUs counts as one: it is faster, and a run may take as long as if it were not. Longer requests take longer
+    in proportion.
+    """
+    engines = settings.serving.engine.data_parallel_size
+    load = per_replica / engines / ENGINE_CONNECTIONS
+    alone, loaded = ALONE_REQUEST_SECONDS, LOADED_REQUEST_SECONDS
+    longer = max(1.0, longest_request_tokens(settings) / ARTICLE_REQUEST_TOKENS)
+    if settings.gateway.enabled:
+        longer *= GATEWAY_SLOWNESS
+    return longer * max(alone + (loaded - alone) * load, loaded * load)
+
+
+def _tokens_per_chunk(settings: Settings) -> float:
     """Output tokens a chunk of a stream is expected to carry: 1, and the accepted drafts that the article measured."""
     from planner.calibration import calibration
     from planner.step_time import tokens_per_step
@@ -126,56 +138,24 @@ def tokens_per_chunk(settings: Settings) -> float:
     return tokens_per_step(settings.serving.engine.speculative_tokens, calibration().parameters.acceptance)
 
 
-def _expected(settings: Settings, per_replica: int) -> tuple[float | None, float]:
-    """Output tokens a second and seconds a request at that many requests in flight per replica.
-
-    The rate is the published row's at the load it was measured at, else the model's estimate, else None: a model the planner does
-    not know, or an engine that does not fit. Requests of a file count as the article's, and take longer in proportion.
-    """
-    from planner import figures as published
-    from planner import ledger
-    from planner.deployment import OfferedLoad, named_workload, workloads_with_lengths
-    from planner.gpu_memory import DoesNotFitError
-    from planner.performance import estimate
-    from settings.modelled import STAND_IN_WORKLOAD
-    from settings.planning import deployment_of
-
-    name = settings.benchmark.workload
-    known = name in workloads_with_lengths()
-    longer = 1.0 if known else max(1.0, longest_request_tokens(settings) / ARTICLE_REQUEST_TOKENS)
-    rate, seconds = None, ARTICLE_REQUEST_SECONDS
-    try:
-        offered = OfferedLoad(in_flight=per_replica * max(1, settings.replicas))
-        found = estimate(deployment_of(settings), named_workload(name if known else STAND_IN_WORKLOAD), offered)
-        rate, seconds = found.output_tokens_per_s.value, found.seconds_per_request.value
-    except (LookupError, ValueError, DoesNotFitError):
-        pass  # the checks say what is wrong with such an engine; here its connections are enough
-    match = published.match(measured_shape(settings))
-    if match.figure is not None and match.kind != "unproven":
-        measured_at = ledger.load(match.figure.id.partition(".")[0]).get("concurrency_per_node")
-        if measured_at == per_replica and match.figure.output_tokens_per_s is not None:
-            rate = float(match.figure.output_tokens_per_s)
-    return rate, seconds * longer
-
-
-def pod_memory_gib(settings: Settings) -> int:
-    """Memory that a pod asks for, and may use."""
-    return int(MACHINES[settings.benchmark.machine_type][1] * MEMORY_SHARE)
+def pod_memory_gib(machine_type: str) -> int:
+    """Memory that a pod on a machine of that type asks for, and may use."""
+    return int(MACHINES[machine_type][1] * MEMORY_SHARE)
 
 
 def most_prompts(settings: Settings) -> int:
     """Prompts of a client at which a pod's memory is full, with as many clients as the load with most of them puts into a pod.
 
-    Requests of a file count as the article's.
+    Requests of a file count as the article's. A finding rests on it and no resource does, so it may use what the planner fitted.
     """
     from planner.deployment import named_workload, workloads_with_lengths
     from settings.modelled import STAND_IN_WORKLOAD
 
     load, name = load_of(settings), settings.benchmark.workload
     workload = named_workload(name if name in workloads_with_lengths() else STAND_IN_WORKLOAD)
-    chunks = workload.output_tokens.mean / load.tokens_per_chunk
+    chunks = workload.output_tokens.mean / _tokens_per_chunk(settings)
     each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
-    free_gib = pod_memory_gib(settings) / ceil(load.clients / load.pods) - CLIENT_GIB
+    free_gib = pod_memory_gib(settings.benchmark.machine_type) / ceil(load.clients / load.pods) - CLIENT_GIB
     return max(0, int(free_gib * 2**30 / each))
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+APP_LABEL: Final = "app"
+"""The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
@@ -13,3 +17,8 @@ HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 EPP_EXT_PROC_PORT: Final = 9002
 """Where the endpoint picker answers the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
+
+
+def label_value(text: str) -> str:
+    """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")

@@ -34,6 +34,11 @@ class Serving:
     overrides: frozenset[str]
     """camelCase names of the engine settings that the stack file sets itself: no profile excuses those."""
 
+    @property
+    def served_model_name(self) -> str:
+        """The name clients ask for."""
+        return self.engine.served_model_name or self.model.id
+
 
 def resolve(settings: Settings) -> Serving:
     """The profile with the stack's overrides. Raises SettingsError for an unknown profile or a wrong override."""

@@ -10,10 +10,13 @@ from pydantic import Field
 from settings.capacity import GPUS_PER_NODE, Capacity, Placement, placement
 from settings.google_cloud import Budget, Cluster, Network, Platform, Results
 from settings.kubernetes import Benchmark, Gateway, Model, Monitoring, Server, Weights
+from settings.names import APP_LABEL, label_value
+from settings.secret_stores import SecretManagerSecret, SecretStore
 from settings.section import Section
 
 if TYPE_CHECKING:
     from settings.serving import Serving
+    from settings.traffic import Traffic
 
 PLACEHOLDER_PROJECT = "your-project-id"
 """What the stack files carry for gcp:project; the same words as in the article's commands."""
@@ -79,6 +82,18 @@ class Settings(Section):
         return 1 if self.server.replicas == "external" else self.server.replicas
 
     @property
+    def own_replicas(self) -> int | None:
+        """Replicas that this stack sets; None where the number has another owner."""
+        return None if self.server.replicas == "external" else self.server.replicas
+
+    @property
+    def gpu_ceiling(self) -> int | None:
+        """Most GPUs that the namespace may ask for: what the stack file asks for. None where the number has another owner, whom a
+        ceiling would fight.
+        """
+        return None if self.own_replicas is None else self.own_replicas * GPUS_PER_NODE
+
+    @property
     def gpus(self) -> int:
         """B200 GPUs at full size."""
         return self.replicas * GPUS_PER_NODE
@@ -91,7 +106,54 @@ class Settings(Section):
     @property
     def guards_v1_only(self) -> bool:
         """Whether an API key is in force, which vLLM checks on paths under /v1 and nowhere else."""
-        return self.has_api_key or self.server.api_key_secret is not None
+        return self.api_key_store is not None
+
+    @property
+    def api_key_secret(self) -> SecretManagerSecret | None:
+        """The API key's secret, where Secret Manager holds it."""
+        return self._of_project(self.server.api_key_secret)
+
+    @property
+    def hf_token_secret(self) -> SecretManagerSecret | None:
+        """The Hugging Face token's secret, where Secret Manager holds it."""
+        return self._of_project(self.weights.token_secret)
+
+    @property
+    def api_key_store(self) -> SecretStore | None:
+        """Where pods get the API key from; None where nothing asks for one."""
+        return _store(self.api_key_secret, self.has_api_key)
+
+    @property
+    def hf_token_store(self) -> SecretStore | None:
+        """Where pods get the Hugging Face token from; None where the stack has none: Qwen3.5-27B-FP8 is public."""
+        return _store(self.hf_token_secret, self.has_hf_token)
+
+    def _of_project(self, secret: str | None) -> SecretManagerSecret | None:
+        return None if secret is None else SecretManagerSecret(project=self.project, name=secret)
+
+    @property
+    def object_labels(self) -> dict[str, str]:
+        """Labels of this stack's Kubernetes objects. `app` names the server; objects of other workloads have their own there."""
+        return {
+            APP_LABEL: self.server.name,
+            "app.kubernetes.io/part-of": "vllm-fleet",
+            "app.kubernetes.io/instance": label_value(self.stack),
+            "app.kubernetes.io/managed-by": "pulumi",
+        }
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        """What the servers say about themselves, as annotations. Judges every lesson: ask once and hand it down."""
+        from settings.declarations import declarations
+
+        return declarations(self)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Who has to talk to whom in the namespace."""
+        from settings.traffic import traffic
+
+        return traffic(self)
 
     @cached_property
     def placement(self) -> Placement:
@@ -104,3 +166,9 @@ class Settings(Section):
         from settings.serving import resolve
 
         return resolve(self)
+
+
+def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:
+    if secret is not None:
+        return "secret-manager"
+    return "kubernetes" if in_configuration else None

@@ -47,7 +47,7 @@ class KvExpectation:
 
 def model_name(settings: Settings) -> str:
     """The name clients ask for."""
-    return settings.serving.engine.served_model_name or settings.serving.model.id
+    return settings.serving.served_model_name
 
 
 def version(settings: Settings) -> str:

@@ -8,12 +8,11 @@ refers to a Secret would be a second path to test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from workloads import pod_scripts, secret_manager
-
-if TYPE_CHECKING:
-    from settings.settings import Settings
+from settings.secret_stores import SecretStore
+from workloads import pod_programs, secret_files
+from workloads.manifest import Manifest
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
 """The Secret, or the SecretProviderClass where Secret Manager holds the key."""
@@ -24,23 +23,18 @@ PATH: Final = f"{_DIR}/{SECRET_KEY}"
 _VOLUME: Final = "api-key"
 
 
-def volume(settings: Settings) -> dict[str, Any]:
+def volume(store: SecretStore) -> Manifest:
     """The pod's volume that holds the key as a file."""
-    if settings.server.api_key_secret is None:
+    if store == "kubernetes":
         return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
-    return secret_manager.volume(_VOLUME, SECRET_NAME)
+    return secret_files.volume(_VOLUME, SECRET_NAME)
 
 
-def mount() -> dict[str, Any]:
+def mount() -> Manifest:
     """The container's mount of that volume."""
     return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
 
 
-def provider_class_spec(settings: Settings) -> dict[str, Any]:
-    """Spec of the SecretProviderClass that fetches the key from Secret Manager when a pod starts."""
-    return secret_manager.provider_class_spec(settings.project, str(settings.server.api_key_secret), SECRET_KEY)
-
-
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:
     """`command`, started with the key in the environment variable `variable`."""
-    return ["python3", "-c", pod_scripts.source("with_api_key"), variable, PATH, *command]
+    return ["python3", "-c", pod_programs.python_program("with_api_key"), variable, PATH, *command]

@@ -5,25 +5,28 @@ The Job itself is plain data of workloads/benchmark_job.py, so that `fleet bench
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.settings import Settings
 from workloads import names
-from workloads.benchmark_job import asked as asked
-from workloads.benchmark_job import config_map_manifest as config_map_manifest
-from workloads.benchmark_job import deadline_seconds as deadline_seconds
-from workloads.benchmark_job import fingerprint as fingerprint
-from workloads.benchmark_job import job_manifest as job_manifest
-from workloads.benchmark_job import job_name as job_name
-from workloads.benchmark_job import server_pods_service as server_pods_service
-from workloads.benchmark_job import server_pods_spec as server_pods_spec
+from workloads.benchmark_job import (
+    config_map_manifest,
+    deadline_seconds,
+    job_manifest,
+    job_name,
+    server_pods_service,
+    server_pods_spec,
+)
 from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+    from settings.measurement import Measurement
     from workloads.server import Server
 
 
@@ -31,14 +34,22 @@ if TYPE_CHECKING:
 class BenchmarkArgs:
     """Arguments of `Benchmark`."""
 
-    settings: Settings
     namespace: pulumi.Input[str]
-    image_prefix: pulumi.Input[str]
-    endpoint: pulumi.Input[str]
-    """Where the clients send their requests: the Service or the gateway."""
-    results_bucket: pulumi.Input[str]
+    """Namespace of the servers, with the service account `benchmark` in it."""
     server: Server
     """The run begins when it is ready."""
+    endpoint: pulumi.Input[str]
+    """Where the clients send their requests, without a path: `Server.endpoint` or `Gateway.endpoint`."""
+    results_bucket: pulumi.Input[str]
+    """Name of the bucket for results; the account of the benchmark's pods may write to it."""
+    image: pulumi.Input[str]
+    """Image of the clients: the servers' own, registry and digest included."""
+    measurement: Measurement
+    """What the pods are asked to do."""
+    run_on_update: bool = True
+    """Whether `pulumi up` runs it, once per measurement. False: only `fleet bench run` makes Jobs."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object; `app` is `vllm-benchmark` whatever it is here."""
 
 
 class Benchmark(pulumi.ComponentResource):
@@ -52,28 +63,26 @@ class Benchmark(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BenchmarkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Benchmark", name, None, opts)
-        settings = args.settings
-        metadata: Manifest = {
-            "name": server_pods_service(settings),
+        metadata: ObjectMetaArgsDict = {
+            "name": server_pods_service(args.server.name),
             "namespace": args.namespace,
-            "labels": names.labels(settings, names.BENCHMARK_APP),
+            "labels": names.labels(args.labels, names.BENCHMARK_APP),
             # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
-        spec: Manifest = server_pods_spec(settings)
         k8s.core.v1.Service(
             f"{name}-server-pods",
             metadata=metadata,
-            spec=spec,
+            spec=server_pods_spec(args.server.name),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.job = self._job(name, args) if settings.benchmark.run_on_update else None
+        self.job = self._job(name, args) if args.run_on_update else None
         self.register_outputs({"job": self.job.metadata.name if self.job is not None else None})
 
     def _job(self, name: str, args: BenchmarkArgs) -> k8s.batch.v1.Job:
-        settings = args.settings
-        named = job_name(settings)
-        config_map = config_map_manifest(settings, name=named, namespace=args.namespace)
+        measurement = args.measurement
+        named = job_name(measurement)
+        config_map = config_map_manifest(measurement, name=named, namespace=args.namespace, labels=args.labels)
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts",
             metadata=config_map["metadata"],
@@ -82,17 +91,20 @@ class Benchmark(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         job = job_manifest(
-            settings,
+            measurement,
             name=named,
             namespace=args.namespace,
+            server=args.server.name,
+            key_store=args.server.key_store,
             endpoint=args.endpoint,
             bucket=args.results_bucket,
-            image_prefix=args.image_prefix,
+            image=args.image,
+            labels=args.labels,
         )
         # A run that failed is repeated by the next `pulumi up` instead of being reported for ever.
         metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
         spec: Manifest = job["spec"]
-        minutes = deadline_seconds(settings) // 60
+        minutes = deadline_seconds(measurement) // 60
         return k8s.batch.v1.Job(
             f"{name}-job",
             metadata=metadata,

@@ -1,35 +1,26 @@
 """The benchmark Job as plain data: what it is asked to do, its ConfigMap, its pods. No resource is made here.
 
-`pulumi up` and `fleet bench run` make the same Job from these functions. Where the endpoint, the bucket and the image's prefix
-are plain text, everything returned is plain text too; where one is a pulumi Output, what it goes into is one.
+`pulumi up` and `fleet bench run` make the same Job from these functions. Where namespace, endpoint, bucket and image are plain text,
+everything returned is plain text too; where one is a pulumi Output, what it goes into is one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from planner import ledger
-from settings.benchmark_load import (
-    MACHINES,
-    Load,
-    load_of,
-    longest_minutes,
-    measured_shape,
-    pod_memory_gib,
-    ready_minutes,
-    run_minutes,
-)
-from settings.figures import figures
-from workloads import api_key, c4_nodes, hf_token, names, pod_scripts, vllm_args
-from workloads.server import image_path
-from workloads.server_pod import PROVISIONING_MINUTES, USER_ID, engine, served_model_name
+from settings.benchmark_load import MACHINES, pod_memory_gib
+from workloads import api_key, c4_nodes, hf_token, names, pod_programs, vllm_args
+from workloads.server_pod import PROVISIONING_MINUTES, USER_ID
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
 
-    from settings.settings import Settings
+    from settings.measurement import Measurement
+    from settings.secret_stores import SecretStore
 
     Text = pulumi.Input[str]
 
@@ -38,180 +29,116 @@ SYSTEM_CPU: Final = 2
 EPHEMERAL_GIB: Final = 40
 """Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
 dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
-SCRIPTS: Final = pod_scripts.BENCHMARK
-"""Programs in the benchmark's pods; whatever one of them imports is among them."""
+PROTOCOL_VERSION: Final = 1
+"""How the pods measure. Part of the Job's name: raise it when their programs measure something else or in another way, and every
+finished benchmark is run again by the next `pulumi up`. A change that measures the same (an error message, a faster upload) leaves
+it. tests/workloads/benchmark_protocol.yaml pins the programs of each version, so that neither is forgotten."""
 _ROOT: Final = "/opt/vllm-fleet"
 _RUN: Final = f"{_ROOT}/run/run.json"
 _WORK: Final = "/scratch"
 _TOKENIZER: Final = f"{_WORK}/tokenizer"
 
 
-def asked(settings: Settings) -> dict[str, Any]:
-    """What a measurement of this stack is asked to do: run.json without the name and the moment, which the pods add.
+def job_name(measurement: Measurement) -> str:
+    """Name of the Job that `pulumi up` makes for this measurement."""
+    return f"benchmark-{fingerprint(measurement)}"
 
-    The benchmark's settings count whether it is enabled or not; `fleet bench run` asks with a changed copy of them.
+
+def fingerprint(measurement: Measurement) -> str:
+    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew.
+
+    They come from what is asked for and the protocol's version, never from the text of a program, a price or a fit.
     """
-    benchmark, serving = settings.benchmark, settings.serving
-    load = load_of(settings)
-    slo = benchmark.slo
-    bill = figures(settings).bill
-    return {
-        "schema": 1,
-        "stack": settings.stack,
-        "profile": serving.profile.name,
-        "served_model": served_model_name(settings),
-        "model_revision": serving.model.revision,
-        "image": image_path(settings).removeprefix("/"),
-        "engines_per_replica": serving.engine.data_parallel_size,
-        "speculative_tokens": serving.engine.speculative_tokens,
-        "workload": _workload(settings),
-        "points": _points(load),
-        "repeats": benchmark.repeats,
-        "prompts_per_client": benchmark.prompts_per_client,
-        "pods": load.pods,
-        "slo": None if slo is None else slo.model_dump(mode="json"),
-        "shape": _shape(settings),
-        "cost": {
-            "usd_per_hour": round(bill.usd_per_hour_known, 2),
-            "at_least": bool(bill.unknown),
-            "capacity": settings.placement.price_key,
-        },
-    }
-
-
-def job_name(settings: Settings) -> str:
-    """Name of the Job that `pulumi up` makes for these settings."""
-    return f"benchmark-{fingerprint(settings)}"
-
-
-def fingerprint(settings: Settings) -> str:
-    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew."""
-    serving = settings.serving
-    benchmark = settings.benchmark.model_dump(mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"})
-    bearing = {
-        "benchmark": benchmark,
-        "engine": engine(settings).model_dump(mode="json"),
-        "image": settings.server.image.digest,
-        "model": serving.model.model_dump(mode="json"),
-        "points": _points(load_of(settings)),
-        "workload": _workload(settings),
-        "resources": settings.server.resources.model_dump(mode="json"),
-        "gateway": settings.gateway.model_dump(mode="json") if settings.gateway.enabled else None,
-        "key": settings.guards_v1_only,
-        "scripts": [pod_scripts.source(script) for script in SCRIPTS],
-    }
+    bearing = {"protocol": PROTOCOL_VERSION, **measurement.bearing}
     return hashlib.sha256(json.dumps(bearing, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def server_pods_service(settings: Settings) -> str:
+def server_pods_service(server: str) -> str:
     """Name of the headless Service: every address it resolves to is one server."""
-    return f"{settings.server.name}-pods"
+    return f"{server}-pods"
 
 
-def server_pods_spec(settings: Settings) -> dict[str, Any]:
+def server_pods_spec(server: str) -> ServiceSpecArgsDict:
     """Spec of the headless Service over the servers that are ready."""
     return {
         "type": "ClusterIP",
-        "clusterIP": "None",
-        "publishNotReadyAddresses": False,
-        "selector": names.selector(settings.server.name),
+        "cluster_ip": "None",
+        "publish_not_ready_addresses": False,
+        "selector": names.selector(server),
         "ports": [names.http_service_port()],
     }
 
 
-def config_map_manifest(settings: Settings, *, name: str, namespace: Text | None = None) -> dict[str, Any]:
-    """The ConfigMap with the pods' programs and run.json. `name` is the Job's; `namespace` defaults to the stack's."""
-    run = json.dumps(asked(settings), indent=2, sort_keys=True)
+def config_map_manifest(
+    measurement: Measurement, *, name: str, namespace: Text, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """The ConfigMap with the pods' programs and run.json. `name` is the Job's."""
+    run = json.dumps(measurement.run, indent=2, sort_keys=True)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _metadata(settings, name, namespace),
+        "metadata": _metadata(name, namespace, labels),
         "immutable": True,
-        "data": {**{f"{script}.py": pod_scripts.source(script) for script in SCRIPTS}, "run.json": f"{run}\n"},
+        "data": {
+            **{f"{name}.py": pod_programs.python_program(name) for name in pod_programs.BENCHMARK},
+            "run.json": f"{run}\n",
+        },
     }
 
 
 def job_manifest(
-    settings: Settings,
+    measurement: Measurement,
     *,
     name: str,
+    namespace: Text,
+    server: str,
+    key_store: SecretStore | None,
     endpoint: Text,
     bucket: Text,
-    image_prefix: Text,
-    namespace: Text | None = None,
+    image: Text,
+    labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
 
-    `endpoint` is the URL that the clients call, without a path; `bucket` the results bucket's name; `image_prefix` the image
-    registry's path, without a slash at its end. No second attempt: a run that lost a client measured something else.
+    `server` is the name of the servers' Service, `key_store` where their API key is, `endpoint` the URL that the clients call, without
+    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. No second attempt: a run that lost a
+    client measured something else.
     """
-    pods = load_of(settings).pods
+    pods = measurement.pods
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(settings, name, namespace),
+        "metadata": _metadata(name, namespace, labels),
         "spec": {
             "completionMode": "Indexed",
             "completions": pods,
             "parallelism": pods,
             "backoffLimit": 0,
-            "activeDeadlineSeconds": deadline_seconds(settings),
+            "activeDeadlineSeconds": deadline_seconds(measurement),
             # No ttlSecondsAfterFinished: a Job that vanishes is one that the next `pulumi up` runs again.
             "template": {
-                "metadata": {"labels": names.labels(settings, names.BENCHMARK_APP)},
+                "metadata": {"labels": names.labels(labels, names.BENCHMARK_APP)},
                 "spec": _pod_spec(
-                    settings,
+                    measurement,
                     config_map=name,
-                    image=_joined(image_prefix, image_path(settings)),
-                    options=_client_options(settings, endpoint=endpoint, bucket=bucket),
+                    image=image,
+                    key=key_store,
+                    options=_client_options(
+                        measurement, server=server, namespace=namespace, endpoint=endpoint, bucket=bucket
+                    ),
                 ),
             },
         },
     }
 
 
-def deadline_seconds(settings: Settings) -> int:
+def deadline_seconds(measurement: Measurement) -> int:
     """End of the Job whatever happens: C4 nodes, the server's start, the dataset, every run of every load."""
-    return (PROVISIONING_MINUTES + settings.server.startup_minutes + longest_minutes(settings)) * 60
+    return (PROVISIONING_MINUTES + measurement.startup_minutes + measurement.longest_minutes) * 60
 
 
-def _workload(settings: Settings) -> dict[str, Any]:
-    name = settings.benchmark.workload
-    entry = ledger.entry("workloads", "workloads", name)
-    return {
-        "name": name,
-        "kind": entry["kind"],
-        "arguments": {option: str(value) for option, value in entry["bench_0_18_1"].items()},
-        "ignore_eos": entry["ignore_eos"],
-        "dataset": measured_shape(settings).dataset,
-    }
-
-
-def _points(load: Load) -> list[dict[str, int]]:
-    return [{"connections": point.connections, "clients": point.clients} for point in load.points]
-
-
-def _shape(settings: Settings) -> dict[str, Any]:
-    shape = measured_shape(settings)
-    return {
-        "model": shape.model,
-        "engine_version": shape.engine_version,
-        "machine_type": shape.machine_type,
-        "replicas": shape.replicas,
-        "gpus_per_replica": shape.gpus_per_replica,
-        "flags": dict(shape.flags),
-        "env": dict(shape.env),
-        "routing": shape.routing,
-        "workload": shape.workload,
-    }
-
-
-def _metadata(settings: Settings, name: str, namespace: Text | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "namespace": settings.namespace if namespace is None else namespace,
-        "labels": names.labels(settings, names.BENCHMARK_APP),
-    }
+def _metadata(name: str, namespace: Text, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "namespace": namespace, "labels": names.labels(labels, names.BENCHMARK_APP)}
 
 
 GRACE_SECONDS: Final = 120
@@ -219,25 +146,27 @@ GRACE_SECONDS: Final = 120
 bucket. Assumed: a run's files are a few hundred MB at most."""
 
 
-def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list[Text]) -> dict[str, Any]:
+def _pod_spec(
+    measurement: Measurement, *, config_map: str, image: Text, key: SecretStore | None, options: list[Text]
+) -> dict[str, Any]:
     """One pod to a C4 node, fetching tokenizer and dataset before it runs its clients."""
-    token = hf_token.token_volume(settings)
+    token = measurement.hf_token
     volumes: list[dict[str, Any]] = [
         {"name": "scripts", "configMap": {"name": config_map, "items": _files()}},
         {"name": "work", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
     ]
     if token is not None:
-        volumes.append(token)
-    if settings.guards_v1_only:
-        volumes.append(api_key.volume(settings))
+        volumes.append(hf_token.token_volume(token))
+    if key is not None:
+        volumes.append(api_key.volume(key))
     return {
         "serviceAccountName": names.BENCHMARK_ACCOUNT,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "nodeSelector": c4_nodes.node_selector(settings.benchmark.machine_type),
+        "nodeSelector": c4_nodes.node_selector(measurement.machine_type),
         "tolerations": [c4_nodes.toleration()],
         "securityContext": {
             "runAsNonRoot": True,
@@ -245,16 +174,16 @@ def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list
             "runAsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": _fetching(settings, image),
+        "initContainers": _fetching(measurement, image),
         "containers": [
             _container(
-                settings,
+                measurement,
                 image,
                 name="clients",
-                command=_client_command(settings),
+                command=_client_command(guarded=key is not None),
                 args=options,
                 env=_identity(),
-                mounts=[api_key.mount()] if settings.guards_v1_only else [],
+                mounts=[] if key is None else [api_key.mount()],
             )
         ],
         "volumes": volumes,
@@ -263,16 +192,16 @@ def _pod_spec(settings: Settings, *, config_map: str, image: Text, options: list
 
 def _files() -> list[dict[str, str]]:
     """Where the ConfigMap's keys become files: below the name that Python imports them by, and run.json apart."""
-    scripts = [{"key": f"{script}.py", "path": f"pod_scripts/{script}.py"} for script in SCRIPTS]
-    return [*scripts, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
+    programs = [{"key": f"{name}.py", "path": f"{pod_programs.PACKAGE}/{name}.py"} for name in pod_programs.BENCHMARK]
+    return [*programs, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
 
 
-def _fetching(settings: Settings, image: Text) -> list[dict[str, Any]]:
-    model, dataset = settings.serving.model, settings.benchmark.dataset
-    needs_token = hf_token.needs_token(settings)
+def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
+    model, dataset = measurement.model, measurement.dataset
+    needs_token = measurement.hf_token is not None
     found = [
         _container(
-            settings,
+            measurement,
             image,
             name="tokenizer",
             command=["python3", "-m", "pod_scripts.fetch_tokenizer", model.id, model.revision, _TOKENIZER],
@@ -281,35 +210,44 @@ def _fetching(settings: Settings, image: Text) -> list[dict[str, Any]]:
         )
     ]
     if dataset is not None:
-        command = ["python3", "-m", "pod_scripts.fetch_dataset", dataset.url, dataset.sha256, _dataset_file(settings)]
-        found.append(_container(settings, image, name="dataset", command=command, env=[], mounts=[]))
+        command = [
+            "python3",
+            "-m",
+            "pod_scripts.fetch_dataset",
+            dataset.url,
+            dataset.sha256,
+            _dataset_file(measurement),
+        ]
+        found.append(_container(measurement, image, name="dataset", command=command, env=[], mounts=[]))
     return found
 
 
-def _dataset_file(settings: Settings) -> str:
-    return f"{_WORK}/dataset.jsonl" if settings.benchmark.workload == "trace" else f"{_WORK}/dataset.json"
+def _dataset_file(measurement: Measurement) -> str:
+    return f"{_WORK}/dataset.jsonl" if measurement.run["workload"]["kind"] == "trace" else f"{_WORK}/dataset.json"
 
 
-def _client_command(settings: Settings) -> list[str]:
+def _client_command(*, guarded: bool) -> list[str]:
     plain = ["python3", "-m", "pod_scripts.launch_clients"]
-    return api_key.command_with_key("OPENAI_API_KEY", plain) if settings.guards_v1_only else plain
+    return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
 
 
-def _client_options(settings: Settings, *, endpoint: Text, bucket: Text) -> list[Text]:
-    host = f"{server_pods_service(settings)}.{settings.namespace}.svc.cluster.local"
+def _client_options(
+    measurement: Measurement, *, server: str, namespace: Text, endpoint: Text, bucket: Text
+) -> list[Text]:
+    service = server_pods_service(server)
     options: list[Text] = [
         f"--run={_RUN}",
         _joined("--endpoint=", endpoint),
         _joined("--bucket=", bucket),
         f"--tokenizer={_TOKENIZER}",
-        f"--server-pods={host}:{names.HTTP_PORT}",
-        f"--wait-minutes={PROVISIONING_MINUTES + settings.server.startup_minutes}",
-        f"--ready-minutes={ready_minutes(settings)}",
-        f"--run-minutes={run_minutes(settings)}",
+        _joined(f"--server-pods={service}.", _joined(namespace, f".svc.cluster.local:{names.HTTP_PORT}")),
+        f"--wait-minutes={PROVISIONING_MINUTES + measurement.startup_minutes}",
+        f"--ready-minutes={measurement.ready_minutes}",
+        f"--run-minutes={measurement.run_minutes}",
         f"--results={_WORK}/results",
     ]
-    if settings.benchmark.dataset is not None:
-        options.append(f"--dataset={_dataset_file(settings)}")
+    if measurement.dataset is not None:
+        options.append(f"--dataset={_dataset_file(measurement)}")
     return options
 
 
@@ -340,7 +278,7 @@ def _identity() -> list[dict[str, Any]]:
 
 
 def _container(
-    settings: Settings,
+    measurement: Measurement,
     image: Text,
     *,
     name: str,
@@ -349,10 +287,10 @@ def _container(
     mounts: list[dict[str, Any]],
     args: list[Text] | None = None,
 ) -> dict[str, Any]:
-    cpu, _ = MACHINES[settings.benchmark.machine_type]
+    cpu, _ = MACHINES[measurement.machine_type]
     amounts = {
         "cpu": str(cpu - SYSTEM_CPU),
-        "memory": f"{pod_memory_gib(settings)}Gi",
+        "memory": f"{pod_memory_gib(measurement.machine_type)}Gi",
         "ephemeral-storage": f"{EPHEMERAL_GIB}Gi",
     }
     return {

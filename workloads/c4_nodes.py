@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from workloads.manifest import Manifest
+
 _GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = "Performance"
 """The compute class that has C4, and C4A; its pods pay for the whole machine. Source: GKE docs, Performance compute class."""
@@ -33,6 +35,6 @@ def node_affinity() -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def toleration() -> dict[str, str]:
+def toleration() -> Manifest:
     """For every pod of the class: Autopilot taints its nodes. It also adds this by itself; written, it survives without that."""
     return {"key": f"{_GKE}/compute-class", "operator": "Equal", "value": COMPUTE_CLASS, "effect": "NoSchedule"}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.capacity import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE, Ladder
-from settings.settings import Settings
-from workloads.names import labels
 
 RECYCLE_LEAD_SECONDS = 3600
 """A flex-start node is replaced this long before its time is up: node start, weights and compilation took the article
@@ -21,7 +20,24 @@ about 16 minutes, and there may be a queue. Source of the field: GKE docs, Compu
 class CapacityLadderArgs:
     """Arguments of `CapacityLadder`."""
 
-    settings: Settings
+    class_name: str
+    """Name of the ComputeClass, e.g. "b200-ladder-vllm": unique in the cluster, and not beginning with `gke` or `autopilot`."""
+    ladder: Ladder
+    """The rungs: which places are asked for nodes, in which order. At least one."""
+    zones: Sequence[str]
+    """Zones of the nodes, e.g. ("us-central1-b",): those that have the weights."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the ComputeClass."""
+
+    def __post_init__(self) -> None:
+        if self.class_name.startswith(("gke", "autopilot")):
+            raise ValueError(
+                f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name that does not begin with gke or autopilot"
+            )
+        if not rung_names(self.ladder):
+            raise ValueError("CapacityLadderArgs.ladder has no rung; give it a reservation, flex_start_seconds or spot")
+        if not self.zones:
+            raise ValueError("CapacityLadderArgs.zones is empty; name the zones that have the weights")
 
 
 class CapacityLadder(pulumi.ComponentResource):
@@ -31,28 +47,25 @@ class CapacityLadder(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CapacityLadderArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:CapacityLadder", name, None, opts)
-        settings = args.settings
-        if not isinstance(settings.capacity, Ladder):
-            raise ValueError(f"capacity.mode is {settings.capacity.mode}; only `ladder` has a ComputeClass")
         self.compute_class = k8s.apiextensions.CustomResource(
             f"{name}-class",
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
-            metadata={"name": settings.placement.compute_class, "labels": labels(settings, settings.server.name)},
-            spec=compute_class_spec(settings, settings.capacity),
+            metadata={"name": args.class_name, "labels": dict(args.labels)},
+            spec=compute_class_spec(args.ladder, args.zones),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
 
 
-def compute_class_spec(settings: Settings, ladder: Ladder) -> dict[str, Any]:
+def compute_class_spec(ladder: Ladder, zones: Sequence[str]) -> dict[str, Any]:
     """Spec of the ComputeClass: the rungs in the order in which they are tried."""
     return {
         "description": "A4 nodes with eight B200: " + ", then ".join(rung_names(ladder)),
         "nodePoolAutoCreation": {"enabled": True},
         # The other choice hands out whatever machine there is, and the pods stay Pending beside it.
         "whenUnsatisfiable": "DoNotScaleUp",
-        "priorities": _rungs(settings, ladder),
+        "priorities": _rungs(ladder, sorted(zones)),
     }
 
 
@@ -69,8 +82,7 @@ def rung_names(ladder: Ladder) -> tuple[str, ...]:
     )
 
 
-def _rungs(settings: Settings, ladder: Ladder) -> list[dict[str, Any]]:
-    zones = sorted(settings.zones)
+def _rungs(ladder: Ladder, zones: list[str]) -> list[dict[str, Any]]:
     machine: dict[str, Any] = {
         "machineType": MACHINE_TYPE,
         "gpu": {"type": ACCELERATOR, "count": GPUS_PER_NODE, "driverVersion": "latest"},

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.settings import Settings
+from settings import kubernetes as sections
+from settings.arguments import within_limits
+from settings.kubernetes import Epp
 from workloads import names
 from workloads.gateway_values import CHART, chart_values
 
 if TYPE_CHECKING:
     from workloads.server import Server
+    from workloads.server_pod import Drain
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -51,10 +55,27 @@ class GatewayResource(pulumi.CustomResource):
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
-    settings: Settings
     namespace: pulumi.Input[str]
+    """Namespace of the servers; routes of other namespaces are not taken."""
     server: Server
     """The replicas behind it; the pool selects their pods by label."""
+    name: str = "inference-gateway"
+    """Name of the Gateway."""
+    pool: str
+    """Name of the InferencePool, the Helm release, the route and the policies."""
+    gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
+    """Regional internal load balancer, or regional external. InferencePool does not work with global classes."""
+    chart_version: Literal["v1.4.0"] = "v1.4.0"
+    """Version of the inferencepool chart; its values differ between releases."""
+    timeout_seconds: int = 3_600
+    """Longest stream, 30 to 86400 seconds. GKE's own 30 s and the chart's 300 s cut long generations."""
+    epp: Epp = field(default_factory=Epp)
+    """Size, standby and machine of the endpoint picker."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, sections.Gateway)
 
 
 class Gateway(pulumi.ComponentResource):
@@ -66,34 +87,36 @@ class Gateway(pulumi.ComponentResource):
 
     endpoint: pulumi.Output[str]
     """URL of the load balancer, without a path."""
+    pool: str
+    """Name of the InferencePool; the endpoint picker's objects are named after it."""
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
-        settings = args.settings
-        gateway = settings.gateway
-        labels = names.labels(settings, settings.server.name)
+        self.pool = args.pool
+        labels = dict(args.labels)
+        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": args.pool}
         release = k8s.helm.v3.Release(
             f"{name}-pool",
-            name=gateway.pool,
+            name=args.pool,
             namespace=args.namespace,
             chart=CHART,
-            version=gateway.chart_version,
-            values=chart_values(settings).rendered(),
+            version=args.chart_version,
+            values=chart_values(args.server.name, args.epp).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,
             # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
-            skip_await=gateway.epp.replicas > 1,
+            skip_await=args.epp.replicas > 1,
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create="20m", update="20m")),
         )
         for kind, spec in (
-            ("HealthCheckPolicy", health_check_policy(settings)),
-            ("GCPBackendPolicy", backend_policy(settings)),
+            ("HealthCheckPolicy", health_check_policy(pool)),
+            ("GCPBackendPolicy", backend_policy(pool, args.timeout_seconds, args.server.drain)),
         ):
             k8s.apiextensions.CustomResource(
                 f"{name}-{_slug(kind)}",
                 api_version=POLICY_API,
                 kind=kind,
-                metadata={"name": gateway.pool, "namespace": args.namespace, "labels": labels},
+                metadata={"name": args.pool, "namespace": args.namespace, "labels": labels},
                 spec=spec,
                 # After the chart: without its pool the policy would report a target that is not there.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
@@ -101,13 +124,13 @@ class Gateway(pulumi.ComponentResource):
         load_balancer = GatewayResource(
             f"{name}-gateway",
             {
-                "name": gateway.name,
+                "name": args.name,
                 "namespace": args.namespace,
                 "labels": labels,
                 # A Gateway that cannot be programmed says nothing; this makes the update say it.
                 "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
             },
-            gateway_spec(settings),
+            gateway_spec(args.gateway_class),
             pulumi.ResourceOptions(
                 parent=self,
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -120,12 +143,12 @@ class Gateway(pulumi.ComponentResource):
             api_version=f"{GATEWAY_API}/v1",
             kind="HTTPRoute",
             metadata={
-                "name": gateway.pool,
+                "name": args.pool,
                 "namespace": args.namespace,
                 "labels": labels,
                 "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
             },
-            spec=route_spec(settings),
+            spec=route_spec(args.name, pool, v1_only=args.server.key_store is not None),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[load_balancer, release],
@@ -143,10 +166,10 @@ ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRef
 """A route's conditions stand below each of its parents, out of `condition=`'s reach."""
 
 
-def gateway_spec(settings: Settings) -> dict[str, Any]:
+def gateway_spec(gateway_class: str) -> dict[str, Any]:
     """Spec of the Gateway: one plain HTTP listener for routes of this namespace."""
     return {
-        "gatewayClassName": settings.gateway.gateway_class,
+        "gatewayClassName": gateway_class,
         "listeners": [
             {
                 "name": "http",
@@ -158,27 +181,27 @@ def gateway_spec(settings: Settings) -> dict[str, Any]:
     }
 
 
-def route_spec(settings: Settings) -> dict[str, Any]:
-    """Spec of the HTTPRoute. With an API key, /v1 alone: vLLM answers everything else without asking for the key."""
+def route_spec(gateway: str, pool: Mapping[str, str], *, v1_only: bool) -> dict[str, Any]:
+    """Spec of the HTTPRoute. With an API key `v1_only`: vLLM answers everything else without asking for the key."""
     return {
-        "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": settings.gateway.name}],
+        "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
         "rules": [
             {
-                "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if settings.guards_v1_only else "/"}}],
-                "backendRefs": [{"group": POOL_GROUP, "kind": "InferencePool", "name": settings.gateway.pool}],
+                "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if v1_only else "/"}}],
+                "backendRefs": [dict(pool)],
             }
         ],
     }
 
 
-def health_check_policy(settings: Settings) -> dict[str, Any]:
+def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
     """Spec of the HealthCheckPolicy: without it the load balancer asks for `/`, gets 404 and has no healthy replica.
 
     Slower than the chart's two seconds: /health waits its turn among the streams of a busy server, and a replica dropped
     for it would hand its load to the others.
     """
     return {
-        "targetRef": _pool(settings),
+        "targetRef": dict(pool),
         "default": {
             "checkIntervalSec": HEALTH_PERIOD_SECONDS,
             "timeoutSec": HEALTH_PERIOD_SECONDS,
@@ -197,20 +220,16 @@ def health_check_policy(settings: Settings) -> dict[str, Any]:
     }
 
 
-def backend_policy(settings: Settings) -> dict[str, Any]:
+def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain: Drain) -> dict[str, Any]:
     """Spec of the GCPBackendPolicy: how long a stream may last. GKE's own 30 seconds cut off most answers."""
     return {
-        "targetRef": _pool(settings),
+        "targetRef": dict(pool),
         "default": {
-            "timeoutSec": settings.gateway.timeout_seconds,
-            "connectionDraining": {"drainingTimeoutSec": settings.placement.grace_seconds},
+            "timeoutSec": timeout_seconds,
+            "connectionDraining": {"drainingTimeoutSec": drain.grace_seconds},
             "logging": {"enabled": True, "sampleRate": LOG_SAMPLE_RATE},
         },
     }
-
-
-def _pool(settings: Settings) -> dict[str, str]:
-    return {"group": POOL_GROUP, "kind": "InferencePool", "name": settings.gateway.pool}
 
 
 def _slug(kind: str) -> str:

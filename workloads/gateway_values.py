@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from settings.settings import Settings
+from settings.kubernetes import Epp as EppSettings
 from workloads import c4_nodes, names
 
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
@@ -107,13 +107,12 @@ class ChartValues(_Values):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def chart_values(settings: Settings) -> ChartValues:
-    """The values for one stack."""
-    epp = settings.gateway.epp
+def chart_values(server: str, epp: EppSettings) -> ChartValues:
+    """The values for a pool of the pods of `server`."""
     amounts = Amounts(cpu=str(epp.cpu), memory=f"{epp.memory_gib}Gi")
     return ChartValues(
         inference_pool=Pool(
-            model_servers=ModelServers(match_labels=names.selector(settings.server.name)),
+            model_servers=ModelServers(match_labels=names.selector(server)),
             target_ports=(Port(number=names.HTTP_PORT),),
             target_port_number=names.HTTP_PORT,
         ),

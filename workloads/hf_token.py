@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from settings.settings import Settings
-from workloads import secret_manager
+from settings.secret_stores import SecretManagerSecret, SecretStore
+from workloads import secret_files
 from workloads.manifest import Manifest
-from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET, labels
+from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET
 
 _VOLUME = "hf-token"
 
 
-def needs_token(settings: Settings) -> bool:
-    """Whether this stack sets a token at all; Qwen3.5-27B-FP8 is public and needs none."""
-    return settings.has_hf_token or settings.weights.token_secret is not None
+def token_volume(store: SecretStore) -> Manifest:
+    """The pod volume with the token's file."""
+    if store == "secret-manager":
+        return secret_files.volume(_VOLUME, HF_TOKEN_SECRET)
+    # 0444: the pods are not root, and the file is in their own mount namespace alone.
+    return {"name": _VOLUME, "secret": {"secretName": HF_TOKEN_SECRET, "defaultMode": 0o444}}
 
 
-def token_volume(settings: Settings) -> dict[str, Any] | None:
-    """The pod volume with the token's file, or None."""
-    if settings.weights.token_secret is not None:
-        return secret_manager.volume(_VOLUME, HF_TOKEN_SECRET)
-    if settings.has_hf_token:
-        # 0444: the pods are not root, and the file is in their own mount namespace alone.
-        return {"name": _VOLUME, "secret": {"secretName": HF_TOKEN_SECRET, "defaultMode": 0o444}}
-    return None
-
-
-def token_mount() -> dict[str, Any]:
+def token_mount() -> Manifest:
     """The container's mount of that volume; the token is then at `names.HF_TOKEN_PATH`."""
     return {"name": _VOLUME, "mountPath": HF_TOKEN_DIR, "readOnly": True}
 
@@ -40,10 +32,12 @@ def token_mount() -> dict[str, Any]:
 class HfTokenArgs:
     """Arguments of `HfToken`."""
 
-    settings: Settings
     namespace: pulumi.Input[str]
-    hf_token: pulumi.Output[str] | None
-    """The secret config value, where the token does not come from Secret Manager."""
+    """Namespace of the pods that mount the token."""
+    token: pulumi.Output[str] | SecretManagerSecret
+    """The token, or the Secret Manager secret that holds it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the object."""
 
 
 class HfToken(pulumi.ComponentResource):
@@ -54,31 +48,12 @@ class HfToken(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: HfTokenArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:HfToken", name, None, opts)
-        settings = args.settings
-        child = pulumi.ResourceOptions(parent=self)
-        metadata: Manifest = {
-            "name": HF_TOKEN_SECRET,
-            "namespace": args.namespace,
-            "labels": labels(settings, settings.server.name),
-        }
-        secret = settings.weights.token_secret
-        if secret is not None:
-            self.store = k8s.apiextensions.CustomResource(
-                f"{name}-class",
-                api_version="secrets-store.csi.x-k8s.io/v1",
-                kind="SecretProviderClass",
-                metadata=metadata,
-                spec=secret_manager.provider_class_spec(settings.project, secret, HF_TOKEN_KEY),
-                opts=child,
-            )
-        elif args.hf_token is not None:
-            self.store = k8s.core.v1.Secret(
-                f"{name}-secret",
-                metadata=metadata,
-                type="Opaque",
-                string_data={HF_TOKEN_KEY: args.hf_token},
-                opts=child,
-            )
-        else:
-            raise ValueError("HfToken needs hf_token or settings.weights.token_secret; see hf_token.needs_token")
+        self.store = secret_files.stored(
+            args.token,
+            key=HF_TOKEN_KEY,
+            secret_name=f"{name}-secret",
+            class_name=f"{name}-class",
+            metadata={"name": HF_TOKEN_SECRET, "namespace": args.namespace, "labels": dict(args.labels)},
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         self.register_outputs({})

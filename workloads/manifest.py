@@ -1,9 +1,10 @@
-"""What components hand to the Kubernetes SDK: plain data in the API's own spelling."""
+"""Plain data in the Kubernetes API's own spelling, for what does not go through the SDK's types alone."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
 Manifest: TypeAlias = Any
-"""A Kubernetes object or a part of one, with camelCase keys. The SDK's own types spell keys in snake_case; these maps read
-like the YAML they become, pass through it unchanged (a test), and are held against the published schemas instead."""
+"""A Kubernetes object or a part of one, with camelCase keys: what `fleet bench run` sends by kubectl too, parts that its pods and
+the SDK's share, and custom resources. A test holds them against the published schemas. All else is an `...ArgsDict` of the SDK,
+whose fields mypy knows and the SDK spells in camelCase; at run time it is a dict and costs nothing."""

@@ -5,14 +5,21 @@ The cluster's automatic scraping is off: with it, every sample of these pods wou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.settings import Settings
-from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, labels, selector
+from settings import kubernetes as sections
+from settings.arguments import within_limits
+from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
+
+if TYPE_CHECKING:
+    from settings.engine import Engine
+    from workloads.gateway import Gateway
+    from workloads.server import Server
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10
@@ -23,8 +30,19 @@ MAX_TIMEOUT_SECONDS = 10
 class MonitoringArgs:
     """Arguments of `Monitoring`."""
 
-    settings: Settings
     namespace: pulumi.Input[str]
+    """Namespace of the servers."""
+    server: Server
+    """The servers whose series are taken and summed."""
+    gateway: Gateway | None = None
+    """The gateway in front of them, where there is one: its endpoint picker is scraped too."""
+    interval_seconds: int = 15
+    """Seconds between two scrapes, 5 to 300."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, sections.Monitoring)
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -32,36 +50,32 @@ class Monitoring(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Monitoring", name, None, opts)
-        settings = args.settings
 
         def custom(what: str, kind: str, object_name: str, spec: dict[str, Any]) -> None:
             k8s.apiextensions.CustomResource(
                 f"{name}-{what}",
                 api_version=API,
                 kind=kind,
-                metadata={
-                    "name": object_name,
-                    "namespace": args.namespace,
-                    "labels": labels(settings, settings.server.name),
-                },
+                metadata={"name": object_name, "namespace": args.namespace, "labels": dict(args.labels)},
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self),
             )
 
-        custom("server", "PodMonitoring", settings.server.name, server_scrape(settings))
-        if settings.gateway.enabled:
-            custom("picker", "PodMonitoring", epp_name(settings.gateway.pool), picker_scrape(settings))
-        custom("rules", "Rules", settings.server.name, recording_rules(settings))
+        server, every = args.server, args.interval_seconds
+        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
+        if args.gateway is not None:
+            custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
+        custom("rules", "Rules", server.name, recording_rules(server.name, server.engine, every))
         self.register_outputs({})
 
 
-def server_scrape(settings: Settings) -> dict[str, Any]:
+def server_scrape(server: str, interval_seconds: int) -> dict[str, Any]:
     """PodMonitoring spec for the servers; one scrape of a pod returns all of its engines."""
     return {
-        "selector": {"matchLabels": selector(settings.server.name)},
+        "selector": {"matchLabels": selector(server)},
         "endpoints": [
             {
-                **_endpoint(settings, HTTP_PORT_NAME),
+                **_endpoint(HTTP_PORT_NAME, interval_seconds),
                 # vLLM's own series and the request counters; Python's and the process's say nothing about the fleet.
                 "metricRelabeling": [
                     {"action": "keep", "sourceLabels": ["__name__"], "regex": "vllm:.+|http_requests_total"}
@@ -75,29 +89,28 @@ def server_scrape(settings: Settings) -> dict[str, Any]:
     }
 
 
-def picker_scrape(settings: Settings) -> dict[str, Any]:
+def picker_scrape(pool: str, interval_seconds: int) -> dict[str, Any]:
     """PodMonitoring spec for the endpoint picker. The chart renders one only together with token authentication, which
     the release switches off; NetworkPolicies say who may ask instead.
     """
     return {
-        "selector": {"matchLabels": epp_selector(settings.gateway.pool)},
-        "endpoints": [_endpoint(settings, EPP_METRICS_PORT_NAME)],
+        "selector": {"matchLabels": epp_selector(pool)},
+        "endpoints": [_endpoint(EPP_METRICS_PORT_NAME, interval_seconds)],
         "targetLabels": {"metadata": ["pod", "container"]},
     }
 
 
-def _endpoint(settings: Settings, port: str) -> dict[str, Any]:
-    interval = settings.monitoring.interval_seconds
-    timeout = min(interval, MAX_TIMEOUT_SECONDS)
-    return {"port": port, "path": "/metrics", "interval": f"{interval}s", "timeout": f"{timeout}s"}
+def _endpoint(port: str, interval_seconds: int) -> dict[str, Any]:
+    timeout = min(interval_seconds, MAX_TIMEOUT_SECONDS)
+    return {"port": port, "path": "/metrics", "interval": f"{interval_seconds}s", "timeout": f"{timeout}s"}
 
 
-def recording_rules(settings: Settings) -> dict[str, Any]:
+def recording_rules(server: str, engine: Engine, interval_seconds: int) -> dict[str, Any]:
     """Rules spec: the fleet's tokens a second, total and output, its fullest KV cache, its queue, and what speculation
     and prefix caching return. The window is four scrapes, so that one missed scrape leaves no gap.
     """
-    window = f"{4 * settings.monitoring.interval_seconds}s"
-    of = f'{{{APP_LABEL}="{settings.server.name}"}}'
+    window = f"{4 * interval_seconds}s"
+    of = f'{{{APP_LABEL}="{server}"}}'
 
     def rate(metric: str) -> str:
         return f"sum(rate(vllm:{metric}_total{of}[{window}]))"
@@ -110,22 +123,18 @@ def recording_rules(settings: Settings) -> dict[str, Any]:
         ("fleet:requests_waiting:sum", f"sum(vllm:num_requests_waiting{of})"),
         ("fleet:preemptions:rate", rate("num_preemptions")),
     ]
-    engine = settings.serving.engine
     if engine.speculative is not None:
         accepted, drafted = rate("spec_decode_num_accepted_tokens"), rate("spec_decode_num_draft_tokens")
         rules.append(("fleet:draft_acceptance:ratio", f"{accepted} / {drafted}"))
     if engine.enable_prefix_caching:
         rules.append(("fleet:prefix_cache_hits:ratio", f"{rate('prefix_cache_hits')} / {rate('prefix_cache_queries')}"))
-    interval = f"{max(30, settings.monitoring.interval_seconds)}s"
+    interval = f"{max(30, interval_seconds)}s"
     return {
         "groups": [
             {
-                "name": settings.server.name,
+                "name": server,
                 "interval": interval,
-                "rules": [
-                    {"record": record, "expr": expr, "labels": {APP_LABEL: settings.server.name}}
-                    for record, expr in rules
-                ],
+                "rules": [{"record": record, "expr": expr, "labels": {APP_LABEL: server}} for record, expr in rules],
             }
         ]
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 # Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
+from settings.names import APP_LABEL as APP_LABEL
 from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from settings.names import HTTP_PORT as HTTP_PORT
@@ -13,15 +14,13 @@ from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from pulumi_kubernetes.core.v1 import ServicePortArgsDict
 
-APP_LABEL: Final = "app"
-"""The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
 CLIENT_LABEL: Final = "vllm-fleet/client"
 """On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
 CLIENT_VALUE: Final = "true"
 
-# Values of `app` besides the server's, which is `settings.server.name`.
+# Values of `app` besides the server's, which is its name.
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 
@@ -43,14 +42,9 @@ HF_TOKEN_PATH: Final = f"{HF_TOKEN_DIR}/{HF_TOKEN_KEY}"
 """Where a pod that needs the token finds it, whichever store it came from; `HF_TOKEN_PATH` for huggingface_hub."""
 
 
-def labels(settings: Settings, app: str) -> dict[str, str]:
-    """Labels of an object that belongs to `app`. Selectors use `selector`, which never changes."""
-    return {
-        **selector(app),
-        "app.kubernetes.io/part-of": "vllm-fleet",
-        "app.kubernetes.io/instance": label_value(settings.stack),
-        "app.kubernetes.io/managed-by": "pulumi",
-    }
+def labels(common: Mapping[str, str], app: str) -> dict[str, str]:
+    """Labels of an object that belongs to `app`: the common ones and its own. Selectors use `selector`, which never changes."""
+    return {**common, **selector(app)}
 
 
 def selector(app: str) -> dict[str, str]:
@@ -58,14 +52,14 @@ def selector(app: str) -> dict[str, str]:
     return {APP_LABEL: app}
 
 
-def http_service_port() -> dict[str, str | int]:
+def http_service_port() -> ServicePortArgsDict:
     """The port of a Service over the servers."""
     return {
         "name": HTTP_PORT_NAME,
         "port": HTTP_PORT,
-        "targetPort": HTTP_PORT_NAME,
+        "target_port": HTTP_PORT_NAME,
         "protocol": "TCP",
-        "appProtocol": "http",
+        "app_protocol": "http",
     }
 
 
@@ -77,8 +71,3 @@ def epp_name(pool: str) -> str:
 def epp_selector(pool: str) -> dict[str, str]:
     """The one label of the endpoint picker's pods. Source: the chart's selectorLabels."""
     return {"inferencepool": epp_name(pool)}
-
-
-def label_value(text: str) -> str:
-    """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")

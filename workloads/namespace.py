@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.capacity import GPUS_PER_NODE
-from settings.settings import Settings
-from workloads.manifest import Manifest
-from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT, labels
+from settings.traffic import Traffic
+from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import ResourceQuotaSpecArgsDict
 
 POD_SECURITY_VERSION = "v1.36"
 """Pinned, so that a cluster upgrade cannot tighten the rules under running pods; the version the manifests are checked
@@ -22,7 +25,18 @@ against. A cluster older than it applies its own latest."""
 class NamespaceArgs:
     """Arguments of `Namespace`."""
 
-    settings: Settings
+    name: str
+    """Name of the Kubernetes namespace, e.g. "vllm"."""
+    traffic: Traffic
+    """Which pods live here and who may talk to whom: accounts, pod security level and network policies follow from it."""
+    gpus: int | None = None
+    """Most GPUs that the namespace's pods may ask for. None: no ceiling, where the number of replicas has another owner."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object."""
+
+    def __post_init__(self) -> None:
+        if self.gpus is not None and self.gpus < 0:
+            raise ValueError(f"NamespaceArgs.gpus is {self.gpus}; allowed: 0 or more, or None for no ceiling")
 
 
 class Namespace(pulumi.ComponentResource):
@@ -33,24 +47,22 @@ class Namespace(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Namespace", name, None, opts)
-        settings = args.settings
-        part_of = labels(settings, settings.server.name)
+        part_of = dict(args.labels)
         child = pulumi.ResourceOptions(parent=self)
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": settings.namespace, "labels": {**part_of, **pod_security_labels(settings)}},
+            metadata={"name": args.name, "labels": {**part_of, **pod_security_labels(args.traffic)}},
             opts=child,
         )
         self.name = namespace.metadata.name
-        quota = gpu_quota(settings)
-        if quota is not None:
+        if args.gpus is not None:
             k8s.core.v1.ResourceQuota(
                 f"{name}-gpu-quota",
                 metadata={"name": "gpu", "namespace": self.name, "labels": part_of},
-                spec=quota,
+                spec=gpu_quota(args.gpus),
                 opts=child,
             )
-        for account in service_accounts(settings):
+        for account in service_accounts(args.traffic):
             k8s.core.v1.ServiceAccount(
                 f"{name}-{account}",
                 metadata={"name": account, "namespace": self.name, "labels": part_of},
@@ -60,18 +72,20 @@ class Namespace(pulumi.ComponentResource):
                 opts=child,
             )
         NetworkPolicies(
-            f"{name}-network-policies", NetworkPoliciesArgs(settings=settings, namespace=self.name), opts=child
+            f"{name}-network-policies",
+            NetworkPoliciesArgs(namespace=self.name, traffic=args.traffic, labels=args.labels),
+            opts=child,
         )
         self.register_outputs({"name": self.name})
 
 
-def pod_security_labels(settings: Settings) -> dict[str, str]:
+def pod_security_labels(traffic: Traffic) -> dict[str, str]:
     """Pod Security levels. Our own pods meet `restricted`; the endpoint picker's chart sets no security context, and its
     pods must live beside the pool, so with the gateway only `baseline` can be enforced and `restricted` is reported.
     """
     prefix = "pod-security.kubernetes.io"
-    levels = {
-        "enforce": "baseline" if settings.gateway.enabled else "restricted",
+    levels: dict[str, Literal["baseline", "restricted"]] = {
+        "enforce": "restricted" if traffic.gateway is None else "baseline",
         "audit": "restricted",
         "warn": "restricted",
     }
@@ -82,21 +96,16 @@ def pod_security_labels(settings: Settings) -> dict[str, str]:
     }
 
 
-def gpu_quota(settings: Settings) -> Manifest | None:
-    """A ceiling on GPUs, at what the stack file asks for: a mistyped `kubectl scale` cannot buy nodes.
-
-    None when `server.replicas` is `external`: the number has another owner then, and a quota here would fight it.
-    """
-    if settings.server.replicas == "external":
-        return None
-    return {"hard": {"requests.nvidia.com/gpu": str(settings.server.replicas * GPUS_PER_NODE)}}
+def gpu_quota(gpus: int) -> ResourceQuotaSpecArgsDict:
+    """A ceiling on GPUs, at what is asked for: a mistyped `kubectl scale` cannot buy nodes."""
+    return {"hard": {"requests.nvidia.com/gpu": str(gpus)}}
 
 
-def service_accounts(settings: Settings) -> tuple[str, ...]:
+def service_accounts(traffic: Traffic) -> tuple[str, ...]:
     """One account per kind of pod, so that each can be granted its own secrets and buckets and no other's."""
     accounts = [SERVER_ACCOUNT]
-    if settings.weights.source == "hyperdisk":
+    if traffic.weights_writer:
         accounts.append(WRITER_ACCOUNT)
-    if settings.benchmark.enabled:
+    if traffic.benchmark:
         accounts.append(BENCHMARK_ACCOUNT)
     return tuple(accounts)

@@ -7,15 +7,14 @@ no flow here; and it sees a connection after the Service's address was translate
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.settings import Settings
-from workloads.manifest import Manifest
+from settings.traffic import GatewayTraffic, Traffic
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -28,9 +27,19 @@ from workloads.names import (
     WRITER_APP,
     epp_name,
     epp_selector,
-    labels,
     selector,
 )
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import LabelSelectorArgsDict, LabelSelectorRequirementArgsDict, ObjectMetaArgsDict
+    from pulumi_kubernetes.networking.v1 import (
+        IPBlockArgsDict,
+        NetworkPolicyEgressRuleArgsDict,
+        NetworkPolicyIngressRuleArgsDict,
+        NetworkPolicyPeerArgsDict,
+        NetworkPolicyPortArgsDict,
+        NetworkPolicySpecArgsDict,
+    )
 
 Protocol = Literal["TCP", "UDP"]
 
@@ -103,25 +112,26 @@ PROBERS = Addresses(name="health-checks", ranges=HEALTH_CHECKS)
 VPC = Addresses(name="vpc", ranges=PRIVATE)
 
 
-def server_pods(settings: Settings) -> Pods:
+def server_pods(server: str) -> Pods:
     """The vLLM servers."""
-    return Pods(name="server", labels=tuple(selector(settings.server.name).items()))
+    return Pods(name="server", labels=tuple(selector(server).items()))
 
 
-def endpoint_picker(settings: Settings) -> Pods:
+def endpoint_picker(pool: str) -> Pods:
     """The endpoint picker, by the one label its chart puts on it."""
-    return Pods(name=epp_name(settings.gateway.pool), labels=tuple(epp_selector(settings.gateway.pool).items()))
+    return Pods(name=epp_name(pool), labels=tuple(epp_selector(pool).items()))
 
 
-def flows(settings: Settings) -> tuple[Flow, ...]:
-    """The table for one stack: what is not in it is denied."""
+def flows(traffic: Traffic) -> tuple[Flow, ...]:
+    """The table for one namespace: what is not in it is denied."""
+    server = server_pods(traffic.server)
     return (
         *_name_resolution(),
-        *_to_the_server(settings),
-        *(_through_the_gateway(settings) if settings.gateway.enabled else ()),
-        *_downloads(settings),
-        *(_benchmark(settings) if settings.benchmark.enabled else ()),
-        *(_scrapes(settings) if settings.monitoring.enabled else ()),
+        *_to_the_server(traffic, server),
+        *(() if traffic.gateway is None else _through_the_gateway(traffic.gateway, server)),
+        *_downloads(traffic, server),
+        *(_benchmark(traffic.gateway, server) if traffic.benchmark else ()),
+        *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
     )
 
 
@@ -133,11 +143,10 @@ def _name_resolution() -> Iterator[Flow]:
 _DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
 
 
-def _to_the_server(settings: Settings) -> Iterator[Flow]:
-    server = server_pods(settings)
+def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     # With an API key and a gateway, only /v1 is routed; a pod reached directly would also answer the paths that the key
     # does not guard.
-    if not (settings.guards_v1_only and settings.gateway.enabled):
+    if not (traffic.guards_v1_only and traffic.gateway is not None):
         yield Flow(
             from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
         )
@@ -147,20 +156,19 @@ def _to_the_server(settings: Settings) -> Iterator[Flow]:
             port=HTTP_PORT,
             why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
-    if settings.server.internal_load_balancer:
+    if traffic.internal_load_balancer:
         yield Flow(
-            from_=_vpc_without_pods(settings),
+            from_=_vpc_without_pods(traffic.pod_range),
             to=server,
             port=HTTP_PORT,
             why="the passthrough load balancer keeps its clients' addresses",
         )
 
 
-def _through_the_gateway(settings: Settings) -> Iterator[Flow]:
-    server, picker = server_pods(settings), endpoint_picker(settings)
-    # A guest cannot see the platform's ranges, and a wrong guess would be a gateway that answers 503 to everything.
-    own = Addresses(name="gateway-proxies", ranges=(settings.network.proxy_only.cidr,))
-    proxies = own if settings.owns_platform else VPC
+def _through_the_gateway(gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
+    picker = endpoint_picker(gateway.pool)
+    # Where the range is not known, a wrong guess would be a gateway that answers 503 to everything.
+    proxies = VPC if gateway.proxy_range is None else Addresses(name="gateway-proxies", ranges=(gateway.proxy_range,))
     yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
     yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
     yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
@@ -175,125 +183,126 @@ def _through_the_gateway(settings: Settings) -> Iterator[Flow]:
     )
 
 
-def _downloads(settings: Settings) -> Iterator[Flow]:
-    if settings.weights.source == "hyperdisk":
+def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
+    if traffic.weights_writer:
         yield Flow(from_=WRITER, to=INTERNET, port=443, why="the model, from Hugging Face and its storage hosts")
     else:
         yield Flow(
-            from_=server_pods(settings),
+            from_=server,
             to=INTERNET,
             port=443,
             why="the replica downloads the model itself (weights.source: huggingface)",
         )
 
 
-def _benchmark(settings: Settings) -> Iterator[Flow]:
-    yield Flow(
-        from_=BENCHMARK,
-        to=server_pods(settings),
-        port=HTTP_PORT,
-        why="the load, and each server's metrics from its pod",
-    )
+def _benchmark(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
+    yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics from its pod")
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the bucket of results, and of a dataset"
     )
     yield Flow(from_=BENCHMARK, to=INTERNET, port=443, why="tokenizer and dataset, and results to Cloud Storage")
-    if settings.gateway.enabled:
-        internal = settings.gateway.gateway_class == "gke-l7-rilb"
+    if gateway is not None:
         yield Flow(
             from_=BENCHMARK,
-            to=VPC if internal else INTERNET,
+            to=INTERNET if gateway.public else VPC,
             port=GATEWAY_PORT,
-            why="the load through the gateway, whose address is " + ("in the VPC" if internal else "public"),
+            why="the load through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
         )
 
 
-def _scrapes(settings: Settings) -> Iterator[Flow]:
-    yield Flow(from_=COLLECTORS, to=server_pods(settings), port=HTTP_PORT, why="managed Prometheus reads /metrics")
-    if settings.gateway.enabled:
+def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
+    yield Flow(from_=COLLECTORS, to=server, port=HTTP_PORT, why="managed Prometheus reads /metrics")
+    if gateway is not None:
         yield Flow(
             from_=COLLECTORS,
-            to=endpoint_picker(settings),
+            to=endpoint_picker(gateway.pool),
             port=EPP_METRICS_PORT,
             why="managed Prometheus reads the picker's metrics",
         )
 
 
-def _vpc_without_pods(settings: Settings) -> Addresses:
-    """The VPC's addresses without the cluster's own pods, which are let in by label only.
-
-    A guest stack cannot see the platform's ranges; Dataplane V2 does not match pods by address anyway.
+def _vpc_without_pods(pod_range: str | None) -> Addresses:
+    """The VPC's addresses without the cluster's own pods, which are let in by label only; Dataplane V2 does not match pods by
+    address anyway, so that a range that is not known does no harm.
     """
-    excepted = (settings.network.pod_cidr,) if settings.owns_platform else ()
-    return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=excepted)
+    return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=() if pod_range is None else (pod_range,))
 
 
-def policies(table: Iterable[Flow]) -> dict[str, Manifest]:
+def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     """NetworkPolicy specs by name: a default deny, and one policy for each group of pods with all its flows."""
-    specs: dict[str, dict[str, Any]] = {"default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+    groups: dict[str, Pods] = {}
+    inward: dict[str, list[NetworkPolicyIngressRuleArgsDict]] = {}
+    outward: dict[str, list[NetworkPolicyEgressRuleArgsDict]] = {}
     for flow in table:
         if isinstance(flow.to, Pods):
-            _policy(specs, flow.to).setdefault("ingress", []).append(
-                {"from": _peers(flow.from_), "ports": [_port(flow)]}
-            )
+            groups.setdefault(flow.to.name, flow.to)
+            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": [_port(flow)]})
         if isinstance(flow.from_, Pods):
-            _policy(specs, flow.from_).setdefault("egress", []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
-    for spec in specs.values():
-        if "ingress" in spec or "egress" in spec:
-            spec["policyTypes"] = [kind for kind in ("Ingress", "Egress") if kind.lower() in spec]
+            groups.setdefault(flow.from_.name, flow.from_)
+            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
+    specs: dict[str, NetworkPolicySpecArgsDict] = {
+        "default-deny": {"pod_selector": {}, "policy_types": ["Ingress", "Egress"]}
+    }
+    for name, pods in groups.items():
+        spec: NetworkPolicySpecArgsDict = {"pod_selector": _label_selector(pods.labels)}
+        if name in inward:
+            spec["ingress"] = inward[name]
+        if name in outward:
+            spec["egress"] = outward[name]
+        spec["policy_types"] = [kind for kind, of in (("Ingress", inward), ("Egress", outward)) if name in of]
+        specs[name] = spec
     return specs
 
 
-def _policy(specs: dict[str, dict[str, Any]], pods: Pods) -> dict[str, Any]:
-    return specs.setdefault(pods.name, {"podSelector": _label_selector(pods.labels)})
-
-
-def _port(flow: Flow) -> dict[str, Any]:
+def _port(flow: Flow) -> NetworkPolicyPortArgsDict:
     return {"protocol": flow.protocol, "port": flow.port}
 
 
-def _peers(party: Party) -> list[dict[str, Any]]:
+def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
     if isinstance(party, Pods):
-        return [{"podSelector": _label_selector(party.labels)}]
+        return [{"pod_selector": _label_selector(party.labels)}]
     if isinstance(party, Namespaces):
         if len(party.values) == 1:
-            return [{"namespaceSelector": {"matchLabels": {party.label: party.values[0]}}}]
-        chosen = {"key": party.label, "operator": "In", "values": list(party.values)}
-        return [{"namespaceSelector": {"matchExpressions": [chosen]}}]
-    return [{"ipBlock": _block(cidr, party.excepted)} for cidr in party.ranges]
+            return [{"namespace_selector": {"match_labels": {party.label: party.values[0]}}}]
+        chosen: LabelSelectorRequirementArgsDict = {"key": party.label, "operator": "In", "values": list(party.values)}
+        return [{"namespace_selector": {"match_expressions": [chosen]}}]
+    return [{"ip_block": _block(cidr, party.excepted)} for cidr in party.ranges]
 
 
-def _block(cidr: str, excepted: Iterable[str]) -> dict[str, Any]:
+def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:
     # The API refuses an exception that does not lie inside its block.
     outer = ipaddress.IPv4Network(cidr)
     inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
-    return {"cidr": cidr, "except": inside} if inside else {"cidr": cidr}
+    return {"cidr": cidr, "except_": inside} if inside else {"cidr": cidr}
 
 
-def _label_selector(wanted: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
     found = dict(wanted)
-    return {"matchLabels": found} if found else {}
+    return {"match_labels": found} if found else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPoliciesArgs:
     """Arguments of `NetworkPolicies`."""
 
-    settings: Settings
     namespace: pulumi.Input[str]
+    """Namespace that the policies guard."""
+    traffic: Traffic
+    """The connections that are needed; every other is denied."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every policy."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
-    """The NetworkPolicies of one stack's namespace."""
+    """The NetworkPolicies of one namespace."""
 
     names: tuple[str, ...]
 
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
-        made = policies(flows(args.settings))
-        part_of = labels(args.settings, args.settings.server.name)
+        made = policies(flows(args.traffic))
         for policy, spec in made.items():
-            metadata: Manifest = {"name": policy, "namespace": args.namespace, "labels": part_of}
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
             k8s.networking.v1.NetworkPolicy(
                 f"{name}-{policy}", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
             )

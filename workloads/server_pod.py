@@ -1,22 +1,40 @@
 """The server's pod, as data: what it runs, mounts, asks of its node, and how it starts and ends. No resource is made here.
 
-The capacity mode reaches the pod through `settings.placement` alone, the engine's flags through `vllm_args` alone.
+The capacity mode reaches the pod through its `Placement` alone, the engine's flags through `vllm_args` alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+from settings import kubernetes as sections
+from settings.arguments import within_limits
 from settings.capacity import GPUS_PER_NODE
-from settings.lessons import repeated_on_purpose
-from workloads import api_key, hf_token, names, vllm_args
+from settings.engine import GPUS_PER_POD
+from settings.kubernetes import Resources
+from workloads import api_key, hf_token, names, secret_files, vllm_args
+from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        EnvVarArgsDict,
+        HTTPGetActionArgsDict,
+        PodSpecArgsDict,
+        PodTemplateSpecArgsDict,
+        ProbeArgsDict,
+        ResourceRequirementsArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
 
+    from settings.capacity import Placement
     from settings.engine import Engine
-    from settings.settings import Settings
+    from settings.kubernetes import Model
+    from settings.secret_stores import SecretManagerSecret, SecretStore
     from workloads.weights import WeightsMount
 
 USER_ID: Final = 2000
@@ -54,159 +72,174 @@ class Drain:
         return max(0, self.grace_seconds - self.pre_stop_seconds - EXIT_SECONDS)
 
 
-def drain(settings: Settings) -> Drain:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPod:
+    """What the pod of a `Server` follows from. Plain types are validated here; an `Input` is only known later."""
+
+    name: str
+    """Name of Deployment and Service, and value of the label `app`: 1 to 40 lower-case letters, digits and dashes."""
+    engine: Engine
+    """vLLM's flags, typed: how it splits over the pod's GPUs, what it caches, what it answers."""
+    model: Model
+    """The model: Hugging Face repository, pinned revision, size."""
+    placement: Placement
+    """Which nodes, and how long they leave a pod that ends: `settings.capacity.placement(Spot(mode="spot"), namespace)`."""
+    image: pulumi.Input[str]
+    """The vLLM image, registry and digest included; its version is the engine's."""
+    weights: WeightsMount | None = None
+    """How the pod mounts the weights: `Weights.mount`. None: each replica downloads them for itself."""
+    hf_token: SecretStore | None = None
+    """Store of the Hugging Face token: `Weights.token`. For a gated model that each replica downloads for itself."""
+    api_key: pulumi.Output[str] | SecretManagerSecret | None = None
+    """The key that clients must show under /v1, or the Secret Manager secret that holds it. None: nobody is asked."""
+    resources: Resources = field(default_factory=Resources)
+    """CPU, memory, disk and shared memory of the pod, in GiB."""
+    startup_minutes: int = 30
+    """Minutes a pod may take from start to ready, 5 to 120. The article measured about 10."""
+    zones: Sequence[str] = ()
+    """Zones that have the weights; replicas spread over them where there are several."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """What Deployment and pods say about themselves, for policies and for whoever reads the cluster: of the traffic at least
+    `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object; `app` is the server's name whatever it is here."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, sections.Server, only=("name", "startup_minutes"))
+        if self.engine.gpus > GPUS_PER_POD:
+            raise ValueError(
+                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_POD}: lower its data or tensor parallel size"
+            )
+
+    @property
+    def key_store(self) -> SecretStore | None:
+        """Where the pod finds the API key; None where nobody is asked for one."""
+        return None if self.api_key is None else secret_files.store_of(self.api_key)
+
+    @property
+    def drain(self) -> Drain:
+        """How the pod ends."""
+        return drain(self.placement, self.engine)
+
+
+def drain(placement: Placement, engine: Engine) -> Drain:
     """The drain that fits the capacity's grace and the number of API servers; docs/decisions/0010 has the reasons."""
-    placement = settings.placement
     grace, pre_stop = placement.grace_seconds, placement.pre_stop_seconds
-    if settings.serving.engine.api_servers > 1:
+    if engine.api_servers > 1:
         # The parent stops its API servers first, so nothing is delivered after the signal: all draining is sleep.
         pre_stop = max(pre_stop, min(LONGEST_DRAIN_SECONDS, grace - EXIT_SECONDS))
     # The API refuses a sleep longer than the grace.
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
-def pod_template(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
+def pod_template(args: ServerPod) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template."""
     return {
-        "metadata": {
-            "labels": names.labels(settings, settings.server.name),
-            "annotations": declared_needs(settings),
-        },
-        "spec": pod_spec(settings, image=image, weights=weights),
+        "metadata": {"labels": names.labels(args.labels, args.name), "annotations": dict(args.annotations)},
+        "spec": pod_spec(args),
     }
 
 
-def declared_needs(settings: Settings) -> dict[str, str]:
-    """What the settings say about the traffic, on the object itself: for policies and for whoever reads the cluster."""
-    serving = settings.serving
-    return {
-        "vllm-fleet.dev/profile": serving.profile.name,
-        "vllm-fleet.dev/model": serving.model.id,
-        "vllm-fleet.dev/model-revision": serving.model.revision,
-        "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
-        "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
-        **_on_purpose(settings),
-    }
-
-
-def _on_purpose(settings: Settings) -> dict[str, str]:
-    """Which lessons the profile repeats because it reproduces a published row, so that a policy can tell them from slips."""
-    repeated = repeated_on_purpose(settings)
-    if settings.serving.profile.reproduces is None or not repeated:
-        return {}
-    return {
-        "vllm-fleet.dev/reproduces": settings.serving.profile.reproduces,
-        "vllm-fleet.dev/on-purpose": ",".join(repeated),
-    }
-
-
-def pod_spec(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
+def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     """The pod: one container on a whole A4 node."""
-    placement = settings.placement
-    spec: dict[str, Any] = {
-        "serviceAccountName": names.SERVER_ACCOUNT,
-        "automountServiceAccountToken": False,
+    placement = args.placement
+    tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
+    spec: PodSpecArgsDict = {
+        "service_account_name": names.SERVER_ACCOUNT,
+        "automount_service_account_token": False,
         # A Service called `vllm` would inject VLLM_PORT=tcp://..., which vLLM refuses to start with.
-        "enableServiceLinks": False,
-        "nodeSelector": dict(placement.node_selector),
-        "tolerations": [dict(toleration) for toleration in placement.tolerations],
-        "terminationGracePeriodSeconds": drain(settings).grace_seconds,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
+        "enable_service_links": False,
+        "node_selector": dict(placement.node_selector),
+        "tolerations": tolerations,
+        "termination_grace_period_seconds": args.drain.grace_seconds,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": USER_ID,
+            "run_as_group": USER_ID,
             # No fsGroup: the kubelet would change the owner of every file on the weights volume, which is read-only.
             # The writable volumes are emptyDirs, open to any user.
-            "seccompProfile": {"type": "RuntimeDefault"},
+            "seccomp_profile": {"type": "RuntimeDefault"},
         },
-        "containers": [container(settings, image=image, weights=weights)],
-        "volumes": volumes(settings, weights),
+        "containers": [container(args)],
+        "volumes": volumes(args),
     }
-    if len(settings.zones) > 1:
+    if len(args.zones) > 1:
         # Evenly over the zones that have the weights, but a replica in the wrong zone beats none.
-        spec["topologySpreadConstraints"] = [
+        spec["topology_spread_constraints"] = [
             {
-                "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": names.selector(settings.server.name)},
+                "max_skew": 1,
+                "topology_key": "topology.kubernetes.io/zone",
+                "when_unsatisfiable": "ScheduleAnyway",
+                "label_selector": {"match_labels": names.selector(args.name)},
             }
         ]
     return spec
 
 
-def container(settings: Settings, *, image: pulumi.Input[str], weights: WeightsMount | None) -> dict[str, Any]:
+def container(args: ServerPod) -> ContainerArgsDict:
     """The vLLM container."""
-    sleep = drain(settings).pre_stop_seconds
-    spec: dict[str, Any] = {
+    sleep = args.drain.pre_stop_seconds
+    health = probes(args.startup_minutes, args.drain)
+    spec: ContainerArgsDict = {
         "name": "vllm",
-        "image": image,
-        "command": command(settings),
-        "args": arguments(settings, weights),
-        "env": environment(settings, weights),
-        "ports": [{"name": names.HTTP_PORT_NAME, "containerPort": names.HTTP_PORT, "protocol": "TCP"}],
-        "resources": resources(settings),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
+        "image": args.image,
+        "command": command(args),
+        "args": arguments(args),
+        "env": environment(args),
+        "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
+        "resources": resources(args.resources),
+        "security_context": {
+            "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
+            "read_only_root_filesystem": True,
         },
-        "volumeMounts": mounts(settings, weights),
-        **probes(settings),
+        "volume_mounts": mounts(args),
+        "startup_probe": health["startup"],
+        "readiness_probe": health["readiness"],
+        "liveness_probe": health["liveness"],
     }
     if sleep > 0:
         # The kubelet sleeps by itself; the image needs no shell for it.
-        spec["lifecycle"] = {"preStop": {"sleep": {"seconds": sleep}}}
+        spec["lifecycle"] = {"pre_stop": {"sleep": {"seconds": sleep}}}
     return spec
 
 
-def engine(settings: Settings) -> Engine:
-    """The settings' engine, with a shutdown time-out where one works and none is chosen: with a single API server."""
-    chosen = settings.serving.engine
-    left = drain(settings).after_signal_seconds
+def engine(args: ServerPod) -> Engine:
+    """The engine, with a shutdown time-out where one works and none is chosen: with a single API server."""
+    chosen, left = args.engine, args.drain.after_signal_seconds
     if chosen.shutdown_timeout_seconds is None and chosen.api_servers == 1 and left > 0:
         return chosen.but({"shutdownTimeoutSeconds": left})
     return chosen
 
 
-def served_model_name(settings: Settings) -> str:
-    """The name clients ask for."""
-    return settings.serving.engine.served_model_name or settings.serving.model.id
-
-
-def arguments(settings: Settings, weights: WeightsMount | None) -> list[str]:
+def arguments(args: ServerPod) -> list[str]:
     """The engine's flags, for the mounted model or for the repository at its pinned revision."""
-    model = settings.serving.model
+    model, weights = args.model, args.weights
     path = model.id if weights is None else weights.model_path
-    flags = vllm_args.args(engine(settings), model_path=path, served_model_name=served_model_name(settings))
+    flags = vllm_args.args(engine(args), model_path=path, served_model_name=model.id)
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 
 
-def command(settings: Settings) -> list[str]:
+def command(args: ServerPod) -> list[str]:
     """The entry point; with an API key, started by the program that reads the key's file."""
-    plain = vllm_args.command(settings.serving.engine)
-    return api_key.command_with_key("VLLM_API_KEY", plain) if settings.guards_v1_only else plain
+    plain = vllm_args.command(args.engine)
+    return plain if args.key_store is None else api_key.command_with_key("VLLM_API_KEY", plain)
 
 
-def environment(settings: Settings, weights: WeightsMount | None) -> list[dict[str, str]]:
+def environment(args: ServerPod) -> list[EnvVarArgsDict]:
     """Environment variables: what vLLM shall do, and where it may write."""
-    offline = weights is not None
+    offline = args.weights is not None
     variables = [
-        *vllm_args.env(
-            settings.serving.engine,
-            ready_timeout_seconds=settings.server.startup_minutes * 60,
-            offline=offline,
-        ),
+        *vllm_args.env(args.engine, ready_timeout_seconds=args.startup_minutes * 60, offline=offline),
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
-    if not offline and hf_token.needs_token(settings):
+    if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
 
 
-def resources(settings: Settings) -> dict[str, dict[str, str]]:
+def resources(asked: Resources) -> ResourceRequirementsArgsDict:
     """Requests and limits, equal: GPUs must be, and Autopilot would make the rest so and leave a difference."""
-    asked = settings.server.resources
     amounts = {
         "cpu": str(asked.cpu),
         "memory": f"{asked.memory_gib}Gi",
@@ -216,64 +249,64 @@ def resources(settings: Settings) -> dict[str, dict[str, str]]:
     return {"requests": amounts, "limits": dict(amounts)}
 
 
-def probes(settings: Settings) -> dict[str, Any]:
+def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
     """Start-up by budget; readiness by half a minute; liveness late, because a restart costs minutes of eight GPUs."""
-    get = {"path": "/health", "port": names.HTTP_PORT_NAME}
+    get: HTTPGetActionArgsDict = {"path": "/health", "port": names.HTTP_PORT_NAME}
     return {
-        "startupProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
-            "timeoutSeconds": 5,
-            "failureThreshold": settings.server.startup_minutes * 60 // PROBE_PERIOD_SECONDS,
+        "startup": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
+            "timeout_seconds": 5,
+            "failure_threshold": startup_minutes * 60 // PROBE_PERIOD_SECONDS,
         },
-        "readinessProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
+        "readiness": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
             # /health waits its turn among the streams of a busy API server; a pod taken out too soon hands its 2,000
             # requests to the others.
-            "timeoutSeconds": 10,
-            "failureThreshold": 3,
+            "timeout_seconds": 10,
+            "failure_threshold": 3,
         },
-        "livenessProbe": {
-            "httpGet": get,
-            "periodSeconds": PROBE_PERIOD_SECONDS,
-            "timeoutSeconds": 10,
+        "liveness": {
+            "http_get": get,
+            "period_seconds": PROBE_PERIOD_SECONDS,
+            "timeout_seconds": 10,
             # Two minutes. A dead engine ends the process by itself; this is for a server that hangs.
-            "failureThreshold": 12,
+            "failure_threshold": 12,
             # A hung server will not drain: no use in waiting the whole grace for it.
-            "terminationGracePeriodSeconds": min(30, max(1, drain(settings).grace_seconds)),
+            "termination_grace_period_seconds": min(30, max(1, drain.grace_seconds)),
         },
     }
 
 
-def volumes(settings: Settings, weights: WeightsMount | None) -> list[dict[str, Any]]:
+def volumes(args: ServerPod) -> list[VolumeArgsDict]:
     """Weights, shared memory, and the only places where anything can be written."""
-    found: list[dict[str, Any]] = [
+    found: list[VolumeArgsDict] = [
         # Both on the node's local SSDs, counted against the pod's ephemeral storage.
-        {"name": _TMP, "emptyDir": {}},
-        {"name": _CACHE, "emptyDir": {}},
-        {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": f"{settings.server.resources.shm_gib}Gi"}},
+        {"name": _TMP, "empty_dir": {}},
+        {"name": _CACHE, "empty_dir": {}},
+        {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.resources.shm_gib}Gi"}},
     ]
-    if weights is not None:
-        found.append(weights.volume())
-    elif (token := hf_token.token_volume(settings)) is not None:
-        found.append(token)
-    if settings.guards_v1_only:
-        found.append(api_key.volume(settings))
+    if args.weights is not None:
+        found.append(args.weights.volume())
+    elif args.hf_token is not None:
+        found.append(hf_token.token_volume(args.hf_token))
+    if args.key_store is not None:
+        found.append(api_key.volume(args.key_store))
     return found
 
 
-def mounts(settings: Settings, weights: WeightsMount | None) -> list[dict[str, Any]]:
+def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
     """Where the volumes are in the container."""
-    found: list[dict[str, Any]] = [
-        {"name": _TMP, "mountPath": "/tmp"},
-        {"name": _CACHE, "mountPath": _CACHE_PATH},
-        {"name": _SHM, "mountPath": "/dev/shm"},
+    found: list[VolumeMountArgsDict] = [
+        {"name": _TMP, "mount_path": "/tmp"},
+        {"name": _CACHE, "mount_path": _CACHE_PATH},
+        {"name": _SHM, "mount_path": "/dev/shm"},
     ]
-    if weights is not None:
-        found.append(weights.volume_mount())
-    elif hf_token.needs_token(settings):
+    if args.weights is not None:
+        found.append(args.weights.volume_mount())
+    elif args.hf_token is not None:
         found.append(hf_token.token_mount())
-    if settings.guards_v1_only:
+    if args.key_store is not None:
         found.append(api_key.mount())
     return found

@@ -7,8 +7,12 @@ the order of the fields of `Engine`, the article's own listing first, so that a 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from settings.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict
 
 PORT = 8000
 """Where the server listens; the article's port, and vLLM's default."""
@@ -40,7 +44,7 @@ def args(engine: Engine, *, model_path: str, served_model_name: str, port: int =
     return [*rendered, *engine.extra_args]
 
 
-def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[dict[str, str]]:
+def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[EnvVarArgsDict]:
     """The container's `env` as far as vLLM's behaviour goes; see `writable_environment` for where it may write.
 
     `ready_timeout_seconds` is how long the API servers wait for the engines unless the engine says otherwise: the pod's own
@@ -57,7 +61,7 @@ def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[di
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-def writable_environment(cache_root: str) -> list[dict[str, str]]:
+def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
     """Variables that send every cache of vLLM and its libraries to one writable directory, and name the user.
 
     For a container without root and with a read-only file system; it still needs writable /tmp and /dev/shm. Which

@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from planner.hyperdisk import throughput_floor_mibps
-from settings.settings import Settings
-from workloads import c4_nodes
-from workloads.hf_token import HfToken, HfTokenArgs, needs_token, token_mount, token_volume
-from workloads.manifest import Manifest
+from settings import kubernetes as sections
+from settings.arguments import within_limits
+from settings.kubernetes import Model, Writer
+from settings.secret_stores import SecretManagerSecret, SecretStore
+from workloads import c4_nodes, pod_programs, secret_files
+from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        PersistentVolumeClaimSpecArgsDict,
+        PodSpecArgsDict,
+        TypedLocalObjectReferenceArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 MOUNT_PATH = "/weights"
 """Where writer and servers mount the volume; the model is in the folder of its own name below."""
@@ -57,13 +71,13 @@ class WeightsMount:
     depends_on: tuple[pulumi.Resource, ...]
     """What must be there before a pod can mount the claim."""
 
-    def volume(self, name: str = "weights") -> dict[str, Any]:
+    def volume(self, name: str = "weights") -> VolumeArgsDict:
         """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
-        return {"name": name, "persistentVolumeClaim": {"claimName": self.claim_name, "readOnly": True}}
+        return {"name": name, "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
 
-    def volume_mount(self, name: str = "weights") -> dict[str, Any]:
+    def volume_mount(self, name: str = "weights") -> VolumeMountArgsDict:
         """The container's mount of that volume."""
-        return {"name": name, "mountPath": self.mount_path, "readOnly": True}
+        return {"name": name, "mount_path": self.mount_path, "read_only": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,84 +96,115 @@ class ReleaseNames:
     image_class: str
 
 
-def release_names(settings: Settings) -> ReleaseNames:
-    """The names of this stack's release."""
-    model, weights = settings.serving.model, settings.weights
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsArgs:
+    """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
+
+    namespace: pulumi.Input[str]
+    """Namespace of the writer and of the pods that mount the volume: `Namespace.name`."""
+    model: Model
+    """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
+    image: pulumi.Input[str] = WRITER_IMAGE
+    """Image of the writer, with Git and Git LFS. Default: from Docker Hub, at a pinned digest."""
+    source: Literal["hyperdisk", "huggingface"] = "hyperdisk"
+    """`hyperdisk`: one download, one disk image, one volume that every replica mounts. `huggingface`: nothing but the token; each
+    replica downloads for itself."""
+    region: str
+    """Region of the disk image, e.g. "us-central1"."""
+    zones: Sequence[str]
+    """Zones of the servers, e.g. ("us-central1-b",): each gets a volume of its own."""
+    size_gib: int = 64
+    """Size of the volume in GiB, 4 to 65536: the model and a tenth more."""
+    throughput_mibps: int = 2_400
+    """Provisioned read throughput of the volume in MiB/s, 400 to 2097152, shared by all replicas of a zone."""
+    writer: Writer = field(default_factory=Writer)
+    """Machine family, vCPU and memory of the pod that downloads."""
+    class_prefix: str
+    """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
+    hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
+    """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
+    disk_labels: Mapping[str, str] = field(default_factory=dict)
+    """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of every object; `app` is `weights-writer` on those of the download and the volume."""
+
+    def __post_init__(self) -> None:
+        within_limits(self, sections.Weights)
+        if not self.zones:
+            raise ValueError("WeightsArgs.zones is empty; name the zones of the servers")
+        if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:
+            raise ValueError(f"WeightsArgs.zones has {', '.join(elsewhere)}; allowed: zones of {self.region}")
+
+
+def release_names(args: WeightsArgs) -> ReleaseNames:
+    """The names of this release."""
+    model = args.model
     # 36 characters: with revision and size, a Job's pods still fit into 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    volume = f"{release}-{weights.size_gib}gib"
-    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in settings.zones))
-    # Classes belong to the cluster, not to a namespace: another stack on the same cluster has its own.
-    space = settings.namespace
+    volume = f"{release}-{args.size_gib}gib"
+    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
+    # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
+    prefix = args.class_prefix
     return ReleaseNames(
         release=release,
         volume=volume,
         writer=f"{volume}-writer",
-        reader=f"{volume}-{weights.throughput_mibps}mibps-{zones}",
-        writer_class=f"{space}-weights-writer-{writer_throughput_mibps(settings)}mibps",
-        reader_class=f"{space}-weights-{weights.throughput_mibps}mibps-{zones}",
-        image_class=f"{space}-{release}",
+        reader=f"{volume}-{args.throughput_mibps}mibps-{zones}",
+        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.size_gib)}mibps",
+        reader_class=f"{prefix}-weights-{args.throughput_mibps}mibps-{zones}",
+        image_class=f"{prefix}-{release}",
     )
 
 
-def model_path(settings: Settings) -> str:
+def model_path(model: Model) -> str:
     """The model's folder as pods see it."""
-    return f"{MOUNT_PATH}/{settings.serving.model.id}"
+    return f"{MOUNT_PATH}/{model.id}"
 
 
-def writer_throughput_mibps(settings: Settings) -> int:
+def writer_throughput_mibps(size_gib: int) -> int:
     """Throughput of the volume while it is written: the least there is. The network is slower, and it is billed."""
-    return math.ceil(throughput_floor_mibps(settings.weights.size_gib))
+    return math.ceil(throughput_floor_mibps(size_gib))
 
 
-def download_minutes(settings: Settings) -> int:
+def download_minutes(model: Model) -> int:
     """Minutes after which the download counts as failed: start-up and a slow line."""
-    return STARTUP_MINUTES + math.ceil(settings.serving.model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsArgs:
-    """Arguments of `Weights`."""
-
-    settings: Settings
-    namespace: pulumi.Input[str]
-    image_prefix: pulumi.Input[str]
-    """The registry's `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, in front of a Docker Hub image's name."""
-    hf_token: pulumi.Output[str] | None = None
-    """The secret `hfToken`, where the stack has one."""
+    return STARTUP_MINUTES + math.ceil(model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
 
 
 class Weights(pulumi.ComponentResource):
-    """The weights of one stack. With `weights.source: huggingface` there is no volume: each replica downloads."""
+    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads."""
 
     mount: WeightsMount | None
     """How a server mounts the weights; None where it downloads for itself."""
+    token: SecretStore | None
+    """Where a pod that downloads finds the Hugging Face token; None without one."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
-        settings = args.settings
         token: list[pulumi.Resource] = []
-        if needs_token(settings):
-            store = HfToken(
+        self.token = None
+        if args.hf_token is not None:
+            self.token = secret_files.store_of(args.hf_token)
+            stored = HfToken(
                 f"{name}-token",
-                HfTokenArgs(settings=settings, namespace=args.namespace, hf_token=args.hf_token),
+                HfTokenArgs(namespace=args.namespace, token=args.hf_token, labels=args.labels),
                 pulumi.ResourceOptions(parent=self),
             )
-            token.append(store.store)
-        self.mount = self._release(name, args, token) if settings.weights.source == "hyperdisk" else None
+            token.append(stored.store)
+        self.mount = self._release(name, args, token) if args.source == "hyperdisk" else None
         self.register_outputs({})
 
     def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
-        settings = args.settings
-        names = release_names(settings)
+        names = release_names(args)
+        common = labels(args.labels, WRITER_APP)
 
-        def metadata(object_name: str, **annotations: str) -> Manifest:
-            common = {"name": object_name, "namespace": args.namespace, "labels": labels(settings, WRITER_APP)}
-            return {**common, "annotations": dict(annotations)} if annotations else common
+        def metadata(object_name: str, **annotations: str) -> ObjectMetaArgsDict:
+            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.namespace, "labels": common}
+            return {**made, "annotations": dict(annotations)} if annotations else made
 
-        def cluster_wide(object_name: str) -> Manifest:
-            return {"name": object_name, "labels": labels(settings, WRITER_APP)}
+        def cluster_wide(object_name: str) -> ObjectMetaArgsDict:
+            return {"name": object_name, "labels": common}
 
         def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
             timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
@@ -168,13 +213,13 @@ class Weights(pulumi.ComponentResource):
         writer_class = k8s.storage.v1.StorageClass(
             f"{name}-writer-class",
             metadata=cluster_wide(names.writer_class),
-            **writer_class_fields(settings),
+            **writer_class_fields(args),
             opts=options(),
         )
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
             metadata=metadata("weights-download"),
-            data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
+            data={_SCRIPT: pod_programs.shell_program(_SCRIPT)},
             opts=options(),
         )
         # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
@@ -182,15 +227,15 @@ class Weights(pulumi.ComponentResource):
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
             metadata=metadata(names.writer),
-            spec=claim_spec("ReadWriteOnce", names.writer_class, settings.weights.size_gib),
+            spec=claim_spec("ReadWriteOnce", names.writer_class, args.size_gib),
             opts=options(writer_class),
         )
         download = k8s.batch.v1.Job(
             f"{name}-download",
             # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
             metadata=metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
-            spec=download_job_spec(settings, names, pulumi.Output.concat(args.image_prefix, "/", WRITER_IMAGE)),
-            opts=options(writer, script, *token, timeout=f"{download_minutes(settings)}m"),
+            spec=download_job_spec(args, names),
+            opts=options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
         )
         # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
         image_class = pulumi.CustomResource(
@@ -200,7 +245,7 @@ class Weights(pulumi.ComponentResource):
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
                 "metadata": cluster_wide(names.image_class),
-                **image_class_fields(settings, names),
+                **image_class_fields(args.region, names),
             },
             options(),
         )
@@ -218,32 +263,32 @@ class Weights(pulumi.ComponentResource):
         reader_class = k8s.storage.v1.StorageClass(
             f"{name}-reader-class",
             metadata=cluster_wide(names.reader_class),
-            **reader_class_fields(settings),
+            **reader_class_fields(args),
             opts=options(),
         )
-        source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": names.volume}
+        source: TypedLocalObjectReferenceArgsDict = {
+            "api_group": "snapshot.storage.k8s.io",
+            "kind": "VolumeSnapshot",
+            "name": names.volume,
+        }
         # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
         # disk. The server waits for its volume anyway, and no node is asked for before it is there.
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
             metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
-            spec=claim_spec("ReadOnlyMany", names.reader_class, settings.weights.size_gib, source),
+            spec=claim_spec("ReadOnlyMany", names.reader_class, args.size_gib, source),
             opts=options(image, reader_class),
         )
         return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(settings), depends_on=(reader,)
+            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
         )
 
 
-def _disk_labels(settings: Settings) -> dict[str, str]:
-    return (
-        {"labels": ",".join(f"{key}={value}" for key, value in sorted(settings.labels.items()))}
-        if settings.labels
-        else {}
-    )
+def _disk_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    return {"labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))} if labels else {}
 
 
-def writer_class_fields(settings: Settings) -> dict[str, Any]:
+def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
     """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
     at least, so it need not be a zone of the servers.
     """
@@ -251,8 +296,8 @@ def writer_class_fields(settings: Settings) -> dict[str, Any]:
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{writer_throughput_mibps(settings)}Mi",
-            **_disk_labels(settings),
+            "provisioned-throughput-on-create": f"{writer_throughput_mibps(args.size_gib)}Mi",
+            **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "WaitForFirstConsumer",
         "allow_volume_expansion": False,
@@ -260,28 +305,28 @@ def writer_class_fields(settings: Settings) -> dict[str, Any]:
     }
 
 
-def reader_class_fields(settings: Settings) -> dict[str, Any]:
-    """The class of the volume that servers mount: made at once in the stack's zones, so that no GPU node waits for it,
+def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
+    """The class of the volume that servers mount: made at once in the servers' zones, so that no GPU node waits for it,
     and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them.
     """
-    several = {"enable-multi-zone-provisioning": "true"} if len(settings.zones) > 1 else {}
+    several = {"enable-multi-zone-provisioning": "true"} if len(args.zones) > 1 else {}
     return {
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{settings.weights.throughput_mibps}Mi",
+            "provisioned-throughput-on-create": f"{args.throughput_mibps}Mi",
             **several,
-            **_disk_labels(settings),
+            **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "Immediate",
-        "allowed_topologies": [{"matchLabelExpressions": [{"key": ZONE_KEY, "values": sorted(settings.zones)}]}],
+        "allowed_topologies": [{"match_label_expressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
         "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
         "allow_volume_expansion": False,
         "reclaim_policy": "Delete",
     }
 
 
-def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any]:
+def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
     """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
 
     Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
@@ -292,25 +337,27 @@ def image_class_fields(settings: Settings, names: ReleaseNames) -> dict[str, Any
         "parameters": {
             "snapshot-type": "images",
             "image-family": names.release,
-            "storage-locations": settings.region,
+            "storage-locations": region,
         },
     }
 
 
-def claim_spec(access_mode: str, storage_class: str, size_gib: int, source: dict[str, str] | None = None) -> Manifest:
+def claim_spec(
+    access_mode: str, storage_class: str, size_gib: int, source: TypedLocalObjectReferenceArgsDict | None = None
+) -> PersistentVolumeClaimSpecArgsDict:
     """Spec of a claim on a file system of this size, empty or made from `source`."""
-    spec = {
-        "accessModes": [access_mode],
-        "storageClassName": storage_class,
-        "volumeMode": "Filesystem",
+    spec: PersistentVolumeClaimSpecArgsDict = {
+        "access_modes": [access_mode],
+        "storage_class_name": storage_class,
+        "volume_mode": "Filesystem",
         "resources": {"requests": {"storage": f"{size_gib}Gi"}},
     }
-    return spec if source is None else {**spec, "dataSource": source}
+    return spec if source is None else {**spec, "data_source": source}
 
 
-def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Input[str]) -> Manifest:
+def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that writes the release onto the writer's claim."""
-    writer, model = settings.weights.writer, settings.serving.model
+    writer, model = args.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
     environment = {
         "MODEL_ID": model.id,
@@ -319,35 +366,35 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
         "TARGET": MOUNT_PATH,
         "HOME": "/tmp",
     }
-    token = token_volume(settings)
+    token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
     if token is not None:
         environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
-    container = {
+    container: ContainerArgsDict = {
         "name": "download",
-        "image": image,
+        "image": args.image,
         "command": ["sh", f"/scripts/{_SCRIPT}"],
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": size, "limits": size},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
+        "security_context": {
+            "allow_privilege_escalation": False,
+            "read_only_root_filesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "weights", "mountPath": MOUNT_PATH},
-            {"name": "script", "mountPath": "/scripts", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},
+        "volume_mounts": [
+            {"name": "weights", "mount_path": MOUNT_PATH},
+            {"name": "script", "mount_path": "/scripts", "read_only": True},
+            {"name": "tmp", "mount_path": "/tmp"},
             *([token_mount()] if token is not None else []),
         ],
     }
-    pod = {
-        "restartPolicy": "Never",
-        "serviceAccountName": WRITER_ACCOUNT,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    pod: PodSpecArgsDict = {
+        "restart_policy": "Never",
+        "service_account_name": WRITER_ACCOUNT,
+        "automount_service_account_token": False,
+        "enable_service_links": False,
         # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
         # land on Autopilot's general Arm nodes, which cannot attach it.
-        "nodeSelector": {
+        "node_selector": {
             "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
             "cloud.google.com/machine-family": writer.machine_family,
             "kubernetes.io/arch": "arm64",
@@ -356,33 +403,36 @@ def download_job_spec(settings: Settings, names: ReleaseNames, image: pulumi.Inp
             {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
             c4_nodes.toleration(),
         ],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": NONROOT,
-            "runAsGroup": NONROOT,
-            "fsGroup": NONROOT,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "run_as_group": NONROOT,
+            "fs_group": NONROOT,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
         "volumes": [
             # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
-            {"name": "weights", "persistentVolumeClaim": {"claimName": names.writer}},
-            {"name": "script", "configMap": {"name": "weights-download"}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
+            {"name": "script", "config_map": {"name": "weights-download"}},
+            {"name": "tmp", "empty_dir": {"size_limit": "1Gi"}},
             *([token] if token is not None else []),
         ],
     }
     return {
-        "backoffLimit": 6,
-        "activeDeadlineSeconds": download_minutes(settings) * 60,
-        "podFailurePolicy": {
+        "backoff_limit": 6,
+        "active_deadline_seconds": download_minutes(model) * 60,
+        "pod_failure_policy": {
             "rules": [
                 # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
-                {"action": "FailJob", "onExitCodes": {"containerName": "download", "operator": "In", "values": [64]}},
+                {
+                    "action": "FailJob",
+                    "on_exit_codes": {"container_name": "download", "operator": "In", "values": [64]},
+                },
                 # A node that was taken away is nobody's failure.
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": {"metadata": {"labels": labels(settings, WRITER_APP)}, "spec": pod},
+        "template": {"metadata": {"labels": labels(args.labels, WRITER_APP)}, "spec": pod},
     }

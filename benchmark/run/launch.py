@@ -80,18 +80,24 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
     """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
     behind, or the error says how to remove it.
     """
+    from settings.measurement import measurement
     from workloads.benchmark_job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    asked, namespace, labels = measurement(settings), settings.namespace, settings.object_labels
     job = job_manifest(
-        settings,
+        asked,
         name=name,
+        namespace=namespace,
+        server=settings.server.name,
+        key_store=settings.api_key_store,
         endpoint=outputs.endpoint,
         bucket=outputs.bucket,
-        image_prefix=outputs.image_prefix,
+        image=f"{outputs.image_prefix}/{settings.server.image.reference}",
+        labels=labels,
     )
     job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
-    config_map = config_map_manifest(settings, name=name)
+    config_map = config_map_manifest(asked, name=name, namespace=namespace, labels=labels)
     mark = secrets.token_hex(8)
     for manifest in (job, config_map):
         # Not in any Pulumi state: whoever looks at the cluster shall not look for it there.

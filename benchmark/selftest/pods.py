@@ -21,6 +21,7 @@ from benchmark.selftest.bucket import LocalBucket
 from benchmark.selftest.load import Load
 from benchmark.selftest.tokenizer_folder import write_tokenizer
 from model_server.processes import ServerProcesses
+from workloads.pod_programs import BENCHMARK, PACKAGE, python_program
 
 JOB: Final = "selftest"
 UID: Final = "00000000"
@@ -70,8 +71,10 @@ def play(
     with tempfile.TemporaryDirectory(prefix="fleet-selftest-") as scratch:
         room = Path(scratch)
         # As in a pod: these programs and nothing else of this repository are to be imported.
-        (room / "scripts").mkdir()
-        (room / "scripts" / "pod_scripts").symlink_to(_ROOT / "workloads" / "pod_scripts")
+        programs = room / "scripts" / PACKAGE
+        programs.mkdir(parents=True)
+        for name in BENCHMARK:
+            (programs / f"{name}.py").write_text(python_program(name), encoding="utf-8")
         (room / "run.json").write_text(json.dumps(load.asked(len(servers.urls))), encoding="utf-8")
         tokenizer = write_tokenizer(room / "tokenizer")
         with contextlib.ExitStack() as stack:

@@ -11,6 +11,7 @@ from typing import Any
 
 from settings.settings import Settings
 from tests.verify import kubectl_stand_in
+from tests.workloads.args import server_args
 from verify import declared
 from workloads import server_pod, vllm_args
 
@@ -79,7 +80,7 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
                     "name": "vllm",
                     "image": f"europe-west4-docker.pkg.dev/p/r/{image.repository}:{image.tag}@{image.digest}",
                     "args": arguments,
-                    "env": [*server_pod.environment(settings, None), *of_others()],
+                    "env": [*server_pod.environment(server_args(settings)), *of_others()],
                 }
             ],
         },

@@ -14,8 +14,6 @@ from settings.settings import Settings
 from tests.support.settings import make_config, make_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
-NAMESPACE = "vllm"
 
 Build = Callable[[Settings, pulumi.ResourceOptions], object]
 """Makes the component under test, with the cluster's provider in the options."""

@@ -15,24 +15,18 @@ from benchmark.folder import Asked, as_json
 from preview.recorder import Mode, RecordedResource, Recording
 from settings.benchmark_load import MACHINES, measured_shape
 from settings.figures import serving_shape
+from settings.measurement import measurement
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
-from workloads import pod_scripts
-from workloads.benchmark import (
-    Benchmark,
-    BenchmarkArgs,
-    asked,
-    config_map_manifest,
-    fingerprint,
-    job_manifest,
-    job_name,
-)
-from workloads.benchmark_job import SCRIPTS
+from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
+from tests.workloads.recorded import manifest, needs, objects, recorded
+from workloads.benchmark import Benchmark
+from workloads.benchmark_job import config_map_manifest, fingerprint, job_manifest, job_name
+from workloads.pod_programs import BENCHMARK, python_program
 from workloads.pod_scripts import fetch_dataset, launch_clients
 from workloads.pod_scripts.run_plan import read_plan
-from workloads.server import Server, ServerArgs
+from workloads.server import Server
 
 SHA = "0123456789abcdef" * 4
 TRACE = {"workload": "trace", "dataset": {"url": "gs://my-traces/day.jsonl", "sha256": SHA}}
@@ -46,30 +40,14 @@ FOR_EVERY_WORKLOAD: list[dict[str, Any]] = [
 ]
 
 
+def asked_of(settings: Settings) -> dict[str, Any]:
+    return dict(measurement(settings).run)
+
+
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
-    server = Server(
-        "server",
-        ServerArgs(
-            settings=settings,
-            namespace=NAMESPACE,
-            image_prefix=REGISTRY,
-            weights=None,
-            api_key=pulumi.Config().get_secret("apiKey") if settings.has_api_key else None,
-        ),
-        opts,
-    )
-    return Benchmark(
-        "benchmark",
-        BenchmarkArgs(
-            settings=settings,
-            namespace=NAMESPACE,
-            image_prefix=pulumi.Output.from_input(REGISTRY),
-            endpoint=server.endpoint,
-            results_bucket=pulumi.Output.from_input("the-bucket"),
-            server=server,
-        ),
-        opts,
-    )
+    key = settings.api_key_secret or pulumi.Config().get_secret("apiKey")
+    server = Server("server", server_args(settings, api_key=key), opts)
+    return Benchmark("benchmark", benchmark_args(settings, server), opts)
 
 
 def record(mode: Mode = "known", **sections: Any) -> Recording:
@@ -165,14 +143,14 @@ def test_the_other_workload_is_a_third_longer_and_says_so() -> None:
 
 
 def test_a_shared_prefix_comes_before_what_is_drawn() -> None:
-    workload = asked(make_settings(benchmark={"enabled": True, "workload": "shared-prefix-512"}))["workload"]
+    workload = asked_of(make_settings(benchmark={"enabled": True, "workload": "shared-prefix-512"}))["workload"]
     assert workload["kind"] == "shared-prefix"
     assert workload["arguments"]["random-prefix-len"] == "512"
 
 
 def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() -> None:
     ends = {
-        (run := asked(make_settings(benchmark={"enabled": True, **one}))["workload"])["kind"]: run["ignore_eos"]
+        (run := asked_of(make_settings(benchmark={"enabled": True, **one}))["workload"])["kind"]: run["ignore_eos"]
         for one in FOR_EVERY_WORKLOAD
     }
     assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
@@ -181,18 +159,18 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
 def test_a_measurement_says_which_file_its_requests_come_from() -> None:
     """Two traces are two workloads: neither a baseline nor a figure of one holds for the other."""
     settings = make_settings(benchmark={"enabled": True, **TRACE})
-    assert asked(settings)["workload"]["dataset"] == SHA
+    assert asked_of(settings)["workload"]["dataset"] == SHA
     assert serving_shape(settings).dataset == measured_shape(settings).dataset == SHA
     on_demand = make_settings(benchmark={"enabled": False, **TRACE})
     assert (serving_shape(on_demand).dataset, measured_shape(on_demand).dataset) == (None, SHA)
-    assert asked(make_settings(benchmark={"enabled": True}))["workload"]["dataset"] is None
+    assert asked_of(make_settings(benchmark={"enabled": True}))["workload"]["dataset"] is None
 
 
 @pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
 @pytest.mark.parametrize("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
 def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, Any], sections: dict[str, Any]) -> None:
     settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
-    plain = asked(settings)
+    plain = asked_of(settings)
     model = Asked.model_validate(plain)
     # Nothing is lost or made up on the way but what the pods add.
     assert as_json(model) == {**plain, "name": "", "created": ""}
@@ -206,7 +184,11 @@ def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, An
 def test_the_pods_read_what_they_are_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
     settings = make_settings(benchmark={"enabled": True, **benchmark})
     file = tmp_path / "run.json"
-    file.write_text(config_map_manifest(settings, name="benchmark-x")["data"]["run.json"])
+    file.write_text(
+        config_map_manifest(measurement(settings), name="benchmark-x", namespace=NAMESPACE, labels={})["data"][
+            "run.json"
+        ]
+    )
     plan = read_plan(file, "benchmark-x-01234567")
     points = len(settings.benchmark.concurrency or (1,))
     assert len(plan.runs) == points * settings.benchmark.repeats
@@ -215,7 +197,7 @@ def test_the_pods_read_what_they_are_asked(benchmark: dict[str, Any], tmp_path: 
 
 def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
     settings = make_settings(server={"replicas": 2}, gateway={"enabled": True}, benchmark={"enabled": True, **SHAREGPT})
-    shape = asked(settings)["shape"]
+    shape = asked_of(settings)["shape"]
     assert (shape["replicas"], shape["routing"], shape["workload"]) == (2, "inference-gateway", "sharegpt")
     assert shape["model"] == "Qwen/Qwen3.5-27B-FP8"
     assert shape["flags"]["kv-cache-dtype"]
@@ -226,7 +208,7 @@ def test_the_cost_is_the_bills() -> None:
 
     settings = make_settings(benchmark={"enabled": True})
     bill = figures(settings).bill
-    cost = asked(settings)["cost"]
+    cost = asked_of(settings)["cost"]
     assert cost == {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
     # Two pods are two machines, and both are paid for.
     (line,) = (item for item in bill.items if item.id == "benchmark")
@@ -240,11 +222,11 @@ def test_an_answer_to_a_changed_copy_of_the_settings_is_the_copys() -> None:
         update={"workload": "shared-prefix-512", "concurrency": (500, 1000), "repeats": 1}
     )
     copy = settings.model_copy(update={"benchmark": changed})
-    run = asked(copy)
+    run = asked_of(copy)
     assert run["workload"]["name"] == run["shape"]["workload"] == "shared-prefix-512"
     assert [point["connections"] for point in run["points"]] == [6_000, 12_000]
     assert run["repeats"] == 1
-    assert fingerprint(copy) != fingerprint(settings)
+    assert fingerprint(measurement(copy)) != fingerprint(measurement(settings))
 
 
 @pytest.mark.parametrize("sections", [{}, {"apiKey": "plain-key"}, {"benchmark": {"enabled": True, **TRACE}}])
@@ -252,9 +234,21 @@ def test_a_laptop_makes_the_very_same_job_from_plain_text(sections: dict[str, An
     recording = record(**sections)
     settings = make_settings(**{"server": {"replicas": 12}, "benchmark": {"enabled": True}, **sections})
     endpoint = f"http://qwen35-server.{NAMESPACE}.svc.cluster.local:8000"
-    name = job_name(settings)
-    made = job_manifest(settings, name=name, endpoint=endpoint, bucket="the-bucket", image_prefix=REGISTRY)
-    config_map = config_map_manifest(settings, name=name)
+    asked, labels = measurement(settings), settings.object_labels
+    name = job_name(asked)
+    image = f"{REGISTRY}/{settings.server.image.reference}"
+    made = job_manifest(
+        asked,
+        name=name,
+        namespace=NAMESPACE,
+        server=settings.server.name,
+        key_store=settings.api_key_store,
+        endpoint=endpoint,
+        bucket="the-bucket",
+        image=image,
+        labels=labels,
+    )
+    config_map = config_map_manifest(asked, name=name, namespace=NAMESPACE, labels=labels)
     assert json.loads(json.dumps([made, config_map])) == [made, config_map], "plain data, no Output"
     assert problems(made) == problems(config_map) == []
     known = objects(record(**sections))
@@ -366,7 +360,7 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     recording = record()
     (scripts,) = (one for key, one in objects(recording).items() if key.startswith("ConfigMap/"))
     path = next(one["value"] for one in clients()["env"] if one["name"] == "PYTHONPATH")
-    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in SCRIPTS} | {"run.json"} == set(
+    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in BENCHMARK} | {"run.json"} == set(
         scripts.inputs["data"]
     )
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
@@ -386,12 +380,12 @@ def test_bytecode_is_kept_where_the_pod_may_write() -> None:
 
 
 def test_whatever_a_script_imports_arrives_with_it() -> None:
-    for script in SCRIPTS:
-        for node in ast.walk(ast.parse(pod_scripts.source(script))):
+    for script in BENCHMARK:
+        for node in ast.walk(ast.parse(python_program(script))):
             if isinstance(node, ast.ImportFrom) and node.level == 1:
                 wanted = {node.module} if node.module else {alias.name for alias in node.names}
-                assert wanted <= set(SCRIPTS), f"{script} imports {wanted}"
-    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(SCRIPTS)
+                assert wanted <= set(BENCHMARK), f"{script} imports {wanted}"
+    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(BENCHMARK)
 
 
 def headless(recording: Recording) -> dict[str, Any]:
@@ -418,11 +412,11 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     assert prepared.keys() < always.keys()
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "with_api_key"])
+@pytest.mark.parametrize("name", [*BENCHMARK, "with_api_key"])
 def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> None:
     imported = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(ast.parse(pod_scripts.source(name)))
+        for node in ast.walk(ast.parse(python_program(name)))
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
         for alias in node.names
     }
@@ -448,7 +442,7 @@ def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> Non
 )
 def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) -> None:
     base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(make_settings(**base)) != fingerprint(make_settings(**base | changed))
+    assert fingerprint(measurement(make_settings(**base))) != fingerprint(measurement(make_settings(**base | changed)))
 
 
 @pytest.mark.parametrize(
@@ -465,13 +459,15 @@ def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) 
 )
 def test_whatever_does_not_bear_on_them_leaves_the_finished_run_alone(changed: dict[str, Any]) -> None:
     base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(make_settings(**base)) == fingerprint(make_settings(**base | changed))
+    assert fingerprint(measurement(make_settings(**base))) == fingerprint(measurement(make_settings(**base | changed)))
 
 
 def test_another_file_is_another_workload() -> None:
     other = {**TRACE["dataset"], "sha256": SHA[::-1]}  # type: ignore[dict-item]
     one = make_settings(benchmark={"enabled": True, **TRACE})
-    assert fingerprint(one) != fingerprint(make_settings(benchmark={"enabled": True, **TRACE, "dataset": other}))
+    assert fingerprint(measurement(one)) != fingerprint(
+        measurement(make_settings(benchmark={"enabled": True, **TRACE, "dataset": other}))
+    )
 
 
 def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from preview.recorder import ProgramError
 from settings.capacity import Ladder
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
+from tests.workloads.args import ladder_args
 from tests.workloads.recorded import manifest, objects, recorded
-from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs, compute_class_spec
+from workloads.capacity_ladder import CapacityLadder, compute_class_spec
 
 FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", "project": "capacity-pool"}}
 
 
 def spec(**sections: Any) -> dict[str, Any]:
-    settings = make_settings(**sections)
-    assert isinstance(settings.capacity, Ladder)
-    return compute_class_spec(settings, settings.capacity)
+    args = ladder_args(make_settings(**sections))
+    return compute_class_spec(args.ladder, args.zones)
 
 
 def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:
-    recording = recorded(
-        lambda settings, opts: CapacityLadder("ladder", CapacityLadderArgs(settings=settings), opts), capacity=FULL
-    )
+    recording = recorded(lambda settings, opts: CapacityLadder("ladder", ladder_args(settings), opts), capacity=FULL)
     (resource,) = objects(recording).values()
     assert problems(manifest(resource)) == []
     selector = make_settings(capacity=FULL).placement.node_selector
@@ -78,6 +76,14 @@ def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_en
     assert short["flexStart"] == {"enabled": True}
 
 
-def test_another_mode_has_no_class() -> None:
-    with pytest.raises(ProgramError, match=r"capacity\.mode is spot"):
-        recorded(lambda settings, opts: CapacityLadder("ladder", CapacityLadderArgs(settings=settings), opts))
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"class_name": "gke-ladder"}, "class_name"),
+        ({"ladder": Ladder(mode="ladder", flex_start_seconds=None, spot=False)}, "ladder"),
+        ({"zones": ()}, "zones"),
+    ],
+)
+def test_what_gke_would_refuse_is_refused_here(changed: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValueError, match=rf"^CapacityLadderArgs\.{field} "):
+        replace(ladder_args(make_settings(capacity=FULL)), **changed)

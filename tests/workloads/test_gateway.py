@@ -10,24 +10,21 @@ from pydantic import ValidationError
 
 from preview.recorder import Mode, RecordedResource, Recording
 from preview.values import UNKNOWN
+from settings.kubernetes import Epp
 from settings.settings import Settings
 from tests.support.schemas import problems
-from tests.support.settings import make_settings
-from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
-from workloads.gateway import Gateway, GatewayArgs
+from tests.workloads.args import NAMESPACE, gateway_args, server_args
+from tests.workloads.recorded import manifest, needs, objects, recorded
+from workloads.gateway import Gateway
 from workloads.gateway_values import ChartValues, chart_values
-from workloads.server import Server, ServerArgs
+from workloads.server import Server
 
 POOL = "qwen35-pool"
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
-    server = Server(
-        "server",
-        ServerArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY, weights=None),
-        opts,
-    )
-    gateway = Gateway("gateway", GatewayArgs(settings=settings, namespace=NAMESPACE, server=server), opts)
+    server = Server("server", server_args(settings), opts)
+    gateway = Gateway("gateway", gateway_args(settings, server), opts)
     pulumi.export("endpoint", gateway.endpoint)
     return gateway
 
@@ -135,7 +132,7 @@ def test_chart_and_version_are_pinned_and_the_release_is_the_pool() -> None:
 
 
 def test_the_values_are_the_articles_under_the_charts_own_names() -> None:
-    values = chart_values(make_settings(gateway={"enabled": True})).rendered()
+    values = chart_values("qwen35-server", Epp()).rendered()
     amounts = {"cpu": "10", "memory": "16Gi"}
     assert values == {
         "inferencePool": {
@@ -157,13 +154,11 @@ def test_the_values_are_the_articles_under_the_charts_own_names() -> None:
 
 def test_a_misspelt_value_is_an_error_and_not_a_silent_default() -> None:
     with pytest.raises(ValidationError, match="inferenceExtention"):
-        ChartValues.model_validate(
-            {**chart_values(make_settings(gateway={"enabled": True})).rendered(), "inferenceExtention": {}}
-        )
+        ChartValues.model_validate({**chart_values("qwen35-server", Epp()).rendered(), "inferenceExtention": {}})
 
 
 def test_the_picker_goes_to_c4_by_one_term_that_asks_for_class_and_family() -> None:
-    values = chart_values(make_settings(gateway={"enabled": True, "epp": {"onC4": True}})).rendered()
+    values = chart_values("qwen35-server", Epp(on_c4=True)).rendered()
     required = values["inferenceExtension"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pulumi
 import pytest
 
 from preview.recorder import Recording
+from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.recorded import NAMESPACE, manifest, objects, recorded
-from workloads.monitoring import Monitoring, MonitoringArgs, recording_rules
+from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
+from tests.workloads.recorded import manifest, objects, recorded
+from workloads.gateway import Gateway
+from workloads.monitoring import Monitoring, recording_rules
+from workloads.server import Server
 
 # Source: vLLM 0.18.1, v1/metrics/loggers.py and v1/spec_decode/metrics.py, as its logger lists them.
 VLLM_METRICS = {
@@ -29,10 +34,20 @@ VLLM_METRICS = {
 
 
 def made_with(**sections: Any) -> Recording:
-    return recorded(
-        lambda settings, opts: Monitoring("monitoring", MonitoringArgs(settings=settings, namespace=NAMESPACE), opts),
-        **sections,
-    )
+    return recorded(build, **sections)
+
+
+def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+    server = Server("server", server_args(settings), opts)
+    gateway = Gateway("gateway", gateway_args(settings, server), opts) if settings.gateway.enabled else None
+    return Monitoring("monitoring", monitoring_args(settings, server, gateway), opts)
+
+
+def rules_of(**sections: Any) -> dict[str, Any]:
+    settings = make_settings(**sections)
+    made = recording_rules(settings.server.name, settings.serving.engine, settings.monitoring.interval_seconds)
+    (group,) = made["groups"]
+    return group
 
 
 def test_every_object_is_accepted_by_the_operators_own_schema() -> None:
@@ -79,7 +94,7 @@ def test_the_kept_series_include_all_that_the_rules_use() -> None:
 
 @pytest.mark.parametrize("profile", ["record", "serve-chat"])
 def test_the_rules_use_metrics_that_vllm_has(profile: str) -> None:
-    (group,) = recording_rules(make_settings(server={"replicas": 12, "profile": profile}))["groups"]
+    group = rules_of(server={"replicas": 12, "profile": profile})
     used = {metric for rule in group["rules"] for metric in re.findall(r"vllm:\w+", rule["expr"])}
     assert used
     assert used <= VLLM_METRICS
@@ -88,7 +103,7 @@ def test_the_rules_use_metrics_that_vllm_has(profile: str) -> None:
 
 
 def test_the_total_is_prompt_and_output_together() -> None:
-    (group,) = recording_rules(make_settings(monitoring={"intervalSeconds": 15}))["groups"]
+    group = rules_of(monitoring={"intervalSeconds": 15})
     expressions = {rule["record"]: rule["expr"] for rule in group["rules"]}
     assert (
         expressions["fleet:output_tokens:rate"] == 'sum(rate(vllm:generation_tokens_total{app="qwen35-server"}[60s]))'
@@ -99,7 +114,7 @@ def test_the_total_is_prompt_and_output_together() -> None:
 def test_the_acceptance_rate_is_recorded_only_where_the_engine_speculates() -> None:
     def recorded_names(**engine: Any) -> set[str]:
         server = {"replicas": 12, "engine": engine}
-        (group,) = recording_rules(make_settings(server=server))["groups"]
+        group = rules_of(server=server)
         return {rule["record"] for rule in group["rules"]}
 
     assert "fleet:draft_acceptance:ratio" in recorded_names()

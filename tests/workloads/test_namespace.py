@@ -9,12 +9,13 @@ import pytest
 from preview.recorder import Recording
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
+from tests.workloads.args import namespace_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.namespace import Namespace, NamespaceArgs, gpu_quota
+from workloads.namespace import Namespace
 
 
 def made_with(**sections: Any) -> Recording:
-    return recorded(lambda settings, opts: Namespace("namespace", NamespaceArgs(settings=settings), opts), **sections)
+    return recorded(lambda settings, opts: Namespace("namespace", namespace_args(settings), opts), **sections)
 
 
 def test_everything_is_valid_and_in_the_namespace() -> None:
@@ -54,7 +55,7 @@ def test_the_quota_is_the_gpus_of_the_stack_file(replicas: int, gpus: str) -> No
 
 
 def test_where_somebody_else_owns_the_number_there_is_no_quota() -> None:
-    assert gpu_quota(make_settings(server={"replicas": "external"})) is None
+    assert make_settings(server={"replicas": "external"}).gpu_ceiling is None
     assert "ResourceQuota/gpu" not in objects(made_with(server={"replicas": "external"}))
 
 

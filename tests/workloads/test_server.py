@@ -11,8 +11,9 @@ from preview.recorder import Mode, Recording
 from preview.values import Secret
 from settings.settings import Settings
 from tests.support.schemas import problems
-from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
-from workloads.server import Server, ServerArgs
+from tests.workloads.args import NAMESPACE, REGISTRY, server_args
+from tests.workloads.recorded import manifest, needs, objects, recorded
+from workloads.server import Server
 from workloads.weights import WeightsMount
 
 NAME = "qwen35-server"
@@ -25,12 +26,11 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     weights = WeightsMount(claim_name="reader", mount_path="/weights", model_path="/weights/m", depends_on=(claim,))
     server = Server(
         "server",
-        ServerArgs(
-            settings=settings,
-            namespace=NAMESPACE,
-            image_prefix=pulumi.Output.from_input(REGISTRY),
+        server_args(
+            settings,
+            image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
             weights=weights if settings.weights.source == "hyperdisk" else None,
-            api_key=pulumi.Config().get_secret("apiKey") if settings.has_api_key else None,
+            api_key=settings.api_key_secret or pulumi.Config().get_secret("apiKey"),
         ),
         opts,
     )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
 import pytest
 
 from settings.settings import Settings
+from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
+from tests.workloads.args import server_args
 from workloads import api_key, names, server_pod
-from workloads.server_pod import drain, pod_template
+from workloads.server import ServerArgs
+from workloads.server_pod import pod_template
 from workloads.weights import WeightsMount
 
 MOUNT = WeightsMount(
@@ -33,8 +37,15 @@ def server(**fields: Any) -> dict[str, Any]:
     return {"replicas": 1, **fields}
 
 
+def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> ServerArgs:
+    # An Output without a value: no pod may depend on what it holds.
+    key = settings.api_key_secret or (object.__new__(pulumi.Output) if settings.has_api_key else None)
+    return server_args(settings, image=IMAGE, weights=weights, api_key=key)
+
+
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
-    return pod_template(settings, image=IMAGE, weights=weights)
+    made: dict[str, Any] = as_sent(pod_template(pod_args(settings, weights)))
+    return made
 
 
 def the_container(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def test_place_and_grace_come_from_the_capacity_alone(capacity: dict[str, Any]) 
 def test_with_several_api_servers_the_drain_is_all_sleep() -> None:
     settings = make_settings(capacity=STEADY, server=server())
     assert settings.serving.engine.api_servers == 8
-    assert drain(settings) == server_pod.Drain(pre_stop_seconds=120, grace_seconds=600)
+    assert pod_args(settings).drain == server_pod.Drain(pre_stop_seconds=120, grace_seconds=600)
     container = the_container(settings)
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 120}}}
     assert not any("shutdown-timeout" in argument for argument in container["args"])
@@ -111,13 +122,13 @@ def test_a_shutdown_timeout_of_the_stack_is_kept() -> None:
 
 
 def test_spot_sleeps_five_of_its_fifteen_seconds() -> None:
-    assert drain(make_settings(server=server())) == server_pod.Drain(pre_stop_seconds=5, grace_seconds=15)
+    assert pod_args(make_settings(server=server())).drain == server_pod.Drain(pre_stop_seconds=5, grace_seconds=15)
 
 
 @pytest.mark.parametrize("grace", range(26))
 def test_the_sleep_is_always_shorter_than_the_grace(grace: int) -> None:
     settings = make_settings(capacity={"mode": "spot", "graceSeconds": grace}, server=server())
-    found = drain(settings)
+    found = pod_args(settings).drain
     assert 0 <= found.pre_stop_seconds < max(grace, 1)
     assert ("lifecycle" in the_container(settings)) == (found.pre_stop_seconds > 0)
     assert the_container(settings)["livenessProbe"]["terminationGracePeriodSeconds"] >= 1
@@ -256,9 +267,7 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 
 
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
-    declared = server_pod.declared_needs(make_settings(server={"replicas": 1, "profile": "tp8"}))
+    declared = make_settings(server={"replicas": 1, "profile": "tp8"}).declarations
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
-    assert "vllm-fleet.dev/on-purpose" not in server_pod.declared_needs(
-        make_settings(server={"replicas": 1, "profile": "tuned"})
-    )
+    assert "vllm-fleet.dev/on-purpose" not in make_settings(server={"replicas": 1, "profile": "tuned"}).declarations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -10,11 +10,15 @@ import pytest
 
 from preview.recorder import Mode, Recording
 from preview.values import Secret, paths_of_unknowns
+from settings.kubernetes import Model
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.recorded import NAMESPACE, REGISTRY, manifest, needs, objects, recorded
+from tests.workloads.args import REGISTRY, weights_args
+from tests.workloads.recorded import manifest, needs, objects, recorded
+from workloads.pod_programs import shell_program
 from workloads.weights import (
+    WRITER_IMAGE,
     Weights,
     WeightsArgs,
     download_minutes,
@@ -30,12 +34,16 @@ VOLUME = "weights-qwen3-5-27b-fp8-2e1b213-64gib"
 READER = f"{VOLUME}-2400mibps-b"
 
 
+def args(**sections: Any) -> WeightsArgs:
+    return weights_args(make_settings(**sections))
+
+
 def release(mode: Mode = "known", **sections: Any) -> Recording:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
         token = pulumi.Output.secret(TOKEN) if settings.has_hf_token else None
         return Weights(
             "weights",
-            WeightsArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY, hf_token=token),
+            replace(weights_args(settings, token), image=pulumi.Output.concat(REGISTRY, "/", WRITER_IMAGE)),
             opts,
         )
 
@@ -133,34 +141,37 @@ def test_many_nodes_read_the_readers_claim_and_one_writes_the_writers(plain: Rec
 
 
 def test_the_readers_volume_is_made_in_the_stacks_zone_before_a_gpu_node_is_asked_for() -> None:
-    fields = reader_class_fields(make_settings())
+    fields = reader_class_fields(args())
     assert fields["volume_binding_mode"] == "Immediate"
     assert fields["allowed_topologies"] == [
-        {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
+        {"match_label_expressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
     ]
     assert fields["parameters"] == {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "2400Mi"}
     assert fields["mount_options"] == ["read_ahead_kb=4096"]
 
 
 def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
-    settings = make_settings(zones=["europe-west4-b", "europe-west4-a"])
-    fields = reader_class_fields(settings)
+    several = args(zones=["europe-west4-b", "europe-west4-a"])
+    fields = reader_class_fields(several)
     assert fields["parameters"]["enable-multi-zone-provisioning"] == "true"
-    assert fields["allowed_topologies"][0]["matchLabelExpressions"][0]["values"] == ["europe-west4-a", "europe-west4-b"]
-    assert release_names(settings).reader.endswith("-a-b")
+    assert fields["allowed_topologies"][0]["match_label_expressions"][0]["values"] == [
+        "europe-west4-a",
+        "europe-west4-b",
+    ]
+    assert release_names(several).reader.endswith("-a-b")
 
 
 def test_the_writers_volume_is_as_slow_and_cheap_as_there_is() -> None:
-    small = writer_class_fields(make_settings())
+    small = writer_class_fields(args())
     assert small["parameters"]["provisioned-throughput-on-create"] == "400Mi"
     assert small["volume_binding_mode"] == "WaitForFirstConsumer"
-    large = writer_class_fields(make_settings(weights={"sizeGib": 10_000}))
+    large = writer_class_fields(args(weights={"sizeGib": 10_000}))
     assert large["parameters"]["provisioned-throughput-on-create"] == "1200Mi"
 
 
 def test_the_stacks_labels_are_on_its_disks() -> None:
-    settings = make_settings(labels={"team": "inference", "cost-centre": "7"})
-    for fields in (writer_class_fields(settings), reader_class_fields(settings)):
+    labelled = args(labels={"team": "inference", "cost-centre": "7"})
+    for fields in (writer_class_fields(labelled), reader_class_fields(labelled)):
         assert fields["parameters"]["labels"] == "cost-centre=7,team=inference"
 
 
@@ -172,13 +183,13 @@ def test_the_stacks_labels_are_on_its_disks() -> None:
     ],
 )
 def test_what_changes_the_written_volume_gives_it_another_name(change: dict[str, Any]) -> None:
-    before, after = release_names(make_settings()), release_names(make_settings(**change))
+    before, after = release_names(args()), release_names(args(**change))
     assert {before.volume, before.writer, before.reader}.isdisjoint({after.volume, after.writer, after.reader})
 
 
 @pytest.mark.parametrize("change", [{"weights": {"throughputMibps": 3000}}, {"zones": ["europe-west4-a"]}])
 def test_what_changes_only_the_readers_disk_downloads_nothing_anew(change: dict[str, Any]) -> None:
-    before, after = release_names(make_settings()), release_names(make_settings(**change))
+    before, after = release_names(args()), release_names(args(**change))
     assert before.volume == after.volume
     assert before.writer == after.writer
     assert before.reader != after.reader
@@ -186,14 +197,14 @@ def test_what_changes_only_the_readers_disk_downloads_nothing_anew(change: dict[
 
 
 def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
-    one, other = release_names(make_settings()), release_names(make_settings(namespace="vllm-code"))
+    one, other = release_names(args()), release_names(args(namespace="vllm-code"))
     shared = {one.writer_class, one.reader_class, one.image_class}
     assert shared.isdisjoint({other.writer_class, other.reader_class, other.image_class})
 
 
 def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have() -> None:
     model = {"id": "Some-Org/" + "Very.Long_Model-" * 6 + "NVFP4", "revision": "a" * 40, "sizeGb": 230}
-    names = release_names(make_settings(model=model, weights={"sizeGib": 10_000}))
+    names = release_names(args(model=model, weights={"sizeGib": 10_000}))
     assert len(names.volume) <= 63
     assert len(names.release) <= 63
     assert "." not in names.volume
@@ -236,16 +247,15 @@ def test_the_writer_never_mounts_its_claim_read_only(plain: Recording) -> None:
     assert {"name": "weights", "mountPath": "/weights"} in container["volumeMounts"]
 
 
-def test_the_writer_gets_the_pinned_revision_and_the_script_as_it_is_in_the_repository(plain: Recording) -> None:
+def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: Recording) -> None:
     (container,) = job_pod(plain)["containers"]
     environment = {one["name"]: one["value"] for one in container["env"]}
     assert environment["REVISION"] == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
     assert environment["MODEL_ID"] == "Qwen/Qwen3.5-27B-FP8"
     assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
-    script = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
-    assert data == {"weights_download.sh": script.read_text()}
+    assert data == {"weights_download.sh": shell_program("weights_download.sh")}
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:
@@ -260,28 +270,26 @@ def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recordin
 
 def test_pulumi_waits_as_long_as_the_job_may_take_and_longer_for_a_larger_model(plain: Recording) -> None:
     job = objects(plain)[f"Job/{VOLUME}"]
-    minutes = download_minutes(make_settings())
+    minutes = download_minutes(make_settings().serving.model)
     assert job.custom_timeouts["create"] == f"{minutes}m"
     assert job.inputs["spec"]["activeDeadlineSeconds"] == minutes * 60
-    large = {"id": "Qwen/Qwen3.5-397B", "revision": "a" * 40, "sizeGb": 230}
-    assert download_minutes(make_settings(model=large, weights={"sizeGib": 600})) > 3 * minutes
+    large: dict[str, Any] = {"id": "Qwen/Qwen3.5-397B", "revision": "a" * 40, "size_gb": 230.0}
+    assert download_minutes(Model(**large)) > 3 * minutes
 
 
 def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
     seen: list[Weights] = []
 
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        seen.append(
-            Weights("weights", WeightsArgs(settings=settings, namespace=NAMESPACE, image_prefix=REGISTRY), opts)
-        )
+        seen.append(Weights("weights", weights_args(settings), opts))
 
     recorded(build)
     mount = seen[0].mount
     assert mount is not None
     assert mount.claim_name == READER
-    assert mount.model_path == model_path(make_settings()) == "/weights/Qwen/Qwen3.5-27B-FP8"
-    assert mount.volume()["persistentVolumeClaim"] == {"claimName": READER, "readOnly": True}
-    assert mount.volume_mount() == {"name": "weights", "mountPath": "/weights", "readOnly": True}
+    assert mount.model_path == model_path(make_settings().serving.model) == "/weights/Qwen/Qwen3.5-27B-FP8"
+    assert mount.volume()["persistent_volume_claim"] == {"claim_name": READER, "read_only": True}
+    assert mount.volume_mount() == {"name": "weights", "mount_path": "/weights", "read_only": True}
     assert len(mount.depends_on) == 1
 
 

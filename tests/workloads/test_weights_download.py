@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.lfs_server import TOKEN, Hub, serving
+from workloads.pod_programs import shell_program
 
 SCRIPT = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
 IN_CI = bool(os.environ.get("CI"))
@@ -76,7 +77,12 @@ def download(
         **more,
     }
     return subprocess.run(
-        [*shell, str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [*shell, "-c", shell_program(SCRIPT.name)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.support.settings import make_settings
+from tests.workloads.args import weights_args
 from workloads.weights import model_path, release_names
 
 ROOT = Path(__file__).parents[2]
@@ -15,8 +16,8 @@ SCRIPT = (ROOT / "workloads" / "weights_download.sh").read_text()
 
 def test_the_guide_names_the_objects_of_the_record_run() -> None:
     settings = make_settings()
-    names = release_names(settings)
-    for name in (names.writer, names.volume, names.reader, names.release, model_path(settings)):
+    names = release_names(weights_args(settings))
+    for name in (names.writer, names.volume, names.reader, names.release, model_path(settings.serving.model)):
         assert f"`{name}`" in GUIDE
 
 

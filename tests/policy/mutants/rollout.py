@@ -38,7 +38,7 @@ def _probe(path: str, value: Any) -> Patch:
 
 MUTANTS = (
     of_program(
-        "surge-on-whole-node-pods", "one pod more", _deployment("strategy.rollingUpdate.maxSurge", 1), stack="guest"
+        "surge-on-whole-node-pods", "one pod more", _deployment("strategy.rolling_update.max_surge", 1), stack="guest"
     ),
     of_resource(
         "surge-on-whole-node-pods", "Kubernetes' own quarter", drop(DEPLOYMENT, f"{_ROLLING}.maxSurge"), stack="cud"
@@ -52,7 +52,7 @@ MUTANTS = (
         stack="cud",
     ),
     of_program(
-        "rollout-stops-too-many", "half", _deployment("strategy.rollingUpdate.maxUnavailable", "50%"), stack="spot"
+        "rollout-stops-too-many", "half", _deployment("strategy.rolling_update.max_unavailable", "50%"), stack="spot"
     ),
     of_resource(
         "rollout-stops-too-many", "six of twelve", put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value=6), stack="cud"
@@ -60,7 +60,7 @@ MUTANTS = (
     of_program(
         "no-disruption-budget",
         "a budget for other pods",
-        _budget(selector={"matchLabels": {"app": "another-server"}}),
+        _budget(selector={"match_labels": {"app": "another-server"}}),
         stack="spot",
     ),
     of_resource("no-disruption-budget", "the budget deleted", delete(_BUDGET), stack="gateway"),
@@ -70,7 +70,7 @@ MUTANTS = (
         put(_BUDGET, "spec.maxUnavailable", value="100%"),
         stack="cud",
     ),
-    of_program("disruption-budget-blocks", "a budget of none", _budget(maxUnavailable=0), stack="guest"),
+    of_program("disruption-budget-blocks", "a budget of none", _budget(max_unavailable=0), stack="guest"),
     of_resource(
         "disruption-budget-blocks",
         "all twelve must stay",
@@ -114,7 +114,7 @@ MUTANTS = (
     of_program(
         "probe-thresholds-inverted",
         "killed at the first miss",
-        _probe("livenessProbe.failureThreshold", 1),
+        _probe("liveness.failure_threshold", 1),
         stack="guest",
     ),
     of_resource(
@@ -123,7 +123,7 @@ MUTANTS = (
         put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.failureThreshold", value=30),
         stack="spot",
     ),
-    of_program("probe-timeout-hasty", "one second", _probe("readinessProbe.timeoutSeconds", 1), stack="guest"),
+    of_program("probe-timeout-hasty", "one second", _probe("readiness.timeout_seconds", 1), stack="guest"),
     of_resource(
         "probe-timeout-hasty",
         "the default of a second",

@@ -43,7 +43,7 @@ def _container(path: str, value: Any) -> Patch:
 
 PODS = (
     of_program(
-        "privileged-container", "a privileged server", _container("securityContext.privileged", True), stack="guest"
+        "privileged-container", "a privileged server", _container("security_context.privileged", True), stack="guest"
     ),
     of_resource(
         "privileged-container",
@@ -51,7 +51,7 @@ PODS = (
         put("weights-download", f"{CONTAINER}.securityContext.capabilities.add", value=["SYS_ADMIN"]),
         stack="cud",
     ),
-    of_program("host-namespaces", "the host's shared memory", _pod("hostIPC", True), stack="guest"),
+    of_program("host-namespaces", "the host's shared memory", _pod("host_ipc", True), stack="guest"),
     of_resource(
         "host-namespaces", "the host's network", put(DEPLOYMENT, f"{POD}.hostNetwork", value=True), stack="spot"
     ),
@@ -66,7 +66,7 @@ PODS = (
     of_program(
         "container-not-restricted",
         "the default capabilities",
-        _container("securityContext.capabilities", {}),
+        _container("security_context.capabilities", {}),
         stack="guest",
     ),
     of_resource(
@@ -76,7 +76,10 @@ PODS = (
         stack="gateway",
     ),
     of_program(
-        "token-mounted-for-nothing", "a token in the server", _pod("automountServiceAccountToken", True), stack="guest"
+        "token-mounted-for-nothing",
+        "a token in the server",
+        _pod("automount_service_account_token", True),
+        stack="guest",
     ),
     of_resource(
         "token-mounted-for-nothing",
@@ -180,7 +183,7 @@ ACCESS = (
         "nothing said of what goes out",
         result(
             "workloads.network_policies.policies",
-            lambda specs: set_at(specs, "default-deny.policyTypes", value=["Ingress"]),
+            lambda specs: set_at(specs, "default-deny.policy_types", value=["Ingress"]),
         ),
         stack="guest",
     ),

@@ -229,7 +229,10 @@ START = (
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
     ),
     of_program(
-        "image-not-pinned", "the tag alone", returning("workloads.server.image_of", _image("v0.18.1")), stack="guest"
+        "image-not-pinned",
+        "the tag alone",
+        constant("settings.kubernetes.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
+        stack="guest",
     ),
     of_resource(
         "image-not-pinned",
@@ -269,8 +272,7 @@ START = (
     of_program(
         "needs-not-declared",
         "a server that declares nothing",
-        returning("workloads.server_pod.declared_needs", {}),
-        returning("workloads.server.declared_needs", {}),
+        returning("settings.declarations.declarations", {}),
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),

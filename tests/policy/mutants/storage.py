@@ -21,7 +21,7 @@ MUTANTS = (
     of_program(
         "reader-mounts-writable",
         "the server's volume mount leaves out readOnly",
-        result("workloads.weights.WeightsMount.volume_mount", lambda mount: mount.pop("readOnly") and None),
+        result("workloads.weights.WeightsMount.volume_mount", lambda mount: mount.pop("read_only") and None),
         stack="guest",
     ),
     of_resource(
@@ -54,7 +54,7 @@ MUTANTS = (
         "the download Job attaches its empty volume read-only",
         result(
             "workloads.weights.download_job_spec",
-            lambda spec: set_at(spec, "template.spec.volumes.0.persistentVolumeClaim.readOnly", value=True),
+            lambda spec: set_at(spec, "template.spec.volumes.0.persistent_volume_claim.read_only", value=True),
         ),
         stack="guest",
     ),

@@ -42,7 +42,8 @@ def by_kind(objects: list[Manifest], kind: str) -> list[Manifest]:
 
 @pytest.mark.slow
 def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool(charts: Charts) -> None:
-    objects = charts.objects(release(chart_values(make_settings("gateway")).rendered()))
+    settings = make_settings("gateway")
+    objects = charts.objects(release(chart_values(settings.server.name, settings.gateway.epp).rendered()))
     assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
         ("ServiceAccount", "qwen35-pool-epp"),
         ("ConfigMap", "qwen35-pool-epp"),

@@ -28,9 +28,10 @@ from rehearsal.simulation.timings import Timings
 from rehearsal.simulation.world import World
 from rehearsal.timeline import Timeline
 from tests.support.settings import make_settings
-from workloads.gateway import backend_policy, gateway_spec, health_check_policy, route_spec
+from workloads.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway_values import CHART, chart_values
 from workloads.namespace import pod_security_labels
+from workloads.server_pod import drain
 
 if TYPE_CHECKING:
     from rehearsal.control_plane.cluster import ControlPlane
@@ -40,6 +41,8 @@ pytestmark = pytest.mark.slow
 WAIT = 30.0
 SETTINGS = make_settings("gateway", gateway={"enabled": True})
 POOL = SETTINGS.gateway.pool
+TARGET = {"group": POOL_GROUP, "kind": "InferencePool", "name": POOL}
+DRAIN = drain(SETTINGS.placement, SETTINGS.serving.engine)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ class Place:
         self.api, self.charts, self.name = api, charts, name
         self.clock = Clock(600.0)
         self.timeline = Timeline(self.clock)
-        labels = pod_security_labels(SETTINGS)
+        labels = pod_security_labels(SETTINGS.traffic)
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
     def controller(self, **missing: bool) -> GatewayController:
@@ -77,17 +80,17 @@ class Place:
             self.api.apply(one, field_manager="helm")
 
     def chart_of(self, **values: Any) -> list[Manifest]:
-        given = {**chart_values(SETTINGS).rendered(), **values}
+        given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp).rendered(), **values}
         inputs = {"name": POOL, "namespace": self.name, "chart": CHART, "version": pinned()[MODULE], "values": given}
         release = RecordedResource(urn="u", type="kubernetes:helm.sh/v3:Release", name="pool", inputs=inputs)
         return self.charts.objects(release)
 
     def everything(self) -> None:
-        self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS))
+        self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         self.chart()
-        self.apply(HEALTH_CHECK_POLICY, POOL, health_check_policy(SETTINGS))
-        self.apply(BACKEND_POLICY, POOL, backend_policy(SETTINGS))
-        self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS))
+        self.apply(HEALTH_CHECK_POLICY, POOL, health_check_policy(TARGET))
+        self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
+        self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, TARGET, v1_only=False))
 
     def until(self, kind: Kind, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
         with Mirror(self.api, kind, namespace=self.name) as mirror:
@@ -157,13 +160,13 @@ def test_without_the_subnet_it_stays_silent_until_the_subnet_comes(place: Place)
 
 def test_without_the_api_nothing_is_programmed_and_without_the_channel_nobody_looks(place: Place) -> None:
     with place.controller(network_services_api=False) as controller:
-        place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS))
+        place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         place.until(GATEWAY, "inference-gateway", holds("Programmed", "False"))
         assert "networkservices.googleapis.com is not enabled" in controller.why_not_programmed()
         assert place.api.get(GATEWAY_CLASS, "gke-l7-rilb") is not None
     assert [place.api.get(GATEWAY_CLASS, name) for name in CLASSES] == [None] * len(CLASSES)
     with place.controller(gateway_channel=False) as controller:
-        place.apply(GATEWAY, "other-gateway", gateway_spec(SETTINGS))
+        place.apply(GATEWAY, "other-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         place.until(GATEWAY, "other-gateway", holds("Programmed", "Unknown"))
         assert "gatewayApiConfig.channel" in controller.why_not_programmed()
         assert place.api.get(GATEWAY_CLASS, "gke-l7-rilb") is None
@@ -178,7 +181,7 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
             if one["kind"] != "HealthCheckPolicy":
                 place.api.apply(one, field_manager="helm")
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
-        place.apply(BACKEND_POLICY, "streams", backend_policy(SETTINGS))
+        place.apply(BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
         place.until(BACKEND_POLICY, "streams", holds("Attached", "False"))
         (warning,) = [one for one in controller.warnings() if "no effect" in one]
         assert f"GCPBackendPolicy streams has no effect: InferencePool {POOL} has a GCPBackendPolicy already" in warning
@@ -186,8 +189,8 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
 
 def test_a_route_to_a_missing_pool_and_a_pool_without_a_health_check_are_named(place: Place) -> None:
     with place.controller() as controller:
-        place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS))
-        place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS))
+        place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
+        place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, TARGET, v1_only=False))
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs", "False"))
         place.chart()
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs"))
@@ -201,7 +204,7 @@ def test_the_picker_is_let_in_by_the_gateway_stacks_pod_security_and_not_by_the_
     assert found
     assert found[0]["metadata"]["labels"]["inferencepool"] == f"{POOL}-epp"
     restricted = f"{place.name}-restricted"
-    labels = pod_security_labels(make_settings("plain"))
+    labels = pod_security_labels(make_settings("plain").traffic)
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     place.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": restricted, "labels": labels}})
     place.name = restricted

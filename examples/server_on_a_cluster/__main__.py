@@ -1,0 +1,52 @@
+"""One model's servers on a cluster that somebody else made, reached by its kubeconfig: no stack file and no settings of vllm-fleet."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.capacity import Spot, placement
+from settings.engine import Engine
+from settings.kubernetes import Image, Model
+from settings.traffic import Traffic
+from workloads.monitoring import Monitoring, MonitoringArgs
+from workloads.namespace import Namespace, NamespaceArgs
+from workloads.server import Server, ServerArgs
+
+cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
+on_cluster = pulumi.ResourceOptions(providers={"kubernetes": cluster})
+
+namespace = Namespace(
+    "namespace",
+    NamespaceArgs(name="chat", traffic=Traffic(server="chat", weights_writer=False), gpus=8),
+    on_cluster,
+)
+# After the namespace's policies, quota and accounts, which guard the pods.
+guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
+server = Server(
+    "server",
+    ServerArgs(
+        name="chat",
+        namespace=namespace.name,
+        engine=Engine(
+            data_parallel_size=8,
+            max_model_len=8192,
+            max_num_seqs=256,
+            kv_cache_dtype="fp8_e4m3",
+            language_model_only=True,
+        ),
+        model=Model(
+            id="Qwen/Qwen3.5-27B-FP8",
+            revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
+            size_gb=29.0,
+        ),
+        image=Image().reference,
+        placement=placement(Spot(mode="spot"), namespace="chat"),
+        startup_minutes=45,
+        annotations={"vllm-fleet.dev/context-tokens": "8192", "vllm-fleet.dev/concurrency-per-replica": "400"},
+    ),
+    guarded,
+)
+Monitoring("monitoring", MonitoringArgs(namespace=namespace.name, server=server), guarded)
+
+pulumi.export("endpoint", server.endpoint)

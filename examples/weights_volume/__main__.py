@@ -1,0 +1,42 @@
+"""A model's weights as one read-only volume, for servers of somebody else's: no stack file and no settings of vllm-fleet."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.kubernetes import Model
+from settings.names import WRITER_ACCOUNT
+from workloads.weights import Weights, WeightsArgs
+
+cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
+
+# The namespace is there already, and what guards it; the writer's account is not.
+writer = k8s.core.v1.ServiceAccount(
+    "writer",
+    metadata={"name": WRITER_ACCOUNT, "namespace": "models"},
+    automount_service_account_token=False,
+    opts=pulumi.ResourceOptions(provider=cluster),
+)
+weights = Weights(
+    "weights",
+    WeightsArgs(
+        namespace="models",
+        model=Model(
+            id="Qwen/Qwen3.5-27B-FP8",
+            revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
+            size_gb=29.0,
+        ),
+        region="europe-west4",
+        zones=["europe-west4-b"],
+        size_gib=64,
+        throughput_mibps=2400,
+        class_prefix="models",
+    ),
+    pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[writer]),
+)
+
+# What a pod mounts: the claim, read-only, and the folder of the model in it.
+assert weights.mount is not None
+pulumi.export("claim", weights.mount.claim_name)
+pulumi.export("modelPath", weights.mount.model_path)

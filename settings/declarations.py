@@ -1,0 +1,28 @@
+"""What a server says about itself on its own objects: for policies, and for whoever reads the cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settings.lessons import repeated_on_purpose
+
+if TYPE_CHECKING:
+    from settings.settings import Settings
+
+
+def declarations(settings: Settings) -> dict[str, str]:
+    """Annotations of the servers' Deployment and pods: what they serve, for which traffic, and which lessons the profile repeats
+    because it reproduces a published row, so that a policy can tell those from slips.
+    """
+    serving = settings.serving
+    declared = {
+        "vllm-fleet.dev/profile": serving.profile.name,
+        "vllm-fleet.dev/model": serving.model.id,
+        "vllm-fleet.dev/model-revision": serving.model.revision,
+        "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
+        "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
+    }
+    reproduces = serving.profile.reproduces
+    if reproduces is not None and (repeated := repeated_on_purpose(settings)):
+        declared |= {"vllm-fleet.dev/reproduces": reproduces, "vllm-fleet.dev/on-purpose": ",".join(repeated)}
+    return declared

@@ -1,0 +1,109 @@
+"""Arguments of the Kubernetes components, made of a stack's settings as `__main__` makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from settings.capacity import Ladder
+from settings.measurement import measurement
+from settings.settings import Settings
+from workloads.benchmark import BenchmarkArgs
+from workloads.capacity_ladder import CapacityLadderArgs
+from workloads.gateway import Gateway, GatewayArgs
+from workloads.monitoring import MonitoringArgs
+from workloads.namespace import NamespaceArgs
+from workloads.server import Server, ServerArgs
+from workloads.weights import WeightsArgs
+
+if TYPE_CHECKING:
+    import pulumi
+
+NAMESPACE = "vllm"
+REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
+
+
+def namespace_args(settings: Settings) -> NamespaceArgs:
+    return NamespaceArgs(
+        name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=settings.object_labels
+    )
+
+
+def ladder_args(settings: Settings) -> CapacityLadderArgs:
+    assert isinstance(settings.capacity, Ladder)
+    assert settings.placement.compute_class is not None
+    return CapacityLadderArgs(
+        class_name=settings.placement.compute_class,
+        ladder=settings.capacity,
+        zones=settings.zones,
+        labels=settings.object_labels,
+    )
+
+
+def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) -> WeightsArgs:
+    return WeightsArgs(
+        namespace=NAMESPACE,
+        model=settings.serving.model,
+        region=settings.region,
+        zones=settings.zones,
+        **settings.weights.without("token_secret"),
+        class_prefix=settings.namespace,
+        hf_token=settings.hf_token_secret or token,
+        disk_labels=settings.labels,
+        labels=settings.object_labels,
+    )
+
+
+def server_args(settings: Settings, **others: Any) -> ServerArgs:
+    """`others` take the place of what the settings say."""
+    given: dict[str, Any] = {
+        "name": settings.server.name,
+        "namespace": NAMESPACE,
+        "replicas": settings.own_replicas,
+        "engine": settings.serving.engine,
+        "model": settings.serving.model,
+        "placement": settings.placement,
+        "zones": settings.zones,
+        "image": f"{REGISTRY}/{settings.server.image.reference}",
+        "hf_token": settings.hf_token_store,
+        "api_key": settings.api_key_secret,
+        "resources": settings.server.resources,
+        "startup_minutes": settings.server.startup_minutes,
+        "internal_load_balancer": settings.server.internal_load_balancer,
+        "annotations": settings.declarations,
+        "labels": settings.object_labels,
+    }
+    return ServerArgs(**given | others)
+
+
+def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
+    return GatewayArgs(
+        namespace=NAMESPACE,
+        server=server,
+        **settings.gateway.without("enabled"),
+        labels=settings.object_labels,
+    )
+
+
+def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None = None) -> MonitoringArgs:
+    return MonitoringArgs(
+        namespace=NAMESPACE,
+        server=server,
+        gateway=gateway,
+        **settings.monitoring.without("enabled"),
+        labels=settings.object_labels,
+    )
+
+
+def benchmark_args(settings: Settings, server: Server) -> BenchmarkArgs:
+    import pulumi
+
+    return BenchmarkArgs(
+        namespace=NAMESPACE,
+        server=server,
+        endpoint=server.endpoint,
+        results_bucket=pulumi.Output.from_input("the-bucket"),
+        image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
+        measurement=measurement(settings),
+        run_on_update=settings.benchmark.run_on_update,
+        labels=settings.object_labels,
+    )

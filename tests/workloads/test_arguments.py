@@ -1,0 +1,99 @@
+"""What the components' arguments refuse by themselves, and that they need nothing of this program's stack files."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from settings.docstrings import field_docs
+from settings.engine import Engine
+from settings.kubernetes import Writer
+from settings.traffic import Traffic
+from tests.support.settings import make_settings
+from tests.workloads.args import server_args, weights_args
+from workloads.gateway import GatewayArgs
+from workloads.monitoring import MonitoringArgs
+from workloads.namespace import NamespaceArgs
+from workloads.pod_programs import FOLDER
+
+ANY: Any = object()
+MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("name", "Chat"), ("name", "a" * 41), ("startup_minutes", 4), ("replicas", -1), ("replicas", 1_001)],
+)
+def test_a_server_that_kubernetes_or_a_stack_file_would_refuse_is_refused(field: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^ServerArgs\.{field} is {wrong!r}"):
+        server_args(make_settings(), **{field: wrong})
+
+
+def test_a_server_whose_engines_need_more_gpus_than_a_pod_has_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^ServerArgs\.engine uses 16 GPUs"):
+        server_args(make_settings(), engine=Engine(data_parallel_size=8, tensor_parallel_size=2))
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("size_gib", 3), ("throughput_mibps", 399), ("source", "s3"), ("writer", 4)]
+)
+def test_weights_that_a_disk_cannot_hold_are_refused(field: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^WeightsArgs\.{field} is {wrong!r}"):
+        replace(weights_args(make_settings()), **{field: wrong})
+
+
+@pytest.mark.parametrize(("zones", "said"), [((), "is empty"), (("us-central1-b",), "has us-central1-b;")])
+def test_weights_are_made_in_zones_of_their_region(zones: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=rf"^WeightsArgs\.zones {said}"):
+        replace(weights_args(make_settings()), zones=zones)
+
+
+def test_a_stream_shorter_than_gkes_own_and_a_scrape_every_second_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^GatewayArgs\.timeout_seconds is 29"):
+        GatewayArgs(namespace="chat", server=ANY, pool="chat-pool", timeout_seconds=29)
+    with pytest.raises(ValueError, match=r"^MonitoringArgs\.interval_seconds is 1;"):
+        MonitoringArgs(namespace="chat", server=ANY, interval_seconds=1)
+
+
+def test_a_quota_below_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^NamespaceArgs\.gpus is -8"):
+        NamespaceArgs(name="chat", traffic=Traffic(server="chat"), gpus=-8)
+
+
+def test_what_is_left_out_is_what_a_stack_file_would_leave_out() -> None:
+    """A default has one place, the section of the stack file; a component's own says the same."""
+    settings = make_settings()
+    given = weights_args(settings)
+    plain = {field.name: field.default for field in dataclasses.fields(given)}
+    assert (plain["source"], plain["size_gib"], plain["throughput_mibps"]) == (
+        settings.weights.source,
+        settings.weights.size_gib,
+        settings.weights.throughput_mibps,
+    )
+    assert given.writer == Writer()
+    gateway = GatewayArgs(namespace="chat", server=ANY, pool=settings.gateway.pool)
+    assert {name: getattr(gateway, name) for name in settings.gateway.without("enabled")} == settings.gateway.without(
+        "enabled"
+    )
+    assert MonitoringArgs(namespace="chat", server=ANY).interval_seconds == settings.monitoring.interval_seconds
+    assert server_args(settings).startup_minutes == settings.server.startup_minutes
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_argument_has_its_docstring(module: str) -> None:
+    found = importlib.import_module(f"workloads.{module}")
+    for name, one in vars(found).items():
+        if name.endswith("Args") and one.__module__ == found.__name__:
+            assert {field.name for field in dataclasses.fields(one)} - field_docs(one).keys() == set(), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_component_knows_a_stacks_settings(module: str) -> None:
+    tree = ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
+    imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported.isdisjoint({"settings.settings", "settings.load", "settings.stack_file"})

@@ -1,0 +1,135 @@
+"""What is only words, or only a fit, changes no object of any stack; what changes a measurement is noticed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from planner import ledger
+from planner.calibration import calibration
+from preview.offline import open_stack, record_stack
+from settings.stack_file import stack_names
+from workloads import pod_programs
+from workloads.benchmark_job import PROTOCOL_VERSION
+from workloads.pod_programs import BENCHMARK, FOLDER, PACKAGE, code_of, python_program, shell_program
+
+ROOT = Path(__file__).resolve().parents[2]
+PINNED = Path(__file__).with_name("benchmark_protocol.yaml")
+PROGRAMS = sorted((FOLDER / PACKAGE).glob("*.py"))
+SCRIPT = "weights_download.sh"
+
+
+def docstrings(tree: ast.AST) -> Iterator[tuple[Any, ast.Expr]]:
+    """Every string that is a statement, with the node that it belongs to."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for one in body if isinstance(body, list) else ():
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                yield node, one
+
+
+def reworded(text: str) -> str:
+    """The program with other docstrings, other comments and other blank lines."""
+    lines = text.splitlines()
+    for _, one in sorted(docstrings(ast.parse(text)), key=lambda found: -found[1].lineno):
+        margin = " " * one.col_offset
+        assert one.end_lineno is not None
+        lines[one.lineno - 1 : one.end_lineno] = [
+            f'{margin}"""Other words,',
+            "",
+            f'{margin}# and "more" of them.\n{margin}"""',
+        ]
+    return "# First.\n\n" + "\n".join(lines).replace("\nfrom ", "  # the 'next' import\n\n\nfrom ") + "\n# Last.\n"
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+def test_pods_get_all_of_the_code_and_none_of_the_words(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    for node, words in list(docstrings(tree)):
+        node.body = [one for one in node.body if one is not words] or (
+            [] if isinstance(node, ast.Module) else [ast.Pass()]
+        )
+    shipped = code_of(file.read_text())
+    assert ast.dump(ast.parse(shipped)) == ast.dump(tree)
+    assert "\n\n" not in shipped
+    assert len(shipped) < len(file.read_text())
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+def test_other_words_make_the_same_program(file: Path) -> None:
+    other = reworded(file.read_text())
+    assert ast.dump(ast.parse(other)) != ast.dump(ast.parse(file.read_text()))
+    assert code_of(other) == code_of(file.read_text())
+
+
+def test_strings_that_only_look_like_words_stay() -> None:
+    text = "NOTE = '''\n# not a comment\n\n\"\"\"nor a docstring\"\"\"\n'''\nMARK = f\"{NOTE!r} # 'this'\" 'x#y'\n"
+    assert code_of(text) == text
+
+
+def test_a_class_of_words_alone_keeps_a_body() -> None:
+    assert code_of('class E(Exception):\n    """Why."""\n\n\nx = 1\n') == "class E(Exception):\n    pass\nx = 1\n"
+    assert code_of('class E:\n    """Why."""\n\n    # And:\n    x = 1\n') == "class E:\n    x = 1\n"
+
+
+def test_the_programs_of_this_protocol_version_are_the_reviewed_ones() -> None:
+    pinned = yaml.safe_load(PINNED.read_text())
+    found = hashlib.sha256("".join(f"{name}\n{python_program(name)}" for name in BENCHMARK).encode()).hexdigest()
+    assert max(pinned) == PROTOCOL_VERSION
+    assert pinned[PROTOCOL_VERSION] == found, (
+        f"the benchmark's programs changed: read {PINNED.name}, decide whether PROTOCOL_VERSION goes up, and write {found}"
+    )
+
+
+def objects(stack: str) -> list[tuple[str, Any]]:
+    return [(one.urn, one.inputs) for one in record_stack(open_stack(ROOT, stack), "known").resources]
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_other_words_and_another_fit_change_no_object_of_a_stack(
+    stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = objects(stack)
+    folder = tmp_path / "workloads"
+    shutil.copytree(FOLDER, folder)
+    for file in (folder / PACKAGE).glob("*.py"):
+        file.write_text(reworded(file.read_text()))
+    script = (folder / SCRIPT).read_text().replace("\n\n", "\n\n# Another remark.\n    # And one more.\n")
+    (folder / SCRIPT).write_text(script)
+    load = ledger.load
+
+    def fitted_anew(name: str) -> Mapping[str, Any]:
+        return half(load(name)) if name == "calibration" else load(name)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(pod_programs, "FOLDER", folder)
+        changed.setattr(ledger, "load", fitted_anew)
+        calibration.cache_clear()
+        try:
+            after = objects(stack)
+        finally:
+            changed.undo()
+            calibration.cache_clear()
+    assert after == before
+
+
+def half(value: Any) -> Any:
+    """The same data with every number halved."""
+    if isinstance(value, Mapping):
+        return {key: half(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [half(one) for one in value]
+    return value / 2 if isinstance(value, float) else value
+
+
+def test_the_writers_script_ships_without_its_comments() -> None:
+    shipped = shell_program(SCRIPT)
+    assert shipped.startswith("#!/bin/sh\nset -eu\n")
+    assert [line for line in shipped.splitlines()[1:] if line.lstrip().startswith("#") or not line] == []
