@@ -1,1 +1,0 @@
-"""Pure arithmetic over published figures and prices; imports no Pulumi."""
