@@ -84,19 +84,19 @@ types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, 
 	@cd policy && ../$(BIN)/mypy --strict --config-file= .
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
-	@$(BIN)/python scripts/preview_speed.py
+	@$(BIN)/python tests/fleet/preview/speed.py
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
 
 model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
-	@$(BIN)/python -m planner.model_page
+	@$(BIN)/python -m docs.generate.model_page
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
-	@$(BIN)/python -m scripts.policy_readme
+	@$(BIN)/python -m docs.generate.policy_readme
 
 picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
-	@$(BIN)/python scripts/readme_picture.py
+	@$(BIN)/python docs/generate/preview_picture.py
 
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
@@ -108,18 +108,18 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
-$(CHECKS)/.installed: scripts/workflow_checkers.sh scripts/workflow-requirements.txt
+$(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint and zizmor into $(CHECKS) (half a minute, once)"
-	@PYTHON=$(PYTHON) scripts/workflow_checkers.sh $(CHECKS)
+	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 
 vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile
-	@$(VLLM)/bin/python -m scripts.check_vllm_parser
+	@$(VLLM)/bin/python -m tests.vllm.check_parser
 
-$(VLLM)/.installed: scripts/vllm-constraints.txt
+$(VLLM)/.installed: tests/vllm/constraints.txt
 	@echo "Installing vLLM with its CUDA packages into $(VLLM) (9 GB, some minutes, once)"
 	@$(PYTHON) -m venv $(VLLM)
-	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm==0.18.1 -c scripts/vllm-constraints.txt
+	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm==0.18.1 -c tests/vllm/constraints.txt
 	@touch $@
 
 bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)

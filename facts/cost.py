@@ -1,6 +1,6 @@
 """What a fleet costs an hour, item by item, and what goes on costing when it is paused or destroyed.
 
-Prices come from planner/data/prices.yaml. A price nobody could date is unknown: its item stays on the bill without an
+Prices come from facts/data/prices.yaml. A price nobody could date is unknown: its item stays on the bill without an
 amount, and every total is then "at least". Nothing unknown is counted as zero.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from planner import ledger
-from planner.ledger import Source
+from facts import ledger
+from facts.ledger import Source
 
 # Source: Google Cloud price pages convert a monthly price to an hourly one with 730 hours.
 HOURS_PER_MONTH = 730

@@ -1,7 +1,7 @@
 """Published figures and measurements of your own, and whether a fleet may show one.
 
 A figure holds for the shape it was measured on and for nothing else. A fleet's shape equals it, differs only in ways
-that planner/data/equivalences.yaml argues away, or is unproven against it. Nothing is interpolated between rows.
+that facts/data/equivalences.yaml argues away, or is unproven against it. Nothing is interpolated between rows.
 Published rows come from the article's files, measurements from measured.yaml, which `fleet bench record` writes.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
-from planner import ledger
-from planner.engine_flags import Scalar, normalise_environment, normalise_flags
-from planner.ledger import Dispute, Source
+from facts import ledger
+from facts.engines import Scalar, normalise_environment, normalise_flags
+from facts.ledger import Dispute, Source
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 

@@ -1,4 +1,4 @@
-"""The ledger: every published figure and price, read from the files in planner/data.
+"""The ledger: every published figure and price, read from the files in facts/data.
 
 One file per question (prices, one run of measurements, ...), parsed only when asked for and once. An entry is addressed
 as `<file>.<id>`, for example `phases.tp8`.
@@ -46,10 +46,15 @@ class Dispute:
 
 @cache
 def load(name: str) -> Mapping[str, Any]:
-    """The file `planner/data/<name>.yaml`. Raises LedgerError with the names there are."""
+    """The file `facts/data/<name>.yaml`. Raises LedgerError with the names there are."""
     path = DATA_FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise LedgerError(f"the ledger has no file {name!r}; it has {', '.join(names())}")
+    return read(path)
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    """A YAML file that is a mapping. Raises LedgerError where it is not one."""
     content = parse(path)
     if not isinstance(content, dict):
         raise LedgerError(f"{path.name}: the file must be a mapping, got {type(content).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.memory import GIB, QWEN3_5_27B, HybridArchitecture
+from facts.memory import GIB, QWEN3_5_27B, HybridArchitecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

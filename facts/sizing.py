@@ -1,6 +1,6 @@
 """Everything around the servers, sized for a fleet: ranges, weights volume, NAT ports, quota, gateway, benchmark.
 
-Pure arithmetic over limits that are documented (planner/hyperdisk.py, planner/network_sizing.py) and over what was
+Pure arithmetic over limits that are documented (facts/disks.py, facts/ranges.py) and over what was
 measured of clients and of the endpoint picker.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from planner import ledger
-from planner.hyperdisk import (
+from facts import ledger
+from facts.disks import (
     MAX_MIBPS_PER_GIB,
     MIN_SIZE_GIB,
     NODE_READ_MIBPS,
@@ -18,7 +18,7 @@ from planner.hyperdisk import (
     throughput_floor_mibps,
     throughput_for_readers_mibps,
 )
-from planner.network_sizing import RangeSizes, nat_ports_per_vm, smallest_ranges
+from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
 GPUS_PER_NODE = 8
 # Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.

@@ -1,6 +1,6 @@
 """From nothing to the first answer: every step's duration, the critical path, and what would shorten it.
 
-Durations are low, likely and high, from planner/data/durations.yaml; most are assumed and say so. The chain is the one
+Durations are low, likely and high, from facts/data/durations.yaml; most are assumed and say so. The chain is the one
 that the program builds: the server's nodes are asked for when the weights volume is there.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from planner import ledger
-from planner.hyperdisk import MIN_THROUGHPUT_MIBPS, NODE_READ_MIBPS
+from facts import ledger
+from facts.disks import MIN_THROUGHPUT_MIBPS, NODE_READ_MIBPS
 
 MB_PER_MIB = 2**20 / 1e6
 MB_PER_GB = 1_000
@@ -61,7 +61,7 @@ class Step:
     critical: bool
     """Whether a delay here delays the first answer."""
     source: str
-    """Id of the source in planner/data/sources.yaml; empty where the duration is assumed."""
+    """Id of the source in facts/data/sources.yaml; empty where the duration is assumed."""
     note: str
 
     @property

@@ -15,9 +15,9 @@ import figures
 
 GIB: Final = 2**30
 B200_GIB: Final[float] = figures.ledger("memory.values.hbm-gb.value") * 1e9 / GIB
-WEIGHTS_AND_DRAFT_GIB: Final[float] = figures.constant("planner.memory.WEIGHTS_AND_DRAFT_GIB")
+WEIGHTS_AND_DRAFT_GIB: Final[float] = figures.constant("facts.memory.WEIGHTS_AND_DRAFT_GIB")
 """Measured: Qwen3.5-27B-FP8 with its MTP layer on one H200."""
-OVERHEAD_GIB: Final[float] = figures.constant("planner.memory.ENGINE_OVERHEAD_GIB")
+OVERHEAD_GIB: Final[float] = figures.constant("facts.memory.ENGINE_OVERHEAD_GIB")
 """Measured: activations, CUDA graphs and allocator in the same run."""
 
 # Source: vLLM 0.18.1: attention kernels take blocks in multiples of 16; the convolution state is bfloat16.

@@ -16,14 +16,14 @@ TYPE: Final = "hyperdisk-ml"
 MIB: Final = 2**20
 GIB: Final = 2**30
 
-MIN_SIZE_GIB: Final[int] = figures.constant("planner.hyperdisk.MIN_SIZE_GIB")
-MAX_SIZE_GIB: Final[int] = figures.constant("planner.hyperdisk.MAX_SIZE_GIB")
-MAX_THROUGHPUT_MIBPS: Final[int] = figures.constant("planner.hyperdisk.MAX_THROUGHPUT_MIBPS")
-MAX_MIBPS_PER_GIB: Final[int] = figures.constant("planner.hyperdisk.MAX_MIBPS_PER_GIB")
-MIN_THROUGHPUT_MIBPS: Final[int] = figures.constant("planner.hyperdisk.MIN_THROUGHPUT_MIBPS")
-MIN_MIBPS_PER_GIB: Final[float] = figures.constant("planner.hyperdisk.MIN_MIBPS_PER_GIB")
-READERS_WITHOUT_A_SHARE: Final[int] = figures.constant("planner.hyperdisk.READERS_WITHOUT_A_SHARE")
-MBPS_PER_READER: Final[int] = figures.constant("planner.hyperdisk.MBPS_PER_READER")
+MIN_SIZE_GIB: Final[int] = figures.constant("facts.disks.MIN_SIZE_GIB")
+MAX_SIZE_GIB: Final[int] = figures.constant("facts.disks.MAX_SIZE_GIB")
+MAX_THROUGHPUT_MIBPS: Final[int] = figures.constant("facts.disks.MAX_THROUGHPUT_MIBPS")
+MAX_MIBPS_PER_GIB: Final[int] = figures.constant("facts.disks.MAX_MIBPS_PER_GIB")
+MIN_THROUGHPUT_MIBPS: Final[int] = figures.constant("facts.disks.MIN_THROUGHPUT_MIBPS")
+MIN_MIBPS_PER_GIB: Final[float] = figures.constant("facts.disks.MIN_MIBPS_PER_GIB")
+READERS_WITHOUT_A_SHARE: Final[int] = figures.constant("facts.disks.READERS_WITHOUT_A_SHARE")
+MBPS_PER_READER: Final[int] = figures.constant("facts.disks.MBPS_PER_READER")
 
 READER_CEILINGS: Final = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
 """Largest size in GiB, and how many VMs may attach such a volume read-only."""

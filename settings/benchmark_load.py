@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from planner.figures import ServingShape
+    from facts.figures import ServingShape
     from settings.settings import Settings
 
 ENGINE_CONNECTIONS: Final = 250
@@ -98,7 +98,7 @@ def load_of(settings: Settings) -> Load:
     """The sweep's loads for every replica, each in as few clients as its connections allow, in as few pods as give each client a
     vCPU.
     """
-    from planner.sizing import benchmark_pods
+    from facts.sizing import benchmark_pods
 
     benchmark, replicas = settings.benchmark, max(1, settings.replicas)
     points = tuple(
@@ -132,8 +132,8 @@ def _request_seconds(settings: Settings, per_replica: int) -> float:
 
 def _tokens_per_chunk(settings: Settings) -> float:
     """Output tokens a chunk of a stream is expected to carry: 1, and the accepted drafts that the article measured."""
-    from planner.calibration import calibration
-    from planner.step_time import tokens_per_step
+    from fleet.plan.model.calibration import calibration
+    from fleet.plan.model.step_time import tokens_per_step
 
     return tokens_per_step(settings.serving.engine.speculative_tokens, calibration().parameters.acceptance)
 
@@ -148,8 +148,8 @@ def most_prompts(settings: Settings) -> int:
 
     Requests of a file count as the article's. A finding rests on it and no resource does, so it may use what the planner fitted.
     """
-    from planner.deployment import named_workload, workloads_with_lengths
-    from settings.modelled import STAND_IN_WORKLOAD
+    from fleet.plan.model.deployment import named_workload, workloads_with_lengths
+    from fleet.plan.modelled import STAND_IN_WORKLOAD
 
     load, name = load_of(settings), settings.benchmark.workload
     workload = named_workload(name if name in workloads_with_lengths() else STAND_IN_WORKLOAD)
@@ -173,7 +173,7 @@ def measured_shape(settings: Settings) -> ServingShape:
 
 def longest_request_tokens(settings: Settings) -> int:
     """Tokens in and out of the workload's longest request; what a request may have at most where a file decides."""
-    from planner import ledger
+    from facts import ledger
 
     known: int | None = ledger.entry("workloads", "workloads", settings.benchmark.workload)["longest_request_tokens"]
     return known or settings.serving.engine.context_tokens

@@ -158,7 +158,7 @@ class Placement:
     interruptible: bool
     """True where Google may take a node back at any moment: a disruption budget does not protect there."""
     price_key: PriceKey
-    """Key of the node's price in planner/data/prices.yaml."""
+    """Key of the node's price in facts/data/prices.yaml."""
     compute_class: str | None
     """Name of the custom ComputeClass that places the pods, if any."""
 

@@ -153,7 +153,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
 
 
 def _weights(settings: Settings) -> Iterator[Problem]:
-    from planner import hyperdisk
+    from facts import disks
 
     weights, model = settings.weights, settings.serving.model
     if weights.source == "huggingface":
@@ -169,7 +169,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             )
         return
     readers = settings.replicas
-    for finding in hyperdisk.check_volume(
+    for finding in disks.check_volume(
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
     ):
         field = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}[finding.field]
@@ -302,7 +302,7 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
 def _prices(settings: Settings) -> Iterator[Problem]:
     if not settings.prices:
         return
-    from planner.cost import priced_items
+    from facts.cost import priced_items
 
     known = priced_items()
     for item in sorted(set(settings.prices) - set(known)):

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from planner import engine_settings
-from planner.engine_flags import Scalar
-from planner.engine_settings import ENVIRONMENT as ENVIRONMENT
-from planner.engine_settings import environment_text as environment_text
-from planner.engine_settings import long_name as long_name
+from facts.engines import Scalar
+from settings import engine_settings
 from settings.engine_extras import check_extra_args, check_extra_env
+from settings.engine_settings import ENVIRONMENT as ENVIRONMENT
+from settings.engine_settings import environment_text as environment_text
+from settings.engine_settings import long_name as long_name
 from settings.section import Section
 
 Switch = bool | None
@@ -240,7 +240,7 @@ def flag_fields() -> tuple[str, ...]:
 
 
 def effective_flags(engine: Engine) -> dict[str, Scalar]:
-    """Flags that bear on speed, as `planner.engine_settings.effective_flags` gives them."""
+    """Flags that bear on speed, as `settings.engine_settings.effective_flags` gives them."""
     return engine_settings.effective_flags(engine.model_dump())
 
 

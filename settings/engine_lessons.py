@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from planner import memory
+from facts import memory
 from settings.engine import DEFAULT_SEQUENCES
 from settings.problems import Problem
 from settings.section import key

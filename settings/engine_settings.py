@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.engine_flags import Scalar
+from facts.engines import Scalar
 
 DEFAULT_VERSION: Final = "0.18.1"
 """vLLM release where a stack or profile names none."""
@@ -60,7 +60,7 @@ def long_name(field: str) -> str:
 def effective_flags(engine: Mapping[str, Any]) -> dict[str, Scalar]:
     """Flags that bear on speed, by long name without dashes, to compare an engine with another or with a published run.
 
-    The names are the ledger's (planner/data/shapes.yaml): one key for each speculative setting. What vLLM would choose
+    The names are the ledger's (facts/data/shapes.yaml): one key for each speculative setting. What vLLM would choose
     by itself is not filled in, except the two parallel sizes. What only names or times things is left out. The entry
     point is there when it is not `vllm serve`, which is what the image starts.
     """

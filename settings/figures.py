@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from planner import cost
-from planner import figures as published
-from planner.hyperdisk import throughput_floor_mibps
-from planner.sizing import VLLM_IMAGE_GIB
+from facts import cost
+from facts import figures as published
+from facts.disks import throughput_floor_mibps
+from facts.sizing import VLLM_IMAGE_GIB
 from settings.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
 
 if TYPE_CHECKING:

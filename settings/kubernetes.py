@@ -188,7 +188,7 @@ class Slo(Section):
 
 
 WorkloadName = Literal["article", "vllm-1024-512", "shared-prefix-512", "sharegpt", "trace"]
-"""The workloads of planner/data/workloads.yaml; a test holds both lists equal."""
+"""The workloads of facts/data/workloads.yaml; a test holds both lists equal."""
 
 
 class Benchmark(Section):

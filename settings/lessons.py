@@ -115,10 +115,10 @@ def _host(settings: Settings) -> Judged:
 
 
 def _weights_writer(settings: Settings) -> Judged:
-    from planner import hyperdisk
+    from facts import disks
 
     family = settings.weights.writer.machine_family
-    if settings.weights.source == "hyperdisk" and not hyperdisk.attaches_hyperdisk_ml(family):
+    if settings.weights.source == "hyperdisk" and not disks.attaches_hyperdisk_ml(family):
         yield (
             (),
             Problem(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from planner.ledger import LedgerError
+from facts.ledger import LedgerError
 from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
 from settings.secrets_in_text import secrets_in
 from settings.section import NAMESPACE, SECRET_KEYS, tuples

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner import ledger
+from facts import ledger
 from settings.benchmark_load import Load, load_of, longest_minutes, measured_shape, ready_minutes, run_minutes
 from settings.figures import figures
 
@@ -22,7 +22,7 @@ class Measurement:
 
     run: Mapping[str, Any]
     """run.json without the name and the moment, which the pods add: stack, model, workload, loads, repeats, limits, shape and cost
-    as plain data. `benchmark.folder.Asked` reads it back."""
+    as plain data. `fleet.bench.folder.Asked` reads it back."""
     bearing: Mapping[str, Any]
     """Whatever bears on the figures, as plain data. The Job's name is a hash of it: another value is another measurement."""
     model: Model

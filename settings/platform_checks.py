@@ -29,7 +29,7 @@ def platform_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _network(settings: Settings) -> Iterator[Problem]:
-    from planner import network_sizing
+    from facts.ranges import smallest_ranges
 
     network = settings.network
     given = {
@@ -41,7 +41,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
         given["network.proxyOnly.cidr"] = network.proxy_only.cidr
     yield from keyed(range_problems(given))
     ranges = dict(_valid(given))
-    sizes = network_sizing.smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
+    sizes = smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
     smallest = {
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
         "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),

@@ -39,7 +39,7 @@ class Profile(Section):
     model: Model | None
     """The model with its pinned revision. None: no revision is published for it, so the stack names one itself."""
     workload: str
-    """What the profile is for: a workload of the ledger (planner/data/workloads.yaml), or one without figures."""
+    """What the profile is for: a workload of the ledger (facts/data/workloads.yaml), or one without figures."""
     context_tokens: Annotated[int, Field(ge=1)]
     """Longest prompt plus answer that this workload needs, in tokens."""
     concurrency_per_replica: Annotated[int, Field(ge=1)]

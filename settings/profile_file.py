@@ -1,6 +1,6 @@
 """settings/profiles.yaml as plain data: one profile with what it is laid over, its shared items and its figures put in.
 
-It is read by path, so that a plan needs neither pydantic nor the settings; `settings.profiles` validates what it looks up.
+Read without pydantic, so that a plan does not need it; `settings.profiles` validates what it looks up.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from planner import ledger
-from planner.ledger import LedgerError
+from facts import ledger
+from facts.ledger import LedgerError
 
 NAME = "settings/profiles.yaml"
 """The file, from the project's root."""
@@ -27,7 +27,7 @@ _FIGURE = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}")
 @cache
 def document() -> Mapping[str, Any]:
     """The whole file. Raises LedgerError where it is not YAML."""
-    return _of(dict, ledger.parse(Path(__file__).parents[1] / NAME), "the file")
+    return _of(dict, ledger.parse(Path(__file__).with_name("profiles.yaml")), "the file")
 
 
 def names() -> tuple[str, ...]:

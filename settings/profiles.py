@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from planner import profile_file
-from planner.ledger import LedgerError
+from facts.ledger import LedgerError
+from settings import profile_file
 from settings.profile import Difference, Evidence, Profile
 from settings.section import tuples
 

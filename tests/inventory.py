@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from preview.offline import open_stack, record_stack
-from preview.recording import RecordedResource, Recording
-from preview.values import UNKNOWN, Secret
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.preview.record.values import UNKNOWN, Secret
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "inventories"

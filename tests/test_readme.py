@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preview.offline import open_stack
+from fleet.preview.offline import open_stack
 from settings.figures import figures
 from settings.stack_file import stack_names
 
@@ -46,7 +46,7 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
 def test_every_fleet_command_that_is_named_exists() -> None:
     from typer.testing import CliRunner
 
-    from cli.app import app
+    from fleet.cli.app import app
 
     commands = set()
     for page in PAGES:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from preview.recording import Mode, Recording
-from preview.values import Value, paths_of_unknowns, reveal, transform
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Mode, Recording
+from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
 from settings.secrets_in_text import without_secrets
 from settings.stack_file import stack_names
 from tests.inventory import FOLDER, ROOT, inventory, stack_inventory

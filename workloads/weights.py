@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from planner.hyperdisk import throughput_floor_mibps
+from facts.disks import throughput_floor_mibps
 from settings import kubernetes as sections
 from settings.arguments import within_limits
 from settings.kubernetes import Model, Writer

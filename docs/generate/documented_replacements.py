@@ -1,8 +1,8 @@
-"""Writes preview/data/replacement_documented.yaml: what the installed Google package says about its own properties.
+"""Writes fleet/preview/compare/data/replacement_documented.yaml: what the installed Google package says about its own properties.
 
-    python scripts/documented_replacements.py
+    python docs/generate/documented_replacements.py
 
-Reads the docstrings of the `...Args` classes of every Google type in preview/data/replacement.yaml, with the package's
+Reads the docstrings of the `...Args` classes of every Google type in fleet/preview/compare/data/replacement.yaml, with the package's
 version, and keeps the properties whose text says that a change makes a new resource. Run it after an upgrade of
 pulumi-gcp and read the diff; a test runs it and compares.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-DATA = Path(__file__).parents[1] / "preview" / "data"
+DATA = Path(__file__).parents[2] / "fleet" / "preview" / "compare" / "data"
 OUTPUT = DATA / "replacement_documented.yaml"
 _SAYS_SO = re.compile(
     r"forces? (?:a )?(?:new|recreation)|must be recreated|can ?not be changed|can't be changed|may not be changed"
@@ -39,7 +39,7 @@ def text() -> str:
     types = yaml.safe_load((DATA / "replacement.yaml").read_text(encoding="utf-8"))["google"]["types"]
     found = {type_: names for type_ in sorted(types) if (names := documented(type_))}
     head = (
-        "# Written by scripts/documented_replacements.py; do not edit. Properties whose documentation in the installed\n"
+        "# Written by docs/generate/documented_replacements.py; do not edit. Properties whose documentation in the installed\n"
         "# package says that changing them makes a new resource.\n"
     )
     return head + yaml.dump({"source": f"pulumi-gcp {version}", "types": found}, Dumper=_Indented, sort_keys=True)

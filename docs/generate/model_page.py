@@ -1,4 +1,4 @@
-"""The page about the model, docs/planner-model.md, and its pictures: `python -m planner.model_page`.
+"""The page about the model, docs/planner-model.md, and its pictures: `python -m docs.generate.model_page`.
 
 The prose is in model_page_template.md; every number in it comes from the ledger, the calibration or the model itself.
 """
@@ -10,16 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from string import Template
 
-from planner import figures, ledger
-from planner.calibration import FITTED, calibration
-from planner.deployment import Deployment, measured_load, named_workload, record_fleet
-from planner.errors import Error, errors, mean_percent
-from planner.fleet_rate import FleetLoad, fleet_load
-from planner.gpu_memory import budget
-from planner.gpus import B200
-from planner.latency import first_token_in_engine_s, per_token_s
-from planner.model_picture import pictures
-from planner.model_tables import (
+from docs.generate.model_picture import pictures
+from docs.generate.model_tables import (
     accuracy_table,
     assumptions_table,
     checks_table,
@@ -28,10 +20,18 @@ from planner.model_tables import (
     parameters_table,
     rows_table,
 )
-from planner.models import QWEN3_5_27B_FP8
-from planner.performance import estimate
+from facts import figures
+from facts.machines import B200
+from facts.models import QWEN3_5_27B_FP8
+from fleet.plan.model.calibration import FITTED, calibration, contents
+from fleet.plan.model.deployment import Deployment, measured_load, named_workload, record_fleet
+from fleet.plan.model.errors import Error, errors, mean_percent
+from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.latency import first_token_in_engine_s, per_token_s
+from fleet.plan.model.performance import estimate
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "planner-model.md"
 IMAGES = DOCS / "img"
 TEMPLATE = Path(__file__).with_name("model_page_template.md")
@@ -103,7 +103,7 @@ def _first_token() -> Mapping[str, str]:
 
 
 def _others() -> Mapping[str, str]:
-    fitted = ledger.section("calibration", "fitted")
+    fitted = contents()["fitted"]
     alone = [f"`{name}`" for name in FITTED if len(fitted[name]["rows"]) == 1]
     hosts = [f"{variant.host_ms_per_step:g}" for variant in calibration().variants.values()]
     joules = estimate(record_fleet(1), named_workload("article"), measured_load(1)).joules_per_million_tokens

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from planner import baseline, figures
-from planner.deployment import Routing, measured_load, named_workload, record_fleet
-from planner.errors import Error, errors
-from planner.performance import estimate
-from planner.report.throughput import SERIES
-from report.charts import Axis, Band, Dot, Line, Panel, Plot, axis_of_counts, drawing
-from report.png import svg_document
-from report.rows import Bar, Row, Rows, rows_drawing
-from report.rows import Dot as RowDot
-from report.svg import LegendEntry
-from report.words import plural
+from facts import figures
+from fleet.plan.model import baseline
+from fleet.plan.model.deployment import Routing, measured_load, named_workload, record_fleet
+from fleet.plan.model.errors import Error, errors
+from fleet.plan.model.performance import estimate
+from fleet.plan.report.throughput import SERIES
+from fleet.report.charts import Axis, Band, Dot, Line, Panel, Plot, axis_of_counts, drawing
+from fleet.report.png import svg_document
+from fleet.report.rows import Bar, Row, Rows, rows_drawing
+from fleet.report.rows import Dot as RowDot
+from fleet.report.svg import LegendEntry
+from fleet.report.words import plural
 
 _MOST_NODES = 13
 _MOST_PERCENT = 13.0

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner import ledger, memory
-from planner.calibration import FITTED
-from planner.checks import checks
-from planner.deployment import Deployment, named_workload, record_fleet
-from planner.errors import Error, errors
-from planner.gpu_memory import MemoryBudget, budget
-from planner.gpus import B200
-from planner.rows import PHASE_2_RUNNING, PHASES, Role, Row
+from facts import memory
+from facts.machines import B200
+from fleet.plan.model.calibration import FITTED, contents
+from fleet.plan.model.checks import checks
+from fleet.plan.model.deployment import Deployment, named_workload, record_fleet
+from fleet.plan.model.errors import Error, errors
+from fleet.plan.model.gpu_memory import MemoryBudget, budget
+from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES, Role, Row
 
 _METRICS = {
     "total_tokens_per_s": "total tok/s",
@@ -30,7 +30,7 @@ _METRICS = {
 
 def parameters_table() -> list[str]:
     """The free parameters."""
-    fitted = ledger.section("calibration", "fitted")
+    fitted = contents()["fitted"]
     return _table(
         ("parameter", "value", "unit", "what it is", "least it could be", "rows that fix it"),
         [
@@ -49,8 +49,8 @@ def parameters_table() -> list[str]:
 
 def assumptions_table() -> list[str]:
     """What the model takes from elsewhere."""
-    fixed = ledger.section("calibration", "fixed").values()
-    assumed = ledger.load("calibration")["assumed"]
+    fixed = contents()["fixed"].values()
+    assumed = contents()["assumed"]
     return _table(
         ("what", "value", "source"),
         [
@@ -174,7 +174,7 @@ def checks_table() -> list[str]:
 
 def accuracy_table() -> list[str]:
     """How wide intervals are."""
-    accuracy = ledger.section("calibration", "accuracy")
+    accuracy = contents()["accuracy"]
     return _table(
         ("reading", "within", "because"),
         [

@@ -1,7 +1,7 @@
 """Writes policy/README.md from the rules themselves, or checks that it is up to date.
 
-python -m scripts.policy_readme           write it
-python -m scripts.policy_readme --check   exit 1 if it would change
+python -m docs.generate.policy_readme           write it
+python -m docs.generate.policy_readme --check   exit 1 if it would change
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-PACK: Final = Path(__file__).resolve().parent.parent / "policy"
+PACK: Final = Path(__file__).resolve().parents[2] / "policy"
 README: Final = PACK / "README.md"
 SUBJECTS: Final = ("serving", "capacity", "storage", "network", "rollout", "security", "cost")
 """In the order in which a fleet meets them."""
@@ -27,7 +27,7 @@ Autopilot with A4 (B200) nodes and the Qwen3.5 family best, and say nothing of w
 
 ```sh
 pip install -r policy/requirements.txt
-pulumi preview --policy-pack policy --policy-pack-config policy-config/STACK.json
+pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json
 ```
 
 The folder needs nothing beside it: copy it into any project. `fleet preview` asks the same pack without the Pulumi CLI
@@ -48,7 +48,7 @@ def readme() -> str:
     """The whole file."""
     if str(PACK) not in sys.path:
         sys.path.insert(0, str(PACK))
-    from rule import all_rules
+    from rule import all_rules  # type: ignore[import-not-found]  # the pack's own folder
 
     rules = all_rules()
     if other := {rule.subject for rule in rules} - set(SUBJECTS):
@@ -127,7 +127,7 @@ def _cell(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write the file, or with --check compare it. Returns the exit code."""
     if arguments not in ([], ["--check"]):
-        print("usage: python -m scripts.policy_readme [--check]", file=sys.stderr)  # noqa: T201
+        print("usage: python -m docs.generate.policy_readme [--check]", file=sys.stderr)  # noqa: T201
         return 2
     text = readme()
     if not arguments:

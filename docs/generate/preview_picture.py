@@ -1,6 +1,6 @@
 """Draws what `fleet preview --stack spot` prints as docs/img/preview-spot.svg, for the README.
 
-`python scripts/readme_picture.py` writes the picture; with `--check` it exits with 1 if the committed one is not current.
+`python docs/generate/preview_picture.py` writes the picture; with `--check` it exits with 1 if the committed one is not current.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "img" / "preview-spot.svg"
 STACK = "spot"
 WIDTH = 104
@@ -53,9 +53,9 @@ def _preview() -> list[str]:
     # Colours as on a plain terminal, whatever this one is.
     os.environ.pop("NO_COLOR", None)
     os.environ.update(TERM="xterm", COLORTERM="")
-    from preview.report_text import print_text
-    from preview.stack_preview import preview_stack
-    from report.terminal import Paper
+    from fleet.preview.report.text import print_text
+    from fleet.preview.stack_preview import preview_stack
+    from fleet.report.terminal import Paper
 
     out = io.StringIO()
     report = preview_stack(ROOT, STACK, ask_policies=False)

@@ -1,4 +1,4 @@
-"""The page of provenance and errata, docs/provenance.md, written from the ledger: `python -m planner.provenance`."""
+"""The page of provenance and errata, docs/provenance.md, written from the ledger: `python -m docs.generate.provenance`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner import figures, ledger
-from planner.figures import Figure
-from planner.profiles import profile_facts, profile_names
+from facts import figures, ledger
+from facts.figures import Figure
+from fleet.plan.question.profiles import profile_facts, profile_names
 
-PAGE = Path(__file__).parents[1] / "docs" / "provenance.md"
+PAGE = Path(__file__).parents[1] / "provenance.md"
 
 _TITLES = {
     "phases": "One node, step by step",
@@ -50,7 +50,7 @@ def main() -> None:
 def _introduction() -> Iterator[str]:
     yield "# Where the numbers come from, and where they disagree"
     yield ""
-    yield "Written from `planner/data/*.yaml` by `python -m planner.provenance`; edit those files, not this page. A test"
+    yield "Written from `facts/data/*.yaml` by `python -m docs.generate.provenance`; edit those files, not this page. A test"
     yield "compares the two."
     yield ""
     yield "A figure holds for the shape it was measured on. A stack that differs shows it only where every difference is"

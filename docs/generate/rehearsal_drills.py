@@ -1,6 +1,6 @@
-"""Writes the table of drills in docs/rehearsal.md from rehearsal/drills/catalogue.py and the stack files.
+"""Writes the table of drills in docs/rehearsal.md from fleet/rehearse/drills/catalogue.py and the stack files.
 
-`python -m scripts.rehearsal_drills` writes it; with `--check` it exits with 1 if the committed one is not current.
+`python -m docs.generate.rehearsal_drills` writes it; with `--check` it exits with 1 if the committed one is not current.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from preview.offline import open_stack
-from rehearsal.drills.catalogue import DRILLS
-from rehearsal.drills.drill import Drill
+from fleet.preview.offline import open_stack
+from fleet.rehearse.drills.catalogue import DRILLS
+from fleet.rehearse.drills.drill import Drill
 from settings.settings import Settings
 from settings.stack_file import stack_names
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "rehearsal.md"
-BEGIN, END = "<!-- drills: python -m scripts.rehearsal_drills -->\n", "<!-- end of drills -->"
+BEGIN, END = "<!-- drills: python -m docs.generate.rehearsal_drills -->\n", "<!-- end of drills -->"
 
 
 def main() -> int:
@@ -25,7 +25,9 @@ def main() -> int:
     current = with_table(page)
     if "--check" in sys.argv[1:]:
         if page != current:
-            sys.stderr.write(f"{PAGE.relative_to(ROOT)} is not current; run: python -m scripts.rehearsal_drills\n")
+            sys.stderr.write(
+                f"{PAGE.relative_to(ROOT)} is not current; run: python -m docs.generate.rehearsal_drills\n"
+            )
         return int(page != current)
     PAGE.write_text(current, encoding="utf-8")
     return 0

@@ -58,7 +58,7 @@ class AskedWorkload(_File):
     """What the clients draw their requests from."""
 
     name: str
-    """A name of planner/data/workloads.yaml."""
+    """A name of facts/data/workloads.yaml."""
     kind: Kind
     arguments: dict[str, str]
     """Options of `vllm bench serve`, without dashes in front."""
@@ -82,7 +82,7 @@ class AskedSlo(_File):
 
 
 class AskedShape(_File):
-    """What the figures hold for: the fields of planner.figures.ServingShape, but for the dataset, which is the workload's."""
+    """What the figures hold for: the fields of facts.figures.ServingShape, but for the dataset, which is the workload's."""
 
     model: str
     engine_version: str

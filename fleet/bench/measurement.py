@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchmark.folder import Asked
+from fleet.bench.folder import Asked
 
 
 class _Part(BaseModel):

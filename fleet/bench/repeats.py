@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import inf, isfinite, sqrt
 from typing import Final
 
-from benchmark.measurement import Estimate
-from benchmark.student_t import two_sided
+from fleet.bench.measurement import Estimate
+from fleet.bench.student_t import two_sided
 
 CONFIDENCE: Final = 0.95
 """Of every interval. Two-sided: where nothing has changed, a difference of two means is called worse once in forty times."""

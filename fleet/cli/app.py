@@ -6,16 +6,16 @@ import sys
 
 import typer
 
-from cli import VERSION
-from cli.bench import bench
-from cli.config import config
-from cli.doctor import doctor
-from cli.exits import CLEAN
-from cli.plan import plan
-from cli.preview import preview
-from cli.rehearse import rehearse
-from cli.render import render
-from cli.verify import verify
+from fleet.cli import VERSION
+from fleet.cli.bench import bench
+from fleet.cli.config import config
+from fleet.cli.doctor import doctor
+from fleet.cli.exits import CLEAN
+from fleet.cli.plan import plan
+from fleet.cli.preview import preview
+from fleet.cli.rehearse import rehearse
+from fleet.cli.render import render
+from fleet.cli.verify import verify
 
 
 def _exit_with(code: int | None, **_: object) -> None:

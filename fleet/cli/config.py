@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS
-from cli.options import Root, Stack
-from report.words import plural
+from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.options import Root, Stack
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from settings.problems import Problem
@@ -38,7 +38,7 @@ def check(stack: Stack = None, root: Root = None) -> int:
     Exits with 2 when something is refused (the placeholder project included), with 1 when something deserves a look,
     with 0 otherwise. What the stack's profile reproduces on purpose is shown and does not count.
     """
-    from cli.project import find_root, require_stack
+    from fleet.cli.project import find_root, require_stack
 
     folder = find_root(root)
     name = require_stack(folder, stack)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS
-from cli.options import Root, Stack
+from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.options import Root, Stack
 
 if TYPE_CHECKING:
-    from cli.machine import Check
+    from fleet.cli.machine import Check
 
 
 def doctor(
@@ -30,8 +30,8 @@ def doctor(
     Exits with 0 when the step can be taken, with 1 when something is missing. Reads no credential: it only looks
     whether there is one.
     """
-    from cli.machine import STEPS, inspect_machine, lacks
-    from cli.project import find_root
+    from fleet.cli.machine import STEPS, inspect_machine, lacks
+    from fleet.cli.project import find_root
 
     checks = inspect_machine(find_root(root), stack)
     if format_ == "json":
@@ -47,8 +47,8 @@ def doctor(
 
 
 def _print(checks: tuple[Check, ...]) -> None:
-    from cli.machine import STEPS, lacks
-    from report.terminal import Page, stdout_paper
+    from fleet.cli.machine import STEPS, lacks
+    from fleet.report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     width = max(len(check.name) for check in checks) + 2

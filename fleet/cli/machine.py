@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from cli.project import stack_names
+from fleet.cli.project import stack_names
 
 Step = Literal["preview", "rehearse", "up", "bench"]
 STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
@@ -156,7 +156,7 @@ def _installed(name: str) -> str | None:
 
 
 def _system() -> Check:
-    from rehearsal.control_plane.build import SYSTEMS
+    from fleet.rehearse.control_plane.build import SYSTEMS
 
     return Check(
         name="system",
@@ -170,7 +170,7 @@ def _system() -> Check:
 
 def _go() -> Check:
     """Go builds the control plane once; where there is none, a rehearsal installs PyPI's, for which it needs pip."""
-    from rehearsal.control_plane import build, modules, toolchain
+    from fleet.rehearse.control_plane import build, modules, toolchain
 
     needed = toolchain.needed_version()
     oldest, found = ".".join(map(str, needed[:2])), _version("go", "version")

@@ -5,27 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 
-from cli import VERSION
-from cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
-from cli.packages import FOR_BENCHMARKS, FOR_REHEARSALS
+from fleet.cli import VERSION
+from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
+from fleet.cli.packages import FOR_BENCHMARKS, FOR_REHEARSALS
 
-_OWN = frozenset(
-    {
-        "benchmark",
-        "cli",
-        "infra",
-        "live",
-        "model_server",
-        "planner",
-        "preview",
-        "rehearsal",
-        "settings",
-        "verify",
-        "workloads",
-    }
-)
-"""This project's packages: one of them missing is a defect, not a missing installation."""
+_ROOT = Path(__file__).parents[2]
+"""Where this project's packages are: one of them missing is a defect, not a missing installation."""
 
 
 def main() -> int:
@@ -57,7 +44,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    from cli.app import app
+    from fleet.cli.app import app
 
     if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
         # `--out "$FOLDER"` of a script that forgot the variable would write into the folder that the user is in.
@@ -91,7 +78,7 @@ def _in_words(error: Exception) -> str:
         "LedgerError",
     ):
         return f"fleet: {error}"
-    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in _OWN:
+    if isinstance(error, ModuleNotFoundError) and error.name and not (_ROOT / error.name.partition(".")[0]).is_dir():
         missing = error.name.partition(".")[0]
         needs = "benchmark" if missing in FOR_BENCHMARKS else "rehearsal" if missing in FOR_REHEARSALS else "dev"
         return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-{needs}.txt"

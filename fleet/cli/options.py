@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.exits import CommandError
-from cli.project import find_root, stack_names
+from fleet.cli.exits import CommandError
+from fleet.cli.project import find_root, stack_names
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:

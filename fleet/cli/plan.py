@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError
-from cli.options import Root, finite
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Root, finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from planner.goals import PlanImpossibleError, PlanQuestion
-    from planner.plan import Alternative, Plan
+    from fleet.plan.plan import Alternative, Plan
+    from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
 
 _Format = Literal["text", "json", "html"]
 _Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
@@ -211,7 +211,7 @@ def plan(
 
     Needs no cloud, no credentials and no stack. Exits with 1 when no fleet reaches the goal, and says what is nearest.
     """
-    from planner.asking import Asked, AskingError, question_of
+    from fleet.plan.question.asking import Asked, AskingError, question_of
 
     _check_options(
         write=write,
@@ -251,9 +251,9 @@ def plan(
         )
     except AskingError as error:
         raise CommandError(str(error)) from None
-    from planner.goals import PlanImpossibleError
-    from planner.planning import compare as alternatives_of
-    from planner.planning import plan as plan_of
+    from fleet.plan.planning import compare as alternatives_of
+    from fleet.plan.planning import plan as plan_of
+    from fleet.plan.question.goals import PlanImpossibleError
 
     try:
         answer = plan_of(question)
@@ -261,8 +261,8 @@ def plan(
         return _impossible(error, question, format_, out)
     written = None
     if write is not None:
-        from cli.project import find_root
-        from settings.plan_file import DEFAULT_ZONE, write_stack
+        from fleet.cli.project import find_root
+        from fleet.plan.stack_file import DEFAULT_ZONE, write_stack
 
         write_stack(
             find_root(root),
@@ -298,7 +298,7 @@ def _check_options(
 
 def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Format, out: Path | None) -> int:
     if format_ == "json":
-        from preview.plan_json import impossible_json
+        from fleet.plan.report.json_document import impossible_json
 
         _deliver(impossible_json(error, question), out)
     else:
@@ -310,16 +310,16 @@ def _print(
     answer: Plan, alternatives: Sequence[Alternative], format_: _Format, out: Path | None, written: str | None
 ) -> None:
     if format_ == "json":
-        from preview.plan_json import plan_json
+        from fleet.plan.report.json_document import plan_json
 
         _deliver(plan_json(answer, alternatives), out)
     elif format_ == "html":
-        from planner.report.html import html_text
+        from fleet.plan.report.html import html_text
 
         _deliver(html_text(answer, alternatives), out)
     else:
-        from preview.plan_text import print_comparison, print_plan
-        from report.terminal import stdout_paper
+        from fleet.plan.report.text import print_comparison, print_plan
+        from fleet.report.terminal import stdout_paper
 
         if alternatives:
             print_comparison(stdout_paper(), alternatives)

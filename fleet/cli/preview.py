@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
-from cli.options import Root, Stacks
+from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
+from fleet.cli.options import Root, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from preview.baseline import RunningBaseline
-    from preview.report_model import Report
-    from preview.several_stacks import Outcome
+    from fleet.preview.compare.baseline import RunningBaseline
+    from fleet.preview.report.model import Report
+    from fleet.preview.report.several_stacks import Outcome
 
 
 _Format = Literal["text", "markdown", "json", "html"]
@@ -64,7 +64,7 @@ def preview(
     Needs no credentials and no Pulumi CLI. Exits with 1 when a mandatory policy is violated. Repeat --stack, or pass
     --all-stacks, for one report of several.
     """
-    from cli.project import find_root, require_stacks
+    from fleet.cli.project import find_root, require_stacks
 
     if detailed_exitcode and against is None:
         raise CommandError(
@@ -72,10 +72,10 @@ def preview(
         )
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
-    from preview import quick_sdk
+    from fleet.preview.record import quick_sdk
 
     quick_sdk.install()
-    from preview.stack_preview import preview_stack
+    from fleet.preview.stack_preview import preview_stack
 
     with _baseline(against, folder, names) as baseline:
 
@@ -93,7 +93,7 @@ def preview(
         if len(names) == 1:
             outcomes = (preview_one(names[0]),)
         else:
-            from preview.several_stacks import preview_each
+            from fleet.preview.report.several_stacks import preview_each
 
             outcomes = preview_each(names, preview_one)
     _print(outcomes, format_)
@@ -104,14 +104,14 @@ def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> Abstrac
     """What to compare with. Begun before anything else: a reference's program is recorded while this one imports."""
     if against is None:
         return nullcontext()
-    from preview.against import start
+    from fleet.preview.compare.against import start
 
     return start(against, root, stacks)
 
 
 def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
     """The gravest: a stack without a preview, then a mandatory violation or an error of the program, then changes, if asked for."""
-    from preview.several_stacks import refusals_of, reports_of
+    from fleet.preview.report.several_stacks import refusals_of, reports_of
 
     reports = reports_of(outcomes)
     if refusals_of(outcomes):
@@ -124,19 +124,19 @@ def _exit_code(outcomes: Sequence[Outcome], *, tells_changes: bool) -> int:
 
 def _print(outcomes: Sequence[Outcome], format_: _Format) -> None:
     if format_ == "text":
-        from preview.report_text import print_text
-        from report.terminal import stdout_paper
+        from fleet.preview.report.text import print_text
+        from fleet.report.terminal import stdout_paper
 
         print_text(stdout_paper(), *outcomes)
     elif format_ == "json":
-        from preview.report_json import json_text
+        from fleet.preview.report.json_document import json_text
 
         sys.stdout.write(json_text(*outcomes))
     elif format_ == "markdown":
-        from preview.report_markdown import markdown_text
+        from fleet.preview.report.comment import markdown_text
 
         sys.stdout.write(markdown_text(*outcomes))
     else:
-        from preview.report_html import html_text
+        from fleet.preview.report.html_page import html_text
 
         sys.stdout.write(html_text(*outcomes))

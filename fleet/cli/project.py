@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.exits import CommandError
+from fleet.cli.exits import CommandError
 
 PROJECT_FILE = "Pulumi.yaml"
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError, leave
-from cli.options import Root, Stack
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
+from fleet.cli.options import Root, Stack
 
 if TYPE_CHECKING:
-    from rehearsal.drills.drill import Drill
-    from rehearsal.report.model import RehearsalReport
+    from fleet.rehearse.drills.drill import Drill
+    from fleet.rehearse.report.model import RehearsalReport
 
 _Format = Literal["text", "json"]
 MAX_SPEED = 600.0
@@ -54,13 +54,13 @@ def rehearse(
     """
     if drill and fast:
         raise CommandError("--fast chooses drills and so does --drill; pass one of them")
-    from rehearsal.drills.catalogue import chosen
+    from fleet.rehearse.drills.catalogue import chosen
 
     drills = chosen(drill or (), fast_only=fast)
     if list_:
         _print_drills(drills, format_)
         return CLEAN
-    from cli.project import find_root, require_stack
+    from fleet.cli.project import find_root, require_stack
 
     folder = find_root(root)
     name = require_stack(folder, stack)
@@ -77,22 +77,22 @@ def _play(
     format_: _Format,
     out: Path | None,
 ) -> NoReturn:
-    from preview import quick_sdk
+    from fleet.preview.record import quick_sdk
 
     quick_sdk.install()
-    from rehearsal.rehearsal import rehearse as play
-    from rehearsal.report.progress import shown
-    from report.terminal import stdout_paper
+    from fleet.rehearse.rehearsal import rehearse as play
+    from fleet.rehearse.report.progress import shown
+    from fleet.report.terminal import stdout_paper
 
     with shown(stdout_paper(), quiet=format_ == "json") as progress:
         report = play(root, stack, drills, speed=speed, shown=progress)
     written, trouble = ((), None) if out is None else _written(report, out)
     if format_ == "json":
-        from rehearsal.report.json_document import json_text
+        from fleet.rehearse.report.json_document import json_text
 
         sys.stdout.write(json_text(report))
     else:
-        from rehearsal.report.text import print_text
+        from fleet.rehearse.report.text import print_text
 
         print_text(stdout_paper(), report, written=written)
     if trouble is not None:
@@ -112,8 +112,8 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The files that were written, and why the others were not: the report is shown in any case."""
-    from rehearsal.report.html import html_text
-    from rehearsal.report.json_document import json_text
+    from fleet.rehearse.report.html import html_text
+    from fleet.rehearse.report.json_document import json_text
 
     written: list[str] = []
     try:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.exits import CLEAN, leave
-from cli.options import Root, Stack
+from fleet.cli.exits import CLEAN, leave
+from fleet.cli.options import Root, Stack
 
 Out = Annotated[
     Path,
@@ -29,14 +29,14 @@ def render(out: Out, stack: Stack = None, root: Root = None) -> int:
 
     What only the cloud can know (ids, addresses) is made up; secrets are placeholders.
     """
-    from cli.project import find_root, require_stack
+    from fleet.cli.project import find_root, require_stack
 
     folder = find_root(root)
     name = require_stack(folder, stack)
-    from preview import quick_sdk
+    from fleet.preview.record import quick_sdk
 
     quick_sdk.install()
-    from preview.offline import open_stack, record_stack, write_manifests
+    from fleet.preview.offline import open_stack, record_stack, write_manifests
 
     opened = open_stack(folder, name)
     files = write_manifests(record_stack(opened, "known"), out)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError
-from cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -44,7 +44,7 @@ def verify(
     Exits with 1 when something differs, with the lesson that applies. Sends a few short requests to every replica. Where
     the stack has an API key, put it into the environment variable VLLM_API_KEY.
     """
-    from cli.project import find_root, require_stack
+    from fleet.cli.project import find_root, require_stack
 
     folder = find_root(root)
     name = require_stack(folder, stack)
@@ -57,10 +57,10 @@ def verify(
     file = read(folder, name)
     settings = parse(name, file.config)
     key = _api_key(settings)
-    from live import stack_outputs
-    from verify import report as reports
-    from verify.verification import Asking
-    from verify.verification import verify as look
+    from fleet.clients import stack_outputs
+    from fleet.verify import report as reports
+    from fleet.verify.verification import Asking
+    from fleet.verify.verification import verify as look
 
     # An endpoint, or a cluster that was named, can be looked at without asking Pulumi.
     named = url is not None or kubeconfig is not None or context is not None
@@ -73,7 +73,7 @@ def verify(
     if format_ == "json":
         sys.stdout.write(reports.json_text(found))
     else:
-        from report.terminal import stdout_paper
+        from fleet.report.terminal import stdout_paper
 
         reports.print_text(stdout_paper(), found)
     return CLEAN if found.passed else FINDINGS

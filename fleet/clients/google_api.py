@@ -29,14 +29,14 @@ from google.cloud.storage.exceptions import InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from google.oauth2 import credentials as oauth2
 
-from live.errors import LiveError
-from live.kubectl_errors import GCLOUD, OFFLINE
+from fleet.clients.errors import LiveError
+from fleet.clients.kubectl_errors import GCLOUD, OFFLINE
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Source: Terraform's and Pulumi's Google providers read an access token from it."""
 RETRY: Final = DEFAULT_RETRY.with_timeout(20.0)
 """Google's own list of what is worth repeating; for 20 s instead of 120. Assumed: a longer wait is shown with its reason, see
-benchmark/run/watching.py."""
+fleet/bench/run/watching.py."""
 ANSWER_SECONDS: Final = 60.0
 GCLOUD_SECONDS: Final = 60.0
 """Assumed: gcloud answers in a second or two; asking for a token may need a request of its own."""

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from live import kubectl_errors
-from live.errors import LiveError
+from fleet.clients import kubectl_errors
+from fleet.clients.errors import LiveError
 
 Manifest = dict[str, Any]
 ANSWER_SECONDS: Final = 30.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from live.errors import LiveError, Reason
+from fleet.clients.errors import LiveError, Reason
 
 _LOG_LINE: Final = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
 """klog's own lines: the same trouble again, once for every attempt."""

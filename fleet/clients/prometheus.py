@@ -19,8 +19,8 @@ from google.api_core.retry import Retry
 from google.auth.credentials import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
-from live.errors import LiveError
-from live.google_api import ANSWER_SECONDS, RETRY, in_words
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import ANSWER_SECONDS, RETRY, in_words
 
 MONITORING_URL: Final = "https://monitoring.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from live.errors import LiveError
-from live.stopping import stopped_by_exception
+from fleet.clients.errors import LiveError
+from fleet.clients.stopping import stopped_by_exception
 
 PULUMI_SECONDS: Final = 120.0
 """Assumed: reading a stack's state from Pulumi Cloud or from a bucket takes seconds; a passphrase prompt would take for ever."""

@@ -15,9 +15,9 @@ from google.api_core.retry import Retry
 from google.auth.credentials import Credentials
 from google.cloud.storage import Blob, Client
 
-from live.errors import LiveError
-from live.google_api import ANSWER_SECONDS, RETRY, in_words
-from live.side_by_side import side_by_side
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import ANSWER_SECONDS, RETRY, in_words
+from fleet.clients.side_by_side import side_by_side
 
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's own variable for another endpoint, e.g. one of Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""

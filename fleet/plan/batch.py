@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from planner.calibration import calibration
-from planner.cost import SECONDS_PER_HOUR, Bill
-from planner.deployment import Deployment, OfferedLoad
-from planner.fleet_rate import fleet_load
-from planner.goals import Batch, PlanImpossibleError, PlanQuestion
-from planner.gpu_memory import budget
-from planner.nodes_for import MOST_NODES
-from planner.performance import Performance
-from planner.plan import BatchRun, PerMillion
-from planner.plan_money import node_hour_usd
-from planner.time_to_serve import TimeToServe
-from report.words import format_duration, plural
+from facts.cost import SECONDS_PER_HOUR, Bill
+from facts.time_to_serve import TimeToServe
+from fleet.plan.model.calibration import calibration
+from fleet.plan.model.deployment import Deployment, OfferedLoad
+from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.performance import Performance
+from fleet.plan.money import node_hour_usd
+from fleet.plan.nodes_for import MOST_NODES
+from fleet.plan.plan import BatchRun, PerMillion
+from fleet.plan.question.goals import Batch, PlanImpossibleError, PlanQuestion
+from fleet.report.words import format_duration, plural
 
 # A deadline that is missed: nodes are named up to where more of them save less than this share of the time.
 _WORTH_A_NODE = 1.1

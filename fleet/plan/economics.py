@@ -1,7 +1,7 @@
 """Money over time: hours that are worked, Spot machines that go, spares, and when a fleet is cheaper than an API.
 
-Everything here is arithmetic over a bill (planner/cost.py) and a rate; no price is made up. Source of API prices:
-planner/data/economics.yaml.
+Everything here is arithmetic over a bill (facts/cost.py) and a rate; no price is made up. Source of API prices:
+facts/data/economics.yaml.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, exp, lgamma, log
 
-from planner import ledger
-from planner.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill
-from planner.ledger import Source
+from facts import ledger
+from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill
+from facts.ledger import Source
 
 HOURS_PER_WEEK = 168
 SECONDS_PER_DAY = 86_400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.deployment import Deployment
-from planner.profiles import ProfileFacts
+from fleet.plan.model.deployment import Deployment
+from fleet.plan.question.profiles import ProfileFacts
 from settings.engine import Engine, effective_environment, effective_flags
 
 if TYPE_CHECKING:

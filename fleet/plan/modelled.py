@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.estimates import Estimate
-    from planner.performance import Performance
+    from fleet.plan.model.estimates import Estimate
+    from fleet.plan.model.performance import Performance
     from settings.settings import Settings
 
 STAND_IN_WORKLOAD = "article"
@@ -20,7 +20,7 @@ class Modelled:
 
     performance: Performance
     workload: str
-    """Name of the workload in planner/data/workloads.yaml that was counted with."""
+    """Name of the workload in facts/data/workloads.yaml that was counted with."""
     in_flight: int
     """Requests in flight, all replicas together."""
 
@@ -49,10 +49,10 @@ def modelled(settings: Settings) -> Modelled | None:
     """The model's answer, or None where it has none: a paused stack, a model whose architecture it does not know, an engine
     that does not fit its GPU or takes no request of that length.
     """
-    from planner.deployment import OfferedLoad, named_workload, workloads_with_lengths
-    from planner.gpu_memory import DoesNotFitError
-    from planner.performance import ContextTooShortError, estimate
-    from settings.planning import deployment_of
+    from fleet.plan.from_settings import deployment_of
+    from fleet.plan.model.deployment import OfferedLoad, named_workload, workloads_with_lengths
+    from fleet.plan.model.gpu_memory import DoesNotFitError
+    from fleet.plan.model.performance import ContextTooShortError, estimate
 
     if settings.replicas == 0:
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
-from planner import cost
-from planner.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
-from planner.economics import api_prices, break_even_utilisation, usd_per_month
-from planner.goals import PlanQuestion
-from planner.hyperdisk import throughput_floor_mibps
-from planner.performance import Performance
-from planner.plan import ApiComparison, Money, PerMillion
-from planner.sizing import VLLM_IMAGE_GIB, Sizing
+from facts import cost
+from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
+from facts.disks import throughput_floor_mibps
+from facts.sizing import VLLM_IMAGE_GIB, Sizing
+from fleet.plan.economics import api_prices, break_even_utilisation, usd_per_month
+from fleet.plan.model.performance import Performance
+from fleet.plan.plan import ApiComparison, Money, PerMillion
+from fleet.plan.question.goals import PlanQuestion
 
 # The endpoint picker of a written stack. Source: the article settled on 10 vCPU.
 EPP_VCPUS = 10

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from planner.calibration import calibration
-from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
-from planner.estimates import Estimate
-from planner.fleet_rate import fleet_load
-from planner.gpu_memory import budget
-from planner.performance import Performance, check_context, estimate
-from planner.step_time import step_costs
+from fleet.plan.model.calibration import calibration
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.performance import Performance, check_context, estimate
+from fleet.plan.model.step_time import step_costs
 
 # Assumed: load to plan for, as a share of what the fleet can do: room for a node that goes and for hours that differ.
 DEFAULT_LOAD_SHARE = 0.85

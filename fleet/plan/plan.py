@@ -1,19 +1,19 @@
-"""A plan: the answer to a question of planner/goals.py, with every number accounted for. planner/planning.py makes it."""
+"""A plan: the answer to a question of fleet/plan/question/goals.py, with every number accounted for. fleet/plan/planning.py makes it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.cost import Bill
-from planner.deployment import Deployment, Routing
-from planner.economics import ApiPrice
-from planner.estimates import Basis
-from planner.figures import Match
-from planner.goals import Batch, Capacity, PlanQuestion, Users
-from planner.performance import Performance
-from planner.sizing import Sizing
-from planner.time_to_serve import TimeToServe
+from facts.cost import Bill
+from facts.figures import Match
+from facts.sizing import Sizing
+from facts.time_to_serve import TimeToServe
+from fleet.plan.economics import ApiPrice
+from fleet.plan.model.deployment import Deployment, Routing
+from fleet.plan.model.estimates import Basis
+from fleet.plan.model.performance import Performance
+from fleet.plan.question.goals import Batch, Capacity, PlanQuestion, Users
 
 SECONDS_PER_HOUR = 3600
 

@@ -1,6 +1,6 @@
 """From a question to a plan: how many nodes, at what price, with what latency, and how sure.
 
-The nodes come from the model (planner/nodes_for.py, planner/batch.py, planner/within_budget.py), everything around them from
+The nodes come from the model (fleet/plan/nodes_for.py, fleet/plan/batch.py, fleet/plan/within_budget.py), everything around them from
 documented limits. What a plan rests on and what it leaves open stands in its remarks.
 """
 
@@ -10,13 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from planner import figures
-from planner.batch import batch_nodes, batch_run
-from planner.deployment import Deployment, OfferedLoad, Workload
-from planner.economics import SpotLoss, spares_for
-from planner.estimates import Estimate
-from planner.fleet_rate import OverloadedError
-from planner.goals import (
+from facts import figures
+from facts.sizing import GPUS_PER_NODE, Sizing, size
+from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
+from fleet.plan.batch import batch_nodes, batch_run
+from fleet.plan.economics import SpotLoss, spares_for
+from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.fleet_rate import OverloadedError
+from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.plan.model.performance import ContextTooShortError, Performance, check_context, estimate
+from fleet.plan.money import bill_of, money
+from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for
+from fleet.plan.plan import Alternative, Plan, Verdict
+from fleet.plan.question.goals import (
     CAPACITIES,
     INTERRUPTIBLE,
     MOST_MACHINES,
@@ -28,16 +35,9 @@ from planner.goals import (
     TokensPerSecond,
     Users,
 )
-from planner.gpu_memory import DoesNotFitError
-from planner.nodes_for import Goal, ImpossibleGoalError, nodes_for
-from planner.performance import ContextTooShortError, Performance, check_context, estimate
-from planner.plan import Alternative, Plan, Verdict
-from planner.plan_money import bill_of, money
-from planner.plan_remarks import remarks
-from planner.profiles import profiles_for
-from planner.sizing import GPUS_PER_NODE, Sizing, size
-from planner.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
-from planner.within_budget import machines_within, size_of_machines
+from fleet.plan.question.profiles import profiles_for
+from fleet.plan.remarks import remarks
+from fleet.plan.within_budget import machines_within, size_of_machines
 
 MACHINE_TYPE = "a4-highgpu-8g"
 # A budget's nodes are asked for less than this share of what they could do only if no limit can be kept on them.

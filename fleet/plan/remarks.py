@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner import figures
-from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
-from planner.plan import Plan
-from report.words import format_list
+from facts import figures
+from fleet.plan.plan import Plan
+from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
+from fleet.report.words import format_list
 
 # Above it a first token comes later than a step of the engine can explain.
 _LONG_WAIT_MS = 1_000

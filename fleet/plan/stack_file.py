@@ -11,16 +11,16 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
-from planner.sizing import CONNECTIONS_PER_CLIENT
-from planner.words import format_goal, format_mean_lengths
-from report.words import format_usd, plural
+from facts.sizing import CONNECTIONS_PER_CLIENT
+from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
+from fleet.plan.words import format_goal, format_mean_lengths
+from fleet.report.words import format_usd, plural
 from settings.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from settings.problems import Problem, SettingsError
 from settings.settings import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:
-    from planner.plan import Plan
+    from fleet.plan.plan import Plan
 
 DEFAULT_ZONE = "europe-west4-b"
 """A zone of the article's region; which zones have A4 is the reader's to find out."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from planner.goals import MOST_MACHINES, PlanImpossibleError, PlanQuestion
-from planner.plan_money import bill_of, node_hour_usd
-from planner.sizing import Sizing, size
-from report.words import format_usd, plural
+from facts.sizing import Sizing, size
+from fleet.plan.money import bill_of, node_hour_usd
+from fleet.plan.question.goals import MOST_MACHINES, PlanImpossibleError, PlanQuestion
+from fleet.report.words import format_usd, plural
 
 
 def machines_within(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from planner.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
-from report.words import format_milliseconds, format_number, format_usd, plural
+from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
+from fleet.report.words import format_milliseconds, format_number, format_usd, plural
 
 if TYPE_CHECKING:
-    from planner.deployment import Lengths, Workload
-    from planner.estimates import Estimate
-    from planner.goals import PlanQuestion
+    from fleet.plan.model.deployment import Lengths, Workload
+    from fleet.plan.model.estimates import Estimate
+    from fleet.plan.question.goals import PlanQuestion
 
 CAPACITIES: Final[Mapping[str, str]] = {
     "spot": "Spot",

@@ -13,8 +13,8 @@ from settings.settings import PLACEHOLDER_PROJECT, Settings
 from settings.stack_file import StackFile, read
 
 if TYPE_CHECKING:
-    from preview.recording import Mode, Recording
-    from preview.stack_references import StackReferences
+    from fleet.preview.record.recording import Mode, Recording
+    from fleet.preview.record.stack_references import StackReferences
 
 STAND_IN_PROJECT = "offline-preview"
 """Stands for gcp:project while the stack file has the placeholder, which the program itself refuses."""
@@ -54,7 +54,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
 
 def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | None = None) -> Recording:
     """Record the stack's program; other stacks that it refers to are recorded first. Raises ProgramError."""
-    from preview.recorder import record
+    from fleet.preview.record.recorder import record
 
     return record(
         stack.root,
@@ -69,7 +69,7 @@ def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | 
 
 def write_manifests(recording: Recording, out: Path) -> list[Path]:
     """Write a known-mode recording to the folder `out`; the files, in order. Raises RenderError with the folder's name."""
-    from preview.render import RenderError, render
+    from fleet.preview.render import RenderError, render
 
     try:
         return render(recording, out)
@@ -78,10 +78,10 @@ def write_manifests(recording: Recording, out: Path) -> list[Path]:
 
 
 def _references_of(stack: OfflineStack) -> StackReferences:
-    from preview.stack_references import StackReferences
+    from fleet.preview.record.stack_references import StackReferences
 
     def record_other(name: str, references: StackReferences) -> Recording:
-        from preview.recording import ProgramError
+        from fleet.preview.record.recording import ProgramError
 
         try:
             return record_stack(open_stack(stack.root, name), "known", references)

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from preview import children
-from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from preview.redact import Redactor
-from preview.values import Secret, Value, paths_of_unknowns
+from fleet.preview import children
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.values import Secret, Value, paths_of_unknowns
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from preview.policy_messages import PolicyMessages
+    from fleet.preview.policy_messages import PolicyMessages
 
 Level = Literal["advisory", "mandatory", "disabled", "remediate"]
 LEVELS: Final[tuple[Level, ...]] = ("advisory", "mandatory", "disabled", "remediate")
@@ -33,7 +33,7 @@ SEVERITIES: Final = ("", "low", "medium", "high", "critical")
 """By their number in the protocol."""
 
 PACK_FILE: Final = "PulumiPolicy.yaml"
-CONFIG_FOLDER: Final = "policy-config"
+CONFIG_FOLDER: Final = "policy/config"
 """Where a project keeps its stacks' policy config files, beside the pack: the pack belongs to nobody's stacks."""
 _START_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 60.0
@@ -70,7 +70,7 @@ def find_pack(root: Path) -> Path | None:
 def read_config(root: Path, stack: str) -> Mapping[str, Level | Mapping[str, Any]]:
     """What the stack's policy config file says, nothing where there is none.
 
-    The file is the one that `pulumi preview --policy-pack-config` takes, `policy-config/<stack>.json`, so that both
+    The file is the one that `pulumi preview --policy-pack-config` takes, `policy/config/<stack>.json`, so that both
     judge alike. Raises PolicyError where it cannot be read.
     """
     import json
@@ -176,7 +176,7 @@ class PolicyRun:
             import grpc  # type: ignore[import-untyped]
             from pulumi.runtime.proto import analyzer_pb2_grpc
 
-            from preview.policy_messages import PolicyMessages
+            from fleet.preview.policy_messages import PolicyMessages
 
             messages = PolicyMessages(recording)
             # Never through a proxy: the pack is a process of ours on this machine.
@@ -221,7 +221,7 @@ class PolicyRun:
 
     def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
-        from preview.policy_messages import PolicyMessages
+        from fleet.preview.policy_messages import PolicyMessages
 
         unknown = [one for one in first.resources if paths_of_unknowns(dict(one.inputs))]
         return self._ask(stub, PolicyMessages(first), first, unknown)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2
 
-from preview.recording import Alias, RecordedResource, Recording, urn_of
-from preview.wire import encode_struct
+from fleet.preview.record.recording import Alias, RecordedResource, Recording, urn_of
+from fleet.preview.record.wire import encode_struct
 
 _SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 

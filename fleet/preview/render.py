@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from preview.recording import RecordedResource, Recording
-from preview.redact import Redactor
-from preview.synthesis_kubernetes import RELEASE_TYPE
-from preview.values import paths_of_unknowns
-from preview.yaml_text import to_yaml
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from fleet.preview.record.values import paths_of_unknowns
+from fleet.preview.yaml_text import to_yaml
 
 MARKER: Final = ".rendered-by-vllm-fleet"
 """A file in every folder that was written here: a folder without it is never replaced."""

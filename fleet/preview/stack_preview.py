@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preview.offline import open_stack, record_stack, write_manifests
+from fleet.preview.offline import open_stack, record_stack, write_manifests
 
 if TYPE_CHECKING:
-    from preview.baseline import RunningBaseline
-    from preview.changes import Changes
-    from preview.policy import PolicyRun
-    from preview.recording import Recording
-    from preview.report_model import Policies, Report
+    from fleet.preview.compare.baseline import RunningBaseline
+    from fleet.preview.compare.changes import Changes
+    from fleet.preview.policy import PolicyRun
+    from fleet.preview.record.recording import Recording
+    from fleet.preview.report.model import Policies, Report
 
 
 def preview_stack(
@@ -39,7 +39,7 @@ def preview_stack(
     with ExitStack() as cleanup:
         run: PolicyRun | None = None
         if ask_policies:
-            from preview.policy import find_pack, read_config, start
+            from fleet.preview.policy import find_pack, read_config, start
 
             if (pack := find_pack(root)) is not None:
                 # Before the recording: the pack's interpreter starts while this one imports the SDK.
@@ -52,7 +52,7 @@ def preview_stack(
         policies = _policies(
             ask_policies, run, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
         )
-    from preview.report_model import build_report
+    from fleet.preview.report.model import build_report
     from settings.figures import figures
 
     return build_report(
@@ -70,7 +70,7 @@ def preview_stack(
 
 
 def _compared(against: RunningBaseline, recording: Recording) -> Changes:
-    from preview.compare import compare
+    from fleet.preview.compare.compare import compare
 
     baseline = against.wait(recording.stack)
     return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
@@ -78,7 +78,7 @@ def _compared(against: RunningBaseline, recording: Recording) -> Changes:
 
 def _policies(asked: bool, run: PolicyRun | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
     """The verdicts on the whole recording, and those that a first preview, which knows less, cannot reach."""
-    from preview.report_model import Policies, Unreached
+    from fleet.preview.report.model import Policies, Unreached
 
     if not asked:
         return Policies(state="skipped")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from rehearsal import warning_header
+from fleet.rehearse import warning_header
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

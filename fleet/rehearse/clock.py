@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from model_server.clock import WallClock
+from fleet.simulators.model_server.clock import WallClock
 
 DEFAULT_SPEED = 60.0
 """Simulated seconds in a second of wall time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rehearsal.api import DEPLOYMENT, FIELD_MANAGER, ClusterApi, Manifest
+from fleet.rehearse.api import DEPLOYMENT, FIELD_MANAGER, ClusterApi, Manifest
 
 
 def forget_scaling(api: ClusterApi, name: str, namespace: str, replicas: int) -> None:

@@ -6,9 +6,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from rehearsal.api import Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.world import World, is_ready
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.world import World, is_ready
 
 GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 
 LOG = logging.getLogger(__name__)
 Change = Literal["added", "modified", "deleted"]

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preview.offline import open_stack, record_stack
-from rehearsal.apply.manifests import is_release
-from rehearsal.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm
-from rehearsal.control_plane.modules import module_folders
-from rehearsal.custom_resources.definitions import definitions
-from rehearsal.report.model import RehearsalReport, Versions, redacted
-from rehearsal.runner import Runner
-from rehearsal.simulation.chart import Charts
-from rehearsal.stage import Surroundings
+from fleet.preview.offline import open_stack, record_stack
+from fleet.rehearse.apply.manifests import is_release
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK, binaries, helm
+from fleet.rehearse.control_plane.modules import module_folders
+from fleet.rehearse.custom_resources.definitions import definitions
+from fleet.rehearse.report.model import RehearsalReport, Versions, redacted
+from fleet.rehearse.runner import Runner
+from fleet.rehearse.simulation.chart import Charts
+from fleet.rehearse.stage import Surroundings
 
 if TYPE_CHECKING:
-    from rehearsal.drills.drill import Drill
-    from rehearsal.report.progress import Shown
+    from fleet.rehearse.drills.drill import Drill
+    from fleet.rehearse.report.progress import Shown
 
 
 def rehearse(

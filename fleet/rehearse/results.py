@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rehearsal.timeline import Moment
+from fleet.rehearse.timeline import Moment
 
 
 class RehearsalError(Exception):

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from preview.recording import ProgramError
-from rehearsal.api import ApiRefusedError, ApiUnreachableError
-from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
-from rehearsal.results import DrillResult
-from rehearsal.stage import Stage, Surroundings
-from rehearsal.timeline import Moment
+from fleet.preview.record.recording import ProgramError
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
+from fleet.rehearse.drills.drill import Drill, DrillBrokenOffError, Proof
+from fleet.rehearse.results import DrillResult
+from fleet.rehearse.stage import Stage, Surroundings
+from fleet.rehearse.timeline import Moment
 from settings.problems import SettingsError
 
 if TYPE_CHECKING:
-    from preview.offline import OfflineStack
-    from rehearsal.apply.inventory import Retained
-    from rehearsal.clock import Clock
-    from rehearsal.report.model import Scale
+    from fleet.preview.offline import OfflineStack
+    from fleet.rehearse.apply.inventory import Retained
+    from fleet.rehearse.clock import Clock
+    from fleet.rehearse.report.model import Scale
 
 LOG = logging.getLogger(__name__)
 

@@ -10,37 +10,37 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from preview.offline import OfflineStack, record_stack
-from preview.recording import Recording
-from rehearsal.api import DEPLOYMENT, ClusterApi, Manifest
-from rehearsal.apply.applier import Applier
-from rehearsal.apply.state import AppliedState, ApplyEvent, ApplyReport
-from rehearsal.apply.waiter import SLACK_SECONDS
-from rehearsal.autopilot.install import install as autopilot
-from rehearsal.clock import DEFAULT_SPEED, Clock
-from rehearsal.control_plane.cluster import ControlPlane
-from rehearsal.custom_resources.install import install_definitions
-from rehearsal.drills.drill import DrillBrokenOffError
-from rehearsal.giving_back import forget_scaling
-from rehearsal.meter import Meter
-from rehearsal.simulation.chart import Charts
-from rehearsal.simulation.disks import Disks
-from rehearsal.simulation.gateway import GatewayController
-from rehearsal.simulation.gateway_prerequisites import prerequisites_of
-from rehearsal.simulation.kubelet_stages import kubelet_stages
-from rehearsal.simulation.provisioner import Provisioner
-from rehearsal.simulation.standby import Standby
-from rehearsal.simulation.stock import Stock
-from rehearsal.simulation.timings import Timings, timings_for
-from rehearsal.simulation.world import World, is_ready
-from rehearsal.simulation.writer import Writer
-from rehearsal.story import Story
-from rehearsal.timeline import Timeline
-from rehearsal.variants import varied
+from fleet.preview.offline import OfflineStack, record_stack
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.api import DEPLOYMENT, ClusterApi, Manifest
+from fleet.rehearse.apply.applier import Applier
+from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
+from fleet.rehearse.apply.waiter import SLACK_SECONDS
+from fleet.rehearse.autopilot.install import install as autopilot
+from fleet.rehearse.clock import DEFAULT_SPEED, Clock
+from fleet.rehearse.control_plane.cluster import ControlPlane
+from fleet.rehearse.custom_resources.install import install_definitions
+from fleet.rehearse.drills.drill import DrillBrokenOffError
+from fleet.rehearse.giving_back import forget_scaling
+from fleet.rehearse.meter import Meter
+from fleet.rehearse.simulation.chart import Charts
+from fleet.rehearse.simulation.disks import Disks
+from fleet.rehearse.simulation.gateway import GatewayController
+from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
+from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
+from fleet.rehearse.simulation.provisioner import Provisioner
+from fleet.rehearse.simulation.standby import Standby
+from fleet.rehearse.simulation.stock import Stock
+from fleet.rehearse.simulation.timings import Timings, timings_for
+from fleet.rehearse.simulation.world import World, is_ready
+from fleet.rehearse.simulation.writer import Writer
+from fleet.rehearse.story import Story
+from fleet.rehearse.timeline import Timeline
+from fleet.rehearse.variants import varied
 from settings.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.build import Binaries
+    from fleet.rehearse.control_plane.build import Binaries
     from settings.settings import Settings
 
 Progress = Callable[[str], None]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rehearsal.api import Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.world import World, condition
-from rehearsal.timeline import Moment, Mood
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.world import World, condition
+from fleet.rehearse.timeline import Moment, Mood
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from rehearsal.clock import Clock
+from fleet.rehearse.clock import Clock
 
 Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator"]
 """Who did something: the applying program, a machine, a pod, a disk, the load balancer, Google's stock of machines, clients, a person."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from preview.offline import OfflineStack
+from fleet.preview.offline import OfflineStack
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.section import NAMESPACE

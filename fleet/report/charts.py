@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Final, Literal
 
-from report.svg import (
+from fleet.report.svg import (
     CAPITAL_PX,
     LINE_PX,
     Drawing,
@@ -29,8 +29,8 @@ from report.svg import (
     round_ticks,
     text_width,
 )
-from report.svg import WIDTH as WIDTHS
-from report.words import format_short
+from fleet.report.svg import WIDTH as WIDTHS
+from fleet.report.words import format_short
 
 ROW_GAP_PX: Final = 30.0
 COLUMN_GAP_PX: Final = 30.0

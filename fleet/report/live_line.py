@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, TextIO
 
-from report.terminal import Part
+from fleet.report.terminal import Part
 
 LEAST_WIDTH: Final = 40
 _REFRESHES_PER_SECOND: Final = 4

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from report.svg import Drawing, Format
+from fleet.report.svg import Drawing, Format
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|W|kW|kJ|GiB|MiB)(?![\w/]))")

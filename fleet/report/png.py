@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from report.svg import LINE_PX, Drawing, lines_of
+from fleet.report.svg import LINE_PX, Drawing, lines_of
 
 FONT_FAMILY: Final = "Open Sans"
 _FONT_FILES: Final = ("OpenSans-Regular.ttf", "OpenSans-SemiBold.ttf")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.charts import TICK_PX, Axis
-from report.svg import (
+from fleet.report.charts import TICK_PX, Axis
+from fleet.report.svg import (
     CAPITAL_PX,
     LINE_PX,
     WIDTH,

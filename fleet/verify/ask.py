@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from live.metrics_text import MetricsText
-from verify import declared, questions
-from verify.client import Client
-from verify.cluster import READ_SECONDS
-from verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
+from fleet.clients.metrics_text import MetricsText
+from fleet.verify import declared, questions
+from fleet.verify.client import Client
+from fleet.verify.cluster import READ_SECONDS
+from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
 
 if TYPE_CHECKING:
     from settings.settings import Settings

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from report.words import plural
+from fleet.report.words import plural
+from fleet.verify import lessons
+from fleet.verify.facts import Cluster, Facts, Node
+from fleet.verify.findings import Check, Difference
+from fleet.verify.outcome import judged, not_checked, told
 from settings.capacity import MACHINE_TYPE, Ladder
-from verify import lessons
-from verify.facts import Cluster, Facts, Node
-from verify.findings import Check, Difference
-from verify.outcome import judged, not_checked, told
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -122,7 +122,7 @@ def _bought_in_words(node: Node) -> str:
 
 def price(facts: Facts, settings: Settings) -> Check:
     """What the stack costs as declared, and with the nodes that are there."""
-    from planner import cost
+    from facts import cost
     from settings.figures import figures, fleet_shape
 
     bill = figures(settings).bill

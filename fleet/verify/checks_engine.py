@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from planner import memory
-from planner.gpu_memory import DoesNotFitError
-from report.words import plural
+from facts import memory
+from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.report.words import plural
+from fleet.verify import declared, lessons
+from fleet.verify.checks_service import nobody
+from fleet.verify.facts import Facts, Pod, Server
+from fleet.verify.findings import Check, Difference, Lesson
+from fleet.verify.outcome import judged, not_checked, where_in_words
 from settings.secrets_in_text import SECRET_TEXT, looks_secret
-from verify import declared, lessons
-from verify.checks_service import nobody
-from verify.facts import Facts, Pod, Server
-from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings

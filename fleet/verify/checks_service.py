@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from report.words import plural
-from verify import declared, lessons, questions
-from verify.ask import listed_models
-from verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
-from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, told, where_in_words
+from fleet.report.words import plural
+from fleet.verify import declared, lessons, questions
+from fleet.verify.ask import listed_models
+from fleet.verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
+from fleet.verify.findings import Check, Difference, Lesson
+from fleet.verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings

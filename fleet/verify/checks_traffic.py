@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from live.metrics_text import MetricsText
-from planner import memory
-from report.words import plural
-from verify import declared, lessons
-from verify.ask import moved
-from verify.checks_service import nobody
-from verify.facts import OUT_OF_TIME, Facts, Server
-from verify.findings import Check, Difference, Lesson
-from verify.outcome import judged, not_checked, told, where_in_words
+from facts import memory
+from fleet.clients.metrics_text import MetricsText
+from fleet.report.words import plural
+from fleet.verify import declared, lessons
+from fleet.verify.ask import moved
+from fleet.verify.checks_service import nobody
+from fleet.verify.facts import OUT_OF_TIME, Facts, Server
+from fleet.verify.findings import Check, Difference, Lesson
+from fleet.verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
     from settings.settings import Settings

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from live.metrics_text import MetricsText, MetricsTextError, parse
-from verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
+from fleet.clients.metrics_text import MetricsText, MetricsTextError, parse
+from fleet.verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""

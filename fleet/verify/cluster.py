@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from live.errors import LiveError
-from live.side_by_side import side_by_side
+from fleet.clients.errors import LiveError
+from fleet.clients.side_by_side import side_by_side
+from fleet.verify.facts import Cluster, Node, Pod
 from settings.capacity import ACCELERATOR
 from settings.names import HTTP_PORT
-from verify.facts import Cluster, Node, Pod
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl
     from settings.settings import Settings
 
 GATEWAYS: Final = "gateways.gateway.networking.k8s.io"

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planner import memory
-from planner.gpu_memory import DoesNotFitError, budget
-from planner.profiles import engine_shape
+from facts import memory
+from fleet.plan.model.gpu_memory import DoesNotFitError, budget
+from fleet.plan.question.profiles import engine_shape
+from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
 from settings.engine import LONGEST_CONTEXT_TOKENS
-from verify.questions import LONG_PROMPT_ANSWER_TOKENS
 
 if TYPE_CHECKING:
-    from planner.deployment import Deployment
+    from fleet.plan.model.deployment import Deployment
     from settings.settings import Settings
 
 ARTICLE_MODEL = "Qwen3.5-27B"
@@ -67,7 +67,7 @@ def is_the_articles_model(settings: Settings) -> bool:
 
 def deployment(settings: Settings) -> Deployment | None:
     """The stack as the planner knows fleets; None for a model whose architecture it does not know."""
-    from settings.planning import deployment_of
+    from fleet.plan.from_settings import deployment_of
 
     try:
         return deployment_of(settings)
@@ -92,7 +92,7 @@ def block_tokens(settings: Settings) -> int | None:
 
 def kv_expectation(settings: Settings) -> KvExpectation | None:
     """What the planner says of one engine's cache; None where it cannot say. Raises DoesNotFitError."""
-    from settings.planning import facts_of_stack
+    from fleet.plan.from_settings import facts_of_stack
 
     fleet = deployment(settings)
     if fleet is None:
@@ -142,7 +142,7 @@ def context_tokens(settings: Settings) -> int | None:
 
 def acceptance(settings: Settings) -> float | None:
     """Share of draft tokens that the article's model accepts, all positions together; None for others."""
-    from planner.calibration import calibration
+    from fleet.plan.model.calibration import calibration
 
     drafts = settings.serving.engine.speculative_tokens
     shares = calibration().parameters.acceptance[:drafts]

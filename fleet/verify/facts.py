@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from live.metrics_text import MetricsText
+from fleet.clients.metrics_text import MetricsText
 
 Manifest = Mapping[str, Any]
 OUT_OF_TIME: Final = "the time for this command was up"

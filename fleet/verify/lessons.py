@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fleet.verify.findings import Lesson
 from settings.problems import Problem, SettingsError
-from verify.findings import Lesson
 
 if TYPE_CHECKING:
     from settings.settings import Settings
@@ -47,7 +47,7 @@ def known(settings: Settings, id_: str) -> tuple[Lesson, ...]:
 
 def speculation_off() -> Lesson:
     """What speculation is worth. Its id is the ledger's row."""
-    from planner.figures import published
+    from facts.figures import published
 
     without, with_ = published("phases.no-mtp-095"), published("phases.mtp1-092")
     return Lesson(
@@ -58,7 +58,7 @@ def speculation_off() -> Lesson:
 
 def acceptance_falls() -> Lesson:
     """What the article saw of drafts that are not accepted. Its id is the ledger's row."""
-    from planner.figures import published
+    from facts.figures import published
 
     row = published("phases.tp8-mtp5")
     shares = ", ".join(f"{one:g}" for one in row.details["acceptance_percent_by_position"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from report.words import plural
-from verify.findings import Check, Difference, Lesson
+from fleet.report.words import plural
+from fleet.verify.findings import Check, Difference, Lesson
 
 
 def judged(

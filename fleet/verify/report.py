@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from report.terminal import Page
-from report.words import plural
+from fleet.report.terminal import Page
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from report.terminal import Paper
-    from verify.findings import Check, Report, State
+    from fleet.report.terminal import Paper
+    from fleet.verify.findings import Check, Report, State
 
 _MARKS: Final[dict[State, str]] = {"passed": "✓", "failed": "✗", "not checked": "–", "information": "·"}
 _STYLES: Final[dict[State, str]] = {

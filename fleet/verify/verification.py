@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from live.errors import LiveError
-from live.kubectl import Kubectl
-from verify import checks_cluster, checks_engine, checks_service, checks_traffic, cluster
-from verify.ask import Asked, Target, ask
-from verify.facts import Cluster, Facts
-from verify.findings import Check, Report
-from verify.outcome import where_in_words
+from fleet.clients.errors import LiveError
+from fleet.clients.kubectl import Kubectl
+from fleet.verify import checks_cluster, checks_engine, checks_service, checks_traffic, cluster
+from fleet.verify.ask import Asked, Target, ask
+from fleet.verify.facts import Cluster, Facts
+from fleet.verify.findings import Check, Report
+from fleet.verify.outcome import where_in_words
 
 if TYPE_CHECKING:
-    from live.stack_outputs import StackOutputs
+    from fleet.clients.stack_outputs import StackOutputs
     from settings.settings import Settings
 
 ENDPOINT: Final = "endpoint"

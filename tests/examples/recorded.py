@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from preview.recorder import Mode, Recording, record
+from fleet.preview.record.recorder import Mode, Recording, record
 from tests.inventory import ROOT, reviewed_text
 
 EXAMPLES = ROOT / "examples"

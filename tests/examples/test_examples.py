@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from preview import policy
-from preview.recorder import Recording
-from preview.values import paths_of_unknowns
+from fleet.preview import policy
+from fleet.preview.record.recorder import Recording
+from fleet.preview.record.values import paths_of_unknowns
 from tests.examples.recorded import EXAMPLES, INVENTORIES, NAMES, STACK, example_inventory, recorded
 from tests.inventory import ROOT
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import cost
-from planner.cost import Bill, FleetShape, LineItem, WeightsShape, bill
+from facts import cost
+from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill
 
 SPOT = FleetShape(nodes=12, capacity="spot")
 FULL = FleetShape(

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import figures, ledger
-from planner.engine_flags import Scalar
-from planner.figures import ServingShape, match, published
-from planner.ledger import LedgerError
+from facts import figures, ledger
+from facts.engines import Scalar
+from facts.figures import ServingShape, match, published
+from facts.ledger import LedgerError
 
 ARTICLE_FLAGS: Mapping[str, Scalar] = {
     "data-parallel-size": 8,
@@ -345,7 +345,7 @@ print(time.perf_counter() - start)
 
 @pytest.mark.slow
 def test_one_figure_and_one_bill_cost_less_than_25_ms_in_a_process_that_reads_yaml() -> None:
-    source = f"from planner.figures import ServingShape\nshape = {RECORD!r}"
+    source = f"from facts.figures import ServingShape\nshape = {RECORD!r}"
     program = _MEASURE.format(shape=source)
     root = Path(figures.__file__).parents[1]
     runs = [
@@ -355,12 +355,12 @@ def test_one_figure_and_one_bill_cost_less_than_25_ms_in_a_process_that_reads_ya
     assert min(runs) < 0.025
 
 
-def test_planner_imports_nothing_heavy_and_no_other_room() -> None:
+def test_facts_import_nothing_heavy_and_no_other_room() -> None:
     program = (
-        "import sys; from planner import cost, figures, hyperdisk, memory, network_sizing, provenance;"
+        "import sys; from facts import cost, disks, figures, memory, ranges, sizing, time_to_serve;"
         "print(' '.join(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
     root = Path(figures.__file__).parents[1]
     loaded = subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True)
-    forbidden = {"pulumi", "pydantic", "yaml", "settings", "infra", "workloads", "preview", "cli"}
+    forbidden = {"pulumi", "pydantic", "yaml", "settings", "infra", "workloads", "fleet"}
     assert forbidden & set(loaded.stdout.split()) == set()

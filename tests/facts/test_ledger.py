@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from planner import ledger
-from planner.ledger import LedgerError
+from facts import ledger
+from facts.ledger import LedgerError
 
 
 def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from planner import calibration, figures, ledger, provenance, rows
-from planner.figures import Match, ServingShape, match
-from planner.ledger import LedgerError
+from docs.generate import provenance
+from facts import figures, ledger
+from facts.figures import Match, ServingShape, match
+from facts.ledger import LedgerError
+from fleet.plan.model import calibration, rows
 
 FLAGS: Mapping[str, Any] = {
     "data-parallel-size": 8,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import memory
-from planner.memory import CacheLayout
+from facts import memory
+from facts.memory import CacheLayout
 
 RECORD = CacheLayout()
 NO_MTP = CacheLayout(speculative_tokens=0)

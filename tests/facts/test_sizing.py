@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.hyperdisk import NODE_READ_MIBPS, check_volume
-from planner.sizing import (
+from facts.disks import NODE_READ_MIBPS, check_volume
+from facts.sizing import (
     Sizing,
     benchmark_clients,
     benchmark_pods,
@@ -90,7 +90,7 @@ def test_clients_are_spread_over_machines_by_cores_and_by_ports() -> None:
 
 
 def test_the_machines_are_those_that_the_job_asks_for() -> None:
-    from planner.sizing import BENCHMARK_MACHINE, BENCHMARK_MACHINES
+    from facts.sizing import BENCHMARK_MACHINE, BENCHMARK_MACHINES
     from workloads.benchmark_job import MACHINES
 
     assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES

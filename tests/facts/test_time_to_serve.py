@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import ledger
-from planner.time_to_serve import Start, image_seconds, time_to_serve, way_to_serve, weights_read_seconds
+from facts import ledger
+from facts.time_to_serve import Start, image_seconds, time_to_serve, way_to_serve, weights_read_seconds
 
 SPOT = Start(weights_gb=29, volume_gib=64, volume_mibps=4800, readers=12)
 
@@ -57,7 +57,7 @@ def test_levers_say_what_they_save_and_come_strongest_first() -> None:
 
 
 def test_the_rehearsals_clock_runs_on_the_same_durations() -> None:
-    from rehearsal.simulation.timings import timings_for
+    from fleet.rehearse.simulation.timings import timings_for
     from tests.support.settings import make_settings
 
     settings = make_settings(weights={"sizeGib": 64, "throughputMibps": 4800})

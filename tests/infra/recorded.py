@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import Mode, RecordedResource, Recording, StackOutputs, record
+from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
 from tests.support.settings import make_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def named(recording: Recording, name: str) -> RecordedResource:
 
 def goes_before(recording: Recording, first: str, second: str) -> bool:
     """Whether `first` needs `second`, so that destroy removes it before."""
-    from preview.recording import needs_of
+    from fleet.preview.record.recording import needs_of
 
     seen: set[str] = set()
     todo = [named(recording, first).urn]

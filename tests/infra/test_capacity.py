@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preview.recorder import RecordedResource
+from fleet.preview.record.recorder import RecordedResource
 from settings.capacity import window_total_usd
 from tests.infra.recorded import all_of, only, recorded
 

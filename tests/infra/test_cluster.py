@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fleet.preview.record.recorder import Secret
 from infra.cluster import METRIC_COMPONENTS
-from preview.recorder import Secret
 from tests.infra.recorded import named, only, recorded
 
 OFFICE = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from preview.offline import open_stack, record_stack
+from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from tests.infra.recorded import recorded
 from tests.support.google_api.check import check

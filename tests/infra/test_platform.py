@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import UNKNOWN, Recording
-from preview.values import paths_of_unknowns
+from fleet.preview.record.recorder import UNKNOWN, Recording
+from fleet.preview.record.values import paths_of_unknowns
 from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded
 
 EVERYTHING: dict[str, Any] = {

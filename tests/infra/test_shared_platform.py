@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import UNKNOWN, ProgramError, Recording, Secret
+from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret
 from tests.infra.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, only, recorded
 
 GUEST: dict[str, Any] = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}

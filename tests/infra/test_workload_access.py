@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import Recording, record
-from preview.values import reveal
+from fleet.preview.record.recorder import Recording, record
+from fleet.preview.record.values import reveal
 from settings.google_cloud_needs import secret_readers
 from tests.infra.recorded import BENCHMARK, ROOT, all_of, only, recorded
 from tests.support.settings import make_config, make_settings

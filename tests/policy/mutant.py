@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from preview.recording import RecordedResource
+from fleet.preview.record.recording import RecordedResource
 
 Resources = dict[str, RecordedResource]
 """Resources of a stack by their names."""

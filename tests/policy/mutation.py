@@ -22,11 +22,11 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, source_pb2
 
-from preview.offline import OfflineStack, open_stack, record_stack
-from preview.policy import LEVELS, PolicyRun, Violation
-from preview.policy_messages import PolicyMessages
-from preview.recording import STACK_REFERENCE_TYPE, ProgramError, RecordedResource, Recording
-from preview.values import merge
+from fleet.preview.offline import OfflineStack, open_stack, record_stack
+from fleet.preview.policy import LEVELS, PolicyRun, Violation
+from fleet.preview.policy_messages import PolicyMessages
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, ProgramError, RecordedResource, Recording
+from fleet.preview.record.values import merge
 from settings.problems import SettingsError
 from settings.section import NAMESPACE
 from tests.inventory import ROOT
@@ -238,7 +238,7 @@ def _record(stack: OfflineStack, patches: Iterable[Patch]) -> Recording:
 def _references(stack: str) -> Any:
     if stack != "guest":
         return None
-    from preview.stack_references import StackReferences
+    from fleet.preview.record.stack_references import StackReferences
 
     # The platform's outputs, without recording the platform anew for every mutant of its guest.
     return StackReferences(ROOT, project=NAMESPACE, stack=stack, record_stack=lambda name, _: unchanged(name))

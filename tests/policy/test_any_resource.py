@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
 import money
-from preview.recording import RecordedResource
-from preview.values import UNKNOWN, reveal, transform
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import UNKNOWN, reveal, transform
 from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
 from tests.policy.mutant import DEPLOYMENT, of_program
 from tests.policy.mutants.capacity import LADDER

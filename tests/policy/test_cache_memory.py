@@ -6,7 +6,7 @@ import pytest
 
 import cache_memory
 import figures
-from planner import memory
+from facts import memory
 
 ARCHITECTURE = cache_memory.Architecture(**figures.architectures()["Qwen3.5-27B"])
 KINDS = list(product(("fp8_e4m3", "auto", "bfloat16"), (0, 1, 2, 5), ("auto", "float16")))

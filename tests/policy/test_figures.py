@@ -27,7 +27,7 @@ def used(kind: str) -> set[str]:
 @pytest.mark.parametrize("key", sorted(ALL["ledger"]))
 def test_a_figure_is_the_ledgers(key: str) -> None:
     file, *path = key.split(".")
-    value = yaml.safe_load((ROOT / "planner" / "data" / f"{file}.yaml").read_text(encoding="utf-8"))
+    value = yaml.safe_load((ROOT / "facts" / "data" / f"{file}.yaml").read_text(encoding="utf-8"))
     for step in path:
         value = value[step]
     assert figures.ledger(key) == value

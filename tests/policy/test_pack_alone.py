@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from preview.policy import PolicyError, Violation, read_config, start
-from preview.recording import Recording
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.policy import PolicyError, Violation, read_config, start
+from fleet.preview.record.recording import Recording
 from rule import all_rules
 from tests.inventory import ROOT
 
@@ -83,8 +83,8 @@ def test_the_packs_own_requirements_are_the_pinned_ones() -> None:
 
 def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
     assert read_config(tmp_path, "spot") == {}
-    folder = tmp_path / "policy-config"
-    folder.mkdir()
+    folder = tmp_path / "policy" / "config"
+    folder.mkdir(parents=True)
     (folder / "spot.json").write_text('{"image-latest": "advisory", "a": {"b": 1}}', encoding="utf-8")
     assert read_config(tmp_path, "spot") == {"image-latest": "advisory", "a": {"b": 1}}
 
@@ -92,14 +92,14 @@ def test_a_stacks_config_file_reaches_its_rules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "policy-config/spot.json is no JSON"),
+        ("{", "policy/config/spot.json is no JSON"),
         ("[]", "must be an object"),
         ('{"image-latest": 3}', "a level or an object for each policy, unlike image-latest"),
     ],
 )
 def test_a_config_file_that_says_nothing_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    (tmp_path / "policy-config").mkdir()
-    (tmp_path / "policy-config" / "spot.json").write_text(text, encoding="utf-8")
+    (tmp_path / "policy" / "config").mkdir(parents=True)
+    (tmp_path / "policy" / "config" / "spot.json").write_text(text, encoding="utf-8")
     with pytest.raises(PolicyError, match=complaint):
         read_config(tmp_path, "spot")
 
@@ -115,7 +115,7 @@ def test_the_stacks_config_files_name_rules_and_settings_that_exist(stack: str) 
 
 
 def test_no_config_file_belongs_to_a_stack_that_is_not_there() -> None:
-    for path in (ROOT / "policy-config").glob("*.json"):
+    for path in (ROOT / "policy" / "config").glob("*.json"):
         assert (ROOT / f"Pulumi.{path.stem}.yaml").is_file()
         assert (
             path.read_text(encoding="utf-8")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import policy_readme
 from rule import all_rules
-from scripts import policy_readme
 
 
 def test_the_readme_is_what_the_rules_say() -> None:

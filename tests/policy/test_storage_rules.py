@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import hyperdisk
-from planner import hyperdisk as original
+from facts import disks as original
 from rule import Resource
 from tests.policy.manifests import CONTAINER, POD, SPACE, changed, kubernetes, one, resource, said, server, urns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner import ledger
+from facts import ledger
 from settings.kubernetes import Benchmark, Dataset
 from settings.load import check
 from settings.problems import Problem, SettingsError

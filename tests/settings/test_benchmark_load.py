@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.deployment import OfferedLoad, named_workload
-from planner.performance import estimate
-from planner.sizing import BENCHMARK_MACHINES, CONNECTIONS_PER_POD
+from facts.sizing import BENCHMARK_MACHINES, CONNECTIONS_PER_POD
+from fleet.plan.from_settings import deployment_of
+from fleet.plan.model.deployment import OfferedLoad, named_workload
+from fleet.plan.model.performance import estimate
 from settings.benchmark_load import (
     SLOWNESS,
     expected_seconds,
@@ -20,7 +21,6 @@ from settings.benchmark_load import (
     ready_minutes,
     run_minutes,
 )
-from settings.planning import deployment_of
 from settings.profiles import NAMES
 from settings.settings import Settings
 from tests.support.settings import make_settings

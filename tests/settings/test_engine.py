@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from planner import engine_settings
+from settings import engine_settings
 from settings.engine import ENVIRONMENT, Engine, Speculative, effective_environment, effective_flags, flag_fields
 
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from planner import ledger, profile_file
-from planner.ledger import LedgerError
-from planner.memory import (
+from facts import ledger
+from facts.ledger import LedgerError
+from facts.memory import (
     CacheLayout,
     cache_gib_per_gpu,
     max_running_sequences,
     shortest_prompt_prefix_caching_can_hit,
     startup_concurrency,
 )
+from settings import profile_file
 from settings.engine import Engine, effective_environment, effective_flags
 from settings.lessons import lessons
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from preview.several_stacks import Refusal, preview_each
+from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.secrets_in_text import looks_drawn, looks_secret, without_secrets

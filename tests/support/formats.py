@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from io import StringIO
 
-from preview.report_html import html_text
-from preview.report_json import json_text
-from preview.report_markdown import markdown_text
-from preview.report_text import print_text
-from preview.several_stacks import Outcome
-from report.terminal import Paper
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.html_page import html_text
+from fleet.preview.report.json_document import json_text
+from fleet.preview.report.several_stacks import Outcome
+from fleet.preview.report.text import print_text
+from fleet.report.terminal import Paper
 
 
 def in_every_format(*outcomes: Outcome) -> dict[str, str]:

@@ -3,8 +3,8 @@
 Run in an environment of its own, from the repository's root (`make vllm-check` does both):
 
     python3 -m venv .venv-vllm
-    .venv-vllm/bin/pip install vllm==0.18.1 -c scripts/vllm-constraints.txt
-    .venv-vllm/bin/python -m scripts.check_vllm_parser
+    .venv-vllm/bin/pip install vllm==0.18.1 -c tests/vllm/constraints.txt
+    .venv-vllm/bin/python -m tests.vllm.check_parser
 
 It needs 9.5 GB of disk and no GPU. The last line is `N passed, N failed`; exit 1 when something failed, 2 without vLLM.
 """
@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planner.memory import CacheLayout, attention_block_tokens
+from facts.memory import CacheLayout, attention_block_tokens
 from settings.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
 from settings.profiles import NAMES, profile
 from workloads.vllm_args import args, env, writable_environment
@@ -33,7 +33,7 @@ from workloads.vllm_args import args, env, writable_environment
 VERSION = "0.18.1"
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
-OPTIONS = Path(__file__).parent.parent / "policy" / "vllm_options.txt"
+OPTIONS = Path(__file__).parents[2] / "policy" / "vllm_options.txt"
 """The policy pack's table of options, by which it reads containers that somebody else wrote."""
 
 
@@ -255,9 +255,9 @@ def _line(text: str, to: typing.TextIO | None = None) -> None:
 def main() -> int:
     """Run every check on the stand-in node."""
     if importlib.util.find_spec("vllm") is None:
-        _line(f"vLLM is not installed here: pip install vllm=={VERSION} -c scripts/vllm-constraints.txt", sys.stderr)
+        _line(f"vLLM is not installed here: pip install vllm=={VERSION} -c tests/vllm/constraints.txt", sys.stderr)
         return 2
-    from scripts.vllm_stand_in import pretend_b200, write_model
+    from tests.vllm.stand_in import pretend_b200, write_model
 
     pretend_b200()
     with tempfile.TemporaryDirectory() as folder:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.memory import QWEN3_5_27B
-from scripts.check_vllm_parser import RefusedError, report, samples
-from scripts.vllm_stand_in import ARCHITECTURE, write_model
+from facts.memory import QWEN3_5_27B
 from settings.engine import LONGEST_CONTEXT_TOKENS, Engine, flag_fields
+from tests.vllm.check_parser import RefusedError, report, samples
+from tests.vllm.stand_in import ARCHITECTURE, write_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_every_flag_has_samples_that_make_an_engine(field: str) -> None:
 
 def test_without_vllm_it_says_what_to_install_and_exits_with_2() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "scripts.check_vllm_parser"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.vllm.check_parser"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 2
     assert "pip install vllm==0.18.1" in run.stderr
@@ -95,7 +95,7 @@ def test_the_stand_in_model_is_a_config_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_the_constraints_pin_one_version_of_every_package() -> None:
-    lines = [line for line in (ROOT / "scripts" / "vllm-constraints.txt").read_text().splitlines() if line[:1] != "#"]
+    lines = [line for line in (ROOT / "tests" / "vllm" / "constraints.txt").read_text().splitlines() if line[:1] != "#"]
     assert lines
     assert [line for line in lines if line.count("==") != 1] == []
     assert any(line.startswith("torch==2.10.0") for line in lines)

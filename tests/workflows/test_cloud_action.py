@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from preview.policy import CONFIG_FOLDER
+from fleet.preview.policy import CONFIG_FOLDER
 from tests.workflows.steps import ACTION, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
@@ -41,7 +41,7 @@ def test_a_stack_has_its_full_name(tmp_path: Path) -> None:
 
 
 def test_a_stacks_policy_config_is_the_one_that_the_offline_preview_reads(tmp_path: Path) -> None:
-    (tmp_path / CONFIG_FOLDER).mkdir()
+    (tmp_path / CONFIG_FOLDER).mkdir(parents=True)
     (tmp_path / CONFIG_FOLDER / "dev.json").write_text("{}")
     assert names(tmp_path)["policy-config"] == f"{CONFIG_FOLDER}/dev.json"
 

@@ -1,4 +1,4 @@
-"""scripts/pulumi_preview.sh: the engine's answer in one word, with a `pulumi` that answers as told."""
+""".github/actions/cloud/pulumi_preview.sh: the engine's answer in one word, with a `pulumi` that answers as told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflows.steps import ROOT, outputs, run, stand_in
 
-SCRIPT = ROOT / "scripts" / "pulumi_preview.sh"
+SCRIPT = ROOT / ".github" / "actions" / "cloud" / "pulumi_preview.sh"
 # Source: pulumi/pulumi, NoChangesExpectedError.
 CHANGES = "error: no changes were expected but changes were proposed"
 
@@ -47,9 +47,9 @@ def test_it_compares_with_what_is_there_and_asks_the_pack(tmp_path: Path) -> Non
 
 
 def test_the_packs_settings_of_a_stack_are_passed_on(tmp_path: Path) -> None:
-    preview(tmp_path, "ok", 0, POLICY_CONFIG="policy-config/dev.json")
+    preview(tmp_path, "ok", 0, POLICY_CONFIG="policy/config/dev.json")
     assert (
-        (tmp_path / "calls").read_text().endswith("--policy-pack policy --policy-pack-config policy-config/dev.json\n")
+        (tmp_path / "calls").read_text().endswith("--policy-pack policy --policy-pack-config policy/config/dev.json\n")
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pulumi
 
-from preview.recorder import Mode, RecordedResource, Recording, record
-from preview.values import reveal
+from fleet.preview.record.recorder import Mode, RecordedResource, Recording, record
+from fleet.preview.record.values import reveal
 from settings.settings import Settings
 from tests.support.settings import make_config, make_settings
 

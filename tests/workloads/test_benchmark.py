@@ -11,8 +11,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from benchmark.folder import Asked, as_json
-from preview.recorder import Mode, RecordedResource, Recording
+from fleet.bench.folder import Asked, as_json
+from fleet.preview.record.recorder import Mode, RecordedResource, Recording
 from settings.benchmark_load import MACHINES, measured_shape
 from settings.figures import serving_shape
 from settings.measurement import measurement

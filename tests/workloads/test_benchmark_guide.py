@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner import ledger
+from facts import ledger
 from settings.benchmark_load import expected_seconds, load_of
 from settings.kubernetes import Benchmark
 from settings.load import check

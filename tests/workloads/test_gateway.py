@@ -8,8 +8,8 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
-from preview.recorder import Mode, RecordedResource, Recording
-from preview.values import UNKNOWN
+from fleet.preview.record.recorder import Mode, RecordedResource, Recording
+from fleet.preview.record.values import UNKNOWN
 from settings.kubernetes import Epp
 from settings.settings import Settings
 from tests.support.schemas import problems

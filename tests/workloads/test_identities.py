@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from planner import ledger
-from planner.calibration import calibration
-from preview.offline import open_stack, record_stack
+from facts import ledger
+from fleet.plan.model.calibration import calibration
+from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from workloads import pod_programs
 from workloads.benchmark_job import PROTOCOL_VERSION

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from preview.recorder import Recording
+from fleet.preview.record.recorder import Recording
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import Recording
+from fleet.preview.record.recorder import Recording
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import namespace_args

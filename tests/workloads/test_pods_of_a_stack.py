@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from preview.recorder import Recording, record
+from fleet.preview.record.recorder import Recording, record
 from tests.support.settings import make_config
 from tests.workloads.recorded import ROOT, manifest, objects
 

@@ -7,8 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from preview.recorder import Mode, Recording
-from preview.values import Secret
+from fleet.preview.record.recorder import Mode, Recording
+from fleet.preview.record.values import Secret
 from settings.settings import Settings
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args

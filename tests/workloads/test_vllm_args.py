@@ -1,4 +1,4 @@
-"""The one place that spells vLLM's flags. scripts/check_vllm_parser.py holds the same output against the real parser."""
+"""The one place that spells vLLM's flags. tests/vllm/check_parser.py holds the same output against the real parser."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from preview.recorder import Mode, Recording
-from preview.values import Secret, paths_of_unknowns
+from fleet.preview.record.recorder import Mode, Recording
+from fleet.preview.record.values import Secret, paths_of_unknowns
 from settings.kubernetes import Model
 from settings.settings import Settings
 from tests.support.schemas import problems

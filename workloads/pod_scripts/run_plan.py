@@ -1,6 +1,6 @@
 """What a measurement was asked to do, read from run.json, as a list of runs with the clients of each.
 
-run.json is the model `Asked` of benchmark/folder.py; only what the pods need is read here, and checked, because the standard
+run.json is the model `Asked` of fleet/bench/folder.py; only what the pods need is read here, and checked, because the standard
 library has no models.
 """
 

@@ -2,7 +2,7 @@
 # Would `pulumi up` change this stack, refreshed first? Writes what it says to the file REPORT and to the run's summary,
 # and the answer as the step's output `result`: unchanged, changed or failed. Fails only for the last.
 #
-#   STACK_NAME=organization/vllm-fleet/dev [POLICY_CONFIG=FILE] scripts/pulumi_preview.sh REPORT
+#   STACK_NAME=organization/vllm-fleet/dev [POLICY_CONFIG=FILE] .github/actions/cloud/pulumi_preview.sh REPORT
 set -euo pipefail
 
 report=$1

@@ -1,5 +1,5 @@
 """The certificate: whether a measurement measured the servers, and only the servers."""
 
-from benchmark.certificate.certify import certify
+from fleet.bench.certificate.certify import certify
 
 __all__ = ["certify"]

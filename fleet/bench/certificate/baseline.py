@@ -14,12 +14,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from benchmark.certificate.certify import certify
-from benchmark.errors import BenchmarkError
-from benchmark.folder import AskedShape, AskedWorkload
-from benchmark.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
-from benchmark.repeats import CONFIDENCE, estimate, welch_half_width
-from benchmark.whole_file import write_whole
+from fleet.bench.certificate.certify import certify
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import AskedShape, AskedWorkload
+from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
+from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
+from fleet.bench.whole_file import write_whole
 
 RELEVANT_RATE: Final = 0.01
 """Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article
@@ -256,7 +256,7 @@ def _incomparable(new: Baseline, old: Baseline) -> list[str]:
 
 
 def _shape_differences(new: AskedShape, old: AskedShape) -> Iterator[str]:
-    from planner.engine_flags import normalise_environment, normalise_flags
+    from facts.engines import normalise_environment, normalise_flags
 
     for field in ("model", "engine_version", "machine_type", "replicas", "gpus_per_replica", "routing", "workload"):
         before, after = getattr(old, field), getattr(new, field)

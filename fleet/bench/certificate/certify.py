@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmark.certificate import client_checks, data_checks, run_checks, server_checks
-from benchmark.certificate.subject import RUN_COMMAND, Subject
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Certificate, Check, Estimate, Measurement, Point
+from fleet.bench.certificate import client_checks, data_checks, run_checks, server_checks
+from fleet.bench.certificate.subject import RUN_COMMAND, Subject
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Certificate, Check, Estimate, Measurement, Point
 
 _FIRST = ("complete", "clocks")
 """Checks without which no other can be relied on."""

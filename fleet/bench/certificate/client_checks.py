@@ -8,8 +8,8 @@ from math import sqrt
 from statistics import median
 from typing import Final
 
-from benchmark.certificate import limits
-from benchmark.certificate.subject import (
+from fleet.bench.certificate import limits
+from fleet.bench.certificate.subject import (
     RUN_COMMAND,
     Rule,
     Subject,
@@ -22,7 +22,7 @@ from benchmark.certificate.subject import (
     share,
     though_idle,
 )
-from benchmark.measurement import Check, ClientResult, Run
+from fleet.bench.measurement import Check, ClientResult, Run
 
 _WITNESS: Final = f"without a witness, so nobody looked inside; {RUN_COMMAND} makes one for every client"
 

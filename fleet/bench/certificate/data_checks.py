@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from math import expm1, sqrt
 from typing import Final
 
-from benchmark.certificate import limits
-from benchmark.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, percent, share
-from benchmark.folder import AskedWorkload
-from benchmark.measurement import Check, Run
+from fleet.bench.certificate import limits
+from fleet.bench.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, percent, share
+from fleet.bench.folder import AskedWorkload
+from fleet.bench.measurement import Check, Run
 
 PROMPTS: Final = Rule(
     id="prompts",
@@ -110,7 +110,7 @@ def _repeats_allowed(subject: Subject) -> float:
 
 
 def _vocabulary(subject: Subject) -> int:
-    from planner.profiles import model_shape
+    from fleet.plan.question.profiles import model_shape
 
     try:
         return model_shape(subject.asked.shape.model).vocabulary if subject.asked else limits.SMALLEST_VOCABULARY

@@ -62,7 +62,7 @@ STEADY_REQUESTS: Final = 2.0
 wave, in which all prompts arrive at once, is over. The article's 5 requests a connection leave three."""
 DRIFT_SHARE: Final = 0.05
 """Drift of output tok/s over the steady window that needs no excuse. Measured: 0.1 to 3.3 % in the closed loops of
-scripts/bench_results.py with the article's lengths and 5 to 12 requests a connection, whose server never changes; total
+tests/fleet/bench/made_up/results.py with the article's lengths and 5 to 12 requests a connection, whose server never changes; total
 tok/s, in which prompts come in waves, shows 2 to 14 % there."""
 DRIFT_MOST: Final = 0.2
 """Drift that no noise excuses. Assumed: the mean is then off by a tenth at both ends."""

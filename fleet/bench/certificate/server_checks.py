@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Final
 
-from benchmark import cache_configs
-from benchmark.certificate import limits
-from benchmark.certificate.subject import Rule, Subject, percent, share
-from benchmark.measurement import Check, EngineResult, Run, ServerMetrics
-from report.words import plural
+from fleet.bench import cache_configs
+from fleet.bench.certificate import limits
+from fleet.bench.certificate.subject import Rule, Subject, percent, share
+from fleet.bench.measurement import Check, EngineResult, Run, ServerMetrics
+from fleet.report.words import plural
 
 SCRAPES: Final = Rule(
     id="scrapes",

@@ -8,9 +8,9 @@ from functools import cached_property
 from math import isfinite
 from typing import Literal
 
-from benchmark.certificate import limits
-from benchmark.folder import Asked
-from benchmark.measurement import Check, ClientResult, Measurement, Point, Run, ServerMetrics
+from fleet.bench.certificate import limits
+from fleet.bench.folder import Asked
+from fleet.bench.measurement import Check, ClientResult, Measurement, Point, Run, ServerMetrics
 
 Blame = Literal["client", "server", "run", "data"]
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from benchmark.merge.client_data import ClientData, Floats, Ints
-from benchmark.merge.failures import counted
-from benchmark.merge.problems import Problem
+from fleet.bench.merge.client_data import ClientData, Floats, Ints
+from fleet.bench.merge.failures import counted
+from fleet.bench.merge.problems import Problem
 
 _LISTS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
 _METADATA: Final = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from benchmark.folder import Witness
-from benchmark.merge.client_data import ClientData, Floats
+from fleet.bench.folder import Witness
+from fleet.bench.merge.client_data import ClientData, Floats
 
 MAX_DRIFT_SECONDS: Final = 1.0
 """Between a witness' two readings. Assumed: time services slew by at most 0.5 ms a second, half a second in a run of a quarter hour."""

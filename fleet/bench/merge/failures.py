@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from http import HTTPStatus
 
-from benchmark.measurement import ErrorKind
+from fleet.bench.measurement import ErrorKind
 
 _EXAMPLE_LENGTH = 200
 _HTTP = {status.phrase.lower(): f"http {status.value}" for status in HTTPStatus if status.value >= 400}

@@ -17,10 +17,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from benchmark.folder import DcgmSeries
-from benchmark.measurement import GpuReading, Gpus, GpuTimeline
-from benchmark.merge.client_data import Floats
-from benchmark.merge.problems import Problem
+from fleet.bench.folder import DcgmSeries
+from fleet.bench.measurement import GpuReading, Gpus, GpuTimeline
+from fleet.bench.merge.client_data import Floats
+from fleet.bench.merge.problems import Problem
 
 POWER: Final = "power_watts"
 # Names of dmon's columns. Source: nvidia-smi's manual, "Device Monitoring"; older drivers write temp and cclk.

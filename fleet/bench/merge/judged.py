@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged
-from benchmark.merge.measure import merge_folder
-from benchmark.merge.options import MergeOptions
-from benchmark.whole_file import write_whole
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged
+from fleet.bench.merge.measure import merge_folder
+from fleet.bench.merge.options import MergeOptions
+from fleet.bench.whole_file import write_whole
 
 
 def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:
@@ -16,8 +16,8 @@ def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | No
 
     Raises BenchmarkError for files that cannot be merged and for a baseline that cannot be read.
     """
-    from benchmark.certificate import certify
-    from benchmark.certificate.baseline import compare, read
+    from fleet.bench.certificate import certify
+    from fleet.bench.certificate.baseline import compare, read
 
     before = read(baseline) if baseline is not None else None
     measurement = merge_folder(folder, options)

@@ -10,10 +10,19 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import CLIENT_FILE, DCGM_FILE, GPU_FOLDER, MERGED_FILE, METRICS_FILE, RUN_FILE, RUN_FOLDER, Asked
-from benchmark.measurement import Excluded
-from benchmark.merge.problems import Problem, merge_command, refuse
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import (
+    CLIENT_FILE,
+    DCGM_FILE,
+    GPU_FOLDER,
+    MERGED_FILE,
+    METRICS_FILE,
+    RUN_FILE,
+    RUN_FOLDER,
+    Asked,
+)
+from fleet.bench.measurement import Excluded
+from fleet.bench.merge.problems import Problem, merge_command, refuse
 
 T = TypeVar("T", bound=BaseModel)
 _BY_REASON: Final = "reason:"

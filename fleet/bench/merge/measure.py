@@ -9,19 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import RUN_FOLDER, Asked, AskedSlo, DcgmSeries, MetricsSample
-from benchmark.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
-from benchmark.merge import clocks
-from benchmark.merge.gpus import GpuSeries, of_dcgm, read_dmon
-from benchmark.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
-from benchmark.merge.options import MergeOptions
-from benchmark.merge.problems import Problem, merge_command, refuse
-from benchmark.merge.reading import Reader, reader
-from benchmark.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
-from benchmark.merge.run_figures import Pool, Surroundings, run_figures
-from benchmark.merge.servers import read_samples
-from benchmark.repeats import estimate
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import RUN_FOLDER, Asked, AskedSlo, DcgmSeries, MetricsSample
+from fleet.bench.measurement import Estimate, Measurement, Point, Prompts, Rates, Run
+from fleet.bench.merge import clocks
+from fleet.bench.merge.gpus import GpuSeries, of_dcgm, read_dmon
+from fleet.bench.merge.layout import Choice, Layout, RunFiles, find, is_result, read_file
+from fleet.bench.merge.options import MergeOptions
+from fleet.bench.merge.problems import Problem, merge_command, refuse
+from fleet.bench.merge.reading import Reader, reader
+from fleet.bench.merge.run_clients import Client, RunClients, Seen, apart, load, missing_clients, odd_ends
+from fleet.bench.merge.run_figures import Pool, Surroundings, run_figures
+from fleet.bench.merge.servers import read_samples
+from fleet.bench.repeats import estimate
 
 
 def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measurement:

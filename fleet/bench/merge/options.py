@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import AskedSlo
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import AskedSlo
 
 _SLO_WRITTEN: Final = "for example --slo ttft:500,tpot:50,e2e:9000 (milliseconds; any of the three)"
 

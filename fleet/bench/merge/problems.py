@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.errors import BenchmarkError
+from fleet.bench.errors import BenchmarkError
 
 _FILES_SHOWN = 6
 

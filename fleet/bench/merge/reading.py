@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.merge.client_data import ClientData
-from benchmark.merge.client_file import read_results
-from benchmark.merge.problems import Problem
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.merge.client_data import ClientData
+from fleet.bench.merge.client_file import read_results
+from fleet.bench.merge.problems import Problem
 
 SECOND_PROCESS_PAYS: Final = 64 * 2**20
 """Bytes of results. Measured: a second process takes 0.3 s to start, and 64 MB take one process a second to read."""

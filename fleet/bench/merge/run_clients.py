@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchmark.folder import CLIENT_FILE, MOST_CLIENTS, Asked, PodCourse, Witness
-from benchmark.merge.client_data import ClientData
-from benchmark.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
-from benchmark.merge.layout import Choice, Layout, RunFiles, read_file
-from benchmark.merge.problems import Problem, merge_command
-from benchmark.merge.reading import Reader
+from fleet.bench.folder import CLIENT_FILE, MOST_CLIENTS, Asked, PodCourse, Witness
+from fleet.bench.merge.client_data import ClientData
+from fleet.bench.merge.clocks import MAX_DRIFT_SECONDS, Clocks, drift
+from fleet.bench.merge.layout import Choice, Layout, RunFiles, read_file
+from fleet.bench.merge.problems import Problem, merge_command
+from fleet.bench.merge.reading import Reader
 
 _BEYOND_SECONDS: Final = 1.0
 """By how much a request may lie outside its witness' two readings, which are taken before the first and after the last."""

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmark.folder import AskedSlo, MetricsSample, PodCourse, Witness
-from benchmark.measurement import (
+from fleet.bench.folder import AskedSlo, MetricsSample, PodCourse, Witness
+from fleet.bench.measurement import (
     Batches,
     ClientResult,
     Goodput,
@@ -22,15 +22,15 @@ from benchmark.measurement import (
     SummedRates,
     Timeline,
 )
-from benchmark.merge.client_data import ClientData, Floats
-from benchmark.merge.clocks import Clocks
-from benchmark.merge.failures import together
-from benchmark.merge.gpus import GpuSeries, gpus_of_run
-from benchmark.merge.layout import RunFiles
-from benchmark.merge.run_clients import Client, small_number
-from benchmark.merge.servers import server_metrics
-from benchmark.merge.statistics import distribution, in_file
-from benchmark.merge.windows import Placed, Totals, in_flight_means, rates, steady_window, totals
+from fleet.bench.merge.client_data import ClientData, Floats
+from fleet.bench.merge.clocks import Clocks
+from fleet.bench.merge.failures import together
+from fleet.bench.merge.gpus import GpuSeries, gpus_of_run
+from fleet.bench.merge.layout import RunFiles
+from fleet.bench.merge.run_clients import Client, small_number
+from fleet.bench.merge.servers import server_metrics
+from fleet.bench.merge.statistics import distribution, in_file
+from fleet.bench.merge.windows import Placed, Totals, in_flight_means, rates, steady_window, totals
 
 GAPS_IN_MEMORY: Final = 512 * 2**20
 """Bytes of a load's gaps from which those of further repeats lie in a file. Measured: a repeat of a twelve-node load has 160 MB of

@@ -18,11 +18,11 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from benchmark import cache_configs
-from benchmark.folder import MetricsSample
-from benchmark.measurement import EngineResult, ServerMetrics, ServerTimeline
-from benchmark.merge.client_data import Floats
-from benchmark.merge.problems import Problem
+from fleet.bench import cache_configs
+from fleet.bench.folder import MetricsSample
+from fleet.bench.measurement import EngineResult, ServerMetrics, ServerTimeline
+from fleet.bench.merge.client_data import Floats
+from fleet.bench.merge.problems import Problem
 
 GENERATED: Final = "vllm:generation_tokens_total"
 PROMPTED: Final = "vllm:prompt_tokens_total"

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmark.measurement import Distribution, Histogram
-from benchmark.merge.client_data import Floats
+from fleet.bench.measurement import Distribution, Histogram
+from fleet.bench.merge.client_data import Floats
 
 BINS: Final = 60
 _WIDE: Final = 20.0

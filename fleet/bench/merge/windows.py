@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmark.measurement import Rates
-from benchmark.merge.client_data import ClientData, Floats, Ints
+from fleet.bench.measurement import Rates
+from fleet.bench.merge.client_data import ClientData, Floats, Ints
 
 ARRIVED_SHARE: Final = 0.95
 """Of the requests meant to be in flight, from which a run counts as arrived."""

@@ -9,23 +9,23 @@ from datetime import UTC, date, datetime
 from statistics import fmean
 from typing import Any, Final
 
-from benchmark.certificate import certify
-from benchmark.errors import BenchmarkError
-from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
-from benchmark.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
+from fleet.bench.certificate import certify
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
+from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
 """Where raw results are kept: a URL of these two, without spaces."""
 SOURCE: Final = "own-measurement"
-"""Of planner/data/sources.yaml."""
+"""Of facts/data/sources.yaml."""
 _WALL_CLOCK: Final = 1e9
 """Seconds since 1970 are above it, seconds since a first request are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of planner/data/measured.yaml."""
+    """One entry of facts/data/measured.yaml."""
 
     id: str
     fields: Mapping[str, Any]

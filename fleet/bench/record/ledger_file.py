@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.record.entry import Entry
-from benchmark.whole_file import write_whole
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.record.entry import Entry
+from fleet.bench.whole_file import write_whole
 
 SECTION: Final = "figures"
 _WIDTH: Final = 120
@@ -45,7 +45,7 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise BenchmarkError(
-            f"--ledger {path}: {error.strerror or error}; the project's own is planner/data/measured.yaml, and a new one begins "
+            f"--ledger {path}: {error.strerror or error}; the project's own is facts/data/measured.yaml, and a new one begins "
             f"with the line `{SECTION}: {{}}`"
         ) from error
     except UnicodeDecodeError as error:

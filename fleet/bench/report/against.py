@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.certificate.baseline import incomparable
-from benchmark.measurement import Comparison, Estimate
-from report.table import Cell, Table, numbers, texts
-from report.words import NOTHING, format_change, format_number, format_percent
+from fleet.bench.certificate.baseline import incomparable
+from fleet.bench.measurement import Comparison, Estimate
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import NOTHING, format_change, format_number, format_percent
 
 _NAMED: Final = 3
 """Quantities that the sentence names; the table has all."""

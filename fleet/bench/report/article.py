@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmark.folder import Asked
-from planner import figures
-from planner.figures import Figure, Match, ServingShape
-from planner.report.throughput import SERIES
+from facts import figures
+from facts.figures import Figure, Match, ServingShape
+from fleet.bench.folder import Asked
+from fleet.plan.report.throughput import SERIES
 
 WORKLOAD = "article"
 RERUN = "cluster_ip_rerun"
@@ -34,7 +34,7 @@ class Published:
 
 
 def series_of(figure: Figure) -> str:
-    """Key of planner.report.throughput.SERIES."""
+    """Key of fleet.plan.report.throughput.SERIES."""
     return figure.id.partition(".")[0]
 
 

@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmark.folder import Asked, AskedSlo
-from benchmark.measurement import Measurement
-from benchmark.report.shown import Shown, engine, is_self_test
-from benchmark.report.tables import clock_in_words
-from planner.words import CAPACITIES, ROUTINGS
-from report.table import Cell, Table, texts
-from report.words import format_change, format_elapsed, format_milliseconds, format_percent, format_usd, plural
+from fleet.bench.folder import Asked, AskedSlo
+from fleet.bench.measurement import Measurement
+from fleet.bench.report.shown import Shown, engine, is_self_test
+from fleet.bench.report.tables import clock_in_words
+from fleet.plan.words import CAPACITIES, ROUTINGS
+from fleet.report.table import Cell, Table, texts
+from fleet.report.words import format_change, format_elapsed, format_milliseconds, format_percent, format_usd, plural
 
 
 def stack(asked: Asked) -> Table:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmark.measurement import Judged, Measurement, ServerMetrics
-from benchmark.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
-from benchmark.report.shown import Shown, engine, has_steady, is_self_test, summed_total
-from benchmark.report.words import interval
-from planner.words import CAPACITIES
-from report.charts import Plot
-from report.page import Number
-from report.words import format_milliseconds, format_number, format_percent, format_usd, plural
+from fleet.bench.measurement import Judged, Measurement, ServerMetrics
+from fleet.bench.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
+from fleet.bench.report.shown import Shown, engine, has_steady, is_self_test, summed_total
+from fleet.bench.report.words import interval
+from fleet.plan.words import CAPACITIES
+from fleet.report.charts import Plot
+from fleet.report.page import Number
+from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd, plural
 
 _OF_NO_MODEL = ". The figures are of one machine's programs, of no model and no GPU."
 

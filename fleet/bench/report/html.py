@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmark.measurement import Check, Judged
-from benchmark.report import against, article, captions, configuration, headline, tables, tables_each
-from benchmark.report.article import Published
-from benchmark.report.shown import Shown, is_self_test, shown
-from benchmark.report.texts import TEXTS
-from report.charts import Plot, drawing
-from report.page import picture, render
-from report.table import Cell, Table, texts
-from report.words import plural, sentence
+from fleet.bench.measurement import Check, Judged
+from fleet.bench.report import against, article, captions, configuration, headline, tables, tables_each
+from fleet.bench.report.article import Published
+from fleet.bench.report.shown import Shown, is_self_test, shown
+from fleet.bench.report.texts import TEXTS
+from fleet.report.charts import Plot, drawing
+from fleet.report.page import picture, render
+from fleet.report.table import Cell, Table, texts
+from fleet.report.words import plural, sentence
 
 _FOLDER = Path(__file__).parent / "page"
 _BLAMES: Mapping[str, str] = {

@@ -6,16 +6,16 @@ import re
 import shlex
 from pathlib import Path
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import Asked
-from benchmark.report.shown import Shown
-from report.words import plural
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import Asked
+from fleet.bench.report.shown import Shown
+from fleet.report.words import plural
 
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:
     """The entry's text for the shown load, or None where there can be none, and a sentence about it."""
-    from benchmark.record import entry_of
-    from benchmark.record.ledger_file import block
+    from fleet.bench.record import entry_of
+    from fleet.bench.record.ledger_file import block
 
     asked = found.measurement.asked
     if asked is None:

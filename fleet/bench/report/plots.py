@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from benchmark.report import plots_balance, plots_latency, plots_load, plots_time
-from benchmark.report.article import Published, is_like_load
-from benchmark.report.shown import Shown, has_steady, window_name
-from report.charts import Plot
+from fleet.bench.report import plots_balance, plots_latency, plots_load, plots_time
+from fleet.bench.report.article import Published, is_like_load
+from fleet.bench.report.shown import Shown, has_steady, window_name
+from fleet.report.charts import Plot
 
 IDS: Final = (
     "throughput-nodes", "throughput-load", "latency", "throughput-time", "in-flight", "runs", "clients", "engines", "cache-queue", "power",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Final
 
-from benchmark.measurement import Distribution, Latencies
-from planner.figures import Figure
-from report.charts import Axis, Dot, Line, Panel, Plot
-from report.svg import LegendEntry, Point, round_above
-from report.words import format_milliseconds, plural
+from facts.figures import Figure
+from fleet.bench.measurement import Distribution, Latencies
+from fleet.report.charts import Axis, Dot, Line, Panel, Plot
+from fleet.report.svg import LegendEntry, Point, round_above
+from fleet.report.words import format_milliseconds, plural
 
 QUANTITIES: Final = {
     "ttft": "First token (TTFT)",

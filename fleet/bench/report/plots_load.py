@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmark.measurement import Point
-from benchmark.report.article import Published, series_of
-from benchmark.report.shown import Shown, has_steady, summed_total
-from benchmark.report.words import interval
-from planner.report.throughput import SERIES
-from report.charts import Axis, Dot, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
-from report.svg import LegendEntry, Mark
-from report.words import format_milliseconds, format_number, plural
+from fleet.bench.measurement import Point
+from fleet.bench.report.article import Published, series_of
+from fleet.bench.report.shown import Shown, has_steady, summed_total
+from fleet.bench.report.words import interval
+from fleet.plan.report.throughput import SERIES
+from fleet.report.charts import Axis, Dot, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
+from fleet.report.svg import LegendEntry, Mark
+from fleet.report.words import format_milliseconds, format_number, plural
 
 OURS = LegendEntry(words="this measurement, steady window, 95 % interval", style="plan", mark="star")
 _LATENCIES: tuple[tuple[str, str, Mark, str, str], ...] = (

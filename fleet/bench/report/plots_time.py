@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from benchmark.measurement import Gpus, Run, ServerMetrics
-from benchmark.report.shown import Shown, middles, name_of, since_start
-from report.charts import Axis, Level, Line, Panel, Plot, Stretch, axis_from_zero, thinned
-from report.svg import LegendEntry, Point
-from report.words import format_number, format_percent, format_short
+from fleet.bench.measurement import Gpus, Run, ServerMetrics
+from fleet.bench.report.shown import Shown, middles, name_of, since_start
+from fleet.report.charts import Axis, Level, Line, Panel, Plot, Stretch, axis_from_zero, thinned
+from fleet.report.svg import LegendEntry, Point
+from fleet.report.words import format_number, format_percent, format_short
 
 MOST_POINTS: Final = 300
 """Of a line: about one a pixel on a phone, every third pixel on a screen."""

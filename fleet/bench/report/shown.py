@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmark.folder import LOOPBACK_MACHINE, Asked
-from benchmark.measurement import Measurement, Point, Rates, Run, Timeline
+from fleet.bench.folder import LOOPBACK_MACHINE, Asked
+from fleet.bench.measurement import Measurement, Point, Rates, Run, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

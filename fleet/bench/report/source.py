@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import MERGED_FILE, RUN_FOLDER
-from benchmark.measurement import Judged
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import MERGED_FILE, RUN_FOLDER
+from fleet.bench.measurement import Judged
 
 NOT_INPUTS = (".html", ".png")
 """Ends of files that are made from a measurement and lie beside it."""
@@ -67,6 +67,6 @@ def _read(merged: Path) -> Judged:
 
 
 def _merged(folder: Path) -> Judged:
-    from benchmark.merge.judged import judge
+    from fleet.bench.merge.judged import judge
 
     return judge(folder)

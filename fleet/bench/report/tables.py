@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from benchmark.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
-from benchmark.report.article import Published, series_of
-from benchmark.report.plots_latency import QUANTITIES
-from benchmark.report.shown import Shown, has_steady, middles, summed_total
-from benchmark.report.words import interval, rate
-from planner.report.throughput import SERIES
-from report.charts import thinned
-from report.table import Cell, Column, Table, numbers, texts
-from report.words import NOTHING, format_elapsed, format_milliseconds, format_number, format_percent, format_usd, plural
+from fleet.bench.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
+from fleet.bench.report.article import Published, series_of
+from fleet.bench.report.plots_latency import QUANTITIES
+from fleet.bench.report.shown import Shown, has_steady, middles, summed_total
+from fleet.bench.report.words import interval, rate
+from fleet.plan.report.throughput import SERIES
+from fleet.report.charts import thinned
+from fleet.report.table import Cell, Column, Table, numbers, texts
+from fleet.report.words import (
+    NOTHING,
+    format_elapsed,
+    format_milliseconds,
+    format_number,
+    format_percent,
+    format_usd,
+    plural,
+)
 
 MOST_ROWS_OVER_TIME = 24
 """Rows of a table behind a plot over time; each stands for a stretch of the run."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmark.measurement import Gpus, Run, ServerMetrics
-from benchmark.report.plots_balance import sorted_engines
-from benchmark.report.shown import window_name
-from benchmark.report.words import rate
-from report.table import Cell, Table, numbers, texts
-from report.words import NOTHING, format_milliseconds, format_number, format_percent
+from fleet.bench.measurement import Gpus, Run, ServerMetrics
+from fleet.bench.report.plots_balance import sorted_engines
+from fleet.bench.report.shown import window_name
+from fleet.bench.report.words import rate
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import NOTHING, format_milliseconds, format_number, format_percent
 
 
 def clients(run: Run) -> Table:

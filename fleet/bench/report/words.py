@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmark.measurement import Estimate
-from report.words import NOTHING, format_number
+from fleet.bench.measurement import Estimate
+from fleet.report.words import NOTHING, format_number
 
 
 def interval(estimate: Estimate, noun: str = "") -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged
-from benchmark.report import article, ledger_entry
-from benchmark.report.headline import caption
-from benchmark.report.html import html_text
-from benchmark.report.plots import IDS, plots_of
-from benchmark.report.shown import shown
-from benchmark.whole_file import write_whole
-from report.charts import drawing
-from report.png import png
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged
+from fleet.bench.report import article, ledger_entry
+from fleet.bench.report.headline import caption
+from fleet.bench.report.html import html_text
+from fleet.bench.report.plots import IDS, plots_of
+from fleet.bench.report.shown import shown
+from fleet.bench.whole_file import write_whole
+from fleet.report.charts import drawing
+from fleet.report.png import png
 
 PAGE: Final = "report.html"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from benchmark.run.launch import ended
-from live.errors import LiveError
+from fleet.bench.run.launch import ended
+from fleet.clients.errors import LiveError
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl
 
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 Stage = Literal["no pods", "unscheduled", "starting", "preparing", "running", "ended"]

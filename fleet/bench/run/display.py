@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from report.live_line import LiveLine
-from report.terminal import Part
+from fleet.report.live_line import LiveLine
+from fleet.report.terminal import Part
 
 PLAIN_EVERY_SECONDS: Final = 30.0
 """In a log: how often a state that only counts on is told again."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import GPU_FOLDER, RUN_FILE
-from benchmark.run.progress_words import ENDED, state_of
-from benchmark.whole_file import write_whole
-from live.side_by_side import side_by_side
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import GPU_FOLDER, RUN_FILE
+from fleet.bench.run.progress_words import ENDED, state_of
+from fleet.bench.whole_file import write_whole
+from fleet.clients.side_by_side import side_by_side
 
 if TYPE_CHECKING:
-    from benchmark.run.display import State
-    from live.storage import Bucket
+    from fleet.bench.run.display import State
+    from fleet.clients.storage import Bucket
 
 RUNS: Final = "runs/"
 LATEST: Final = "latest"

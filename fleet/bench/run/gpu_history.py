@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmark.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
-from benchmark.whole_file import write_whole
+from fleet.bench.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
+from fleet.bench.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from live.prometheus import ManagedPrometheus, Servers
-    from live.stack_outputs import StackOutputs
+    from fleet.clients.prometheus import ManagedPrometheus, Servers
+    from fleet.clients.stack_outputs import StackOutputs
 
 AROUND_SECONDS: Final = 60.0
 """Before the first and after the last step: what idles is worth seeing. Assumed."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from benchmark.folder import GPU_FOLDER
-from benchmark.run.watching import AWAY, FINAL, PATIENCE_SECONDS
-from live.errors import LiveError
+from fleet.bench.folder import GPU_FOLDER
+from fleet.bench.run.watching import AWAY, FINAL, PATIENCE_SECONDS
+from fleet.clients.errors import LiveError
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl
 
 DMON: Final = "nvidia-smi dmon -s pucvmet -d 1 -o DT"
 """Power and temperature, utilization, clocks, violations, memory, errors, PCIe; each second, with date and time.

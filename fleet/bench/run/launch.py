@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmark.errors import BenchmarkError
-from live.errors import LiveError
+from fleet.bench.errors import BenchmarkError
+from fleet.clients.errors import LiveError
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl, Manifest
-    from live.stack_outputs import StackOutputs
+    from fleet.clients.kubectl import Kubectl, Manifest
+    from fleet.clients.stack_outputs import StackOutputs
     from settings.settings import Settings
 
 KEPT_SECONDS: Final = 24 * 3600

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from report.words import format_usd, plural
+from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from settings.settings import Settings
 
 _BENCHMARK_ITEM: Final = "benchmark"
-"""Id of the benchmark machine's line. Source: planner/cost.py."""
+"""Id of the benchmark machine's line. Source: facts/cost.py."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmark.errors import BenchmarkError
-from live.errors import LiveError
-from live.metrics_text import MetricsText, MetricsTextError, parse
-from live.side_by_side import side_by_side
+from fleet.bench.errors import BenchmarkError
+from fleet.clients.errors import LiveError
+from fleet.clients.metrics_text import MetricsText, MetricsTextError, parse
+from fleet.clients.side_by_side import side_by_side
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl
     from settings.settings import Settings
 
 CONTAINER: Final = "vllm"

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.servers import ServerPod
-from live.errors import LiveError
-from live.kubectl import Kubectl
-from live.stopping import stopped_by_exception
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.servers import ServerPod
+from fleet.clients.errors import LiveError
+from fleet.clients.kubectl import Kubectl
+from fleet.clients.stopping import stopped_by_exception
 
 if TYPE_CHECKING:
-    from live.prometheus import ManagedPrometheus, Servers
-    from live.stack_outputs import StackOutputs
-    from live.storage import Bucket
+    from fleet.clients.prometheus import ManagedPrometheus, Servers
+    from fleet.clients.stack_outputs import StackOutputs
+    from fleet.clients.storage import Bucket
     from settings.settings import Settings
 
 
@@ -31,9 +31,9 @@ class Google:
 
 def google_of(outputs: StackOutputs) -> Google:
     """Bucket and managed Prometheus of a stack, with the user's login. Needs the packages of requirements-benchmark.txt."""
-    from live.google_api import UserCredentials
-    from live.prometheus import ManagedPrometheus
-    from live.storage import Bucket
+    from fleet.clients.google_api import UserCredentials
+    from fleet.clients.prometheus import ManagedPrometheus
+    from fleet.clients.storage import Bucket
 
     login = UserCredentials()
     return Google(bucket=Bucket(outputs.bucket, login), prometheus=ManagedPrometheus(outputs.project, login))
@@ -81,7 +81,7 @@ def require_bucket(bucket: Bucket) -> None:
 
 def gpu_servers(settings: Settings, pods: Sequence[ServerPod] = ()) -> Servers:
     """Whose GPUs are the stack's."""
-    from live.prometheus import Servers
+    from fleet.clients.prometheus import Servers
 
     return Servers(
         namespace=settings.namespace,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmark.errors import BenchmarkError
+from fleet.bench.errors import BenchmarkError
 
 if TYPE_CHECKING:
-    from live.stack_outputs import StackOutputs
+    from fleet.clients.stack_outputs import StackOutputs
     from settings.settings import Settings
 
 _KEY: Final = "vllm-fleet:benchmark"

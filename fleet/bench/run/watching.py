@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmark.run.cluster_view import ClusterView, Failure, Stage, look
-from benchmark.run.display import State
-from benchmark.run.fetching import progress_of
-from benchmark.run.progress_words import state_of
-from live.errors import LiveError
+from fleet.bench.run.cluster_view import ClusterView, Failure, Stage, look
+from fleet.bench.run.display import State
+from fleet.bench.run.fetching import progress_of
+from fleet.bench.run.progress_words import state_of
+from fleet.clients.errors import LiveError
 
 if TYPE_CHECKING:
-    from benchmark.run.launch import Launched
-    from live.kubectl import Kubectl
-    from live.storage import Bucket
+    from fleet.bench.run.launch import Launched
+    from fleet.clients.kubectl import Kubectl
+    from fleet.clients.storage import Bucket
 
 POLL_SECONDS: Final = 4.0
 """Between two looks. Assumed: two kubectl calls, a third of a second of CPU, and the pods tell every 10 s."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.measurement import Check
-from benchmark.selftest.cost import warm_up
-from benchmark.selftest.load import Mode
-from benchmark.selftest.measure import Measured
+from fleet.bench.measurement import Check
+from fleet.bench.selftest.cost import warm_up
+from fleet.bench.selftest.load import Mode
+from fleet.bench.selftest.measure import Measured
 
 WARM_UPS: Final = 32
 """Most warm-up requests of a client. Source: workloads/pod_scripts/run_plan.py."""

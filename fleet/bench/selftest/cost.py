@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.folder import CLIENT_FILE, Witness
+from fleet.bench.folder import CLIENT_FILE, Witness
 
 
 @dataclass(frozen=True, kw_only=True)

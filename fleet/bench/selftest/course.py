@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.display import Display, State
-from benchmark.selftest.agreement import Finding, findings
-from benchmark.selftest.cost import Cost, client_cost, server_cost
-from benchmark.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
-from benchmark.selftest.measure import Measured, measure
-from benchmark.selftest.true_client import require_vllm
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.display import Display, State
+from fleet.bench.selftest.agreement import Finding, findings
+from fleet.bench.selftest.cost import Cost, client_cost, server_cost
+from fleet.bench.selftest.load import SelfTest, calibrating, saturating, slow_server, sound
+from fleet.bench.selftest.measure import Measured, measure
+from fleet.bench.selftest.true_client import require_vllm
 
 NOT_PROVED = (
     "One machine only: servers, clients and bucket share its cores and its clock, and no packet left it. This shows that the programs, "
@@ -56,7 +56,7 @@ def run(test: SelfTest, display: Display) -> Outcome:
     # What is not installed is missed now and not after a minute. The servers and the small client need aiohttp.
     import aiohttp  # noqa: F401
 
-    from benchmark.report.write import write_report
+    from fleet.bench.report.write import write_report
 
     if test.vllm is not None:
         require_vllm(test.vllm)
@@ -92,7 +92,7 @@ def run(test: SelfTest, display: Display) -> Outcome:
 
 
 def _program(folder: Path) -> str:
-    from benchmark.folder import Witness
+    from fleet.bench.folder import Witness
 
     file = min(folder.glob("*/client-*.witness.json"))
     return Witness.model_validate_json(file.read_bytes()).program

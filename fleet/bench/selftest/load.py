@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import LOOPBACK_MACHINE
-from model_server.node import Cache, Faults, Node, Pace
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import LOOPBACK_MACHINE
+from fleet.simulators.model_server.node import Cache, Faults, Node, Pace
 
 Mode = Literal["sound", "slow-server", "saturated-client"]
 MODEL: Final = "selftest/model"
@@ -19,7 +19,7 @@ STEP_SECONDS: Final = 0.05
 SLOW_STEP_SECONDS: Final = 0.4
 """Long, so that a busy machine's delays stay far below a tenth of the time between chunks, which a client may be late by."""
 STARVING_SHOULD_HOLD: Final = 12
-"""Requests that an engine should hold before one that holds none is more than chance. Source: benchmark/certificate/limits.py,
+"""Requests that an engine should hold before one that holds none is more than chance. Source: fleet/bench/certificate/limits.py,
 ENGINE_DEVIATIONS: three times the square root of so many is less than all of them."""
 CALIBRATION_CHUNKS_PER_S: Final = 8_000
 """Offered while the client's cost is measured: little enough that chunks are read one by one, as on a fleet whose clients have

@@ -11,18 +11,18 @@ from typing import Any
 
 from google.oauth2.credentials import Credentials
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged
-from benchmark.run.display import State
-from benchmark.run.fetching import RUNS, progress_of
-from benchmark.run.progress_words import state_of
-from benchmark.selftest.bucket import TOKEN, LocalBucket
-from benchmark.selftest.load import Load
-from benchmark.selftest.pods import NAME, Played, play
-from live.errors import LiveError
-from live.storage import Bucket
-from model_server.listener import LOOPBACK
-from model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged
+from fleet.bench.run.display import State
+from fleet.bench.run.fetching import RUNS, progress_of
+from fleet.bench.run.progress_words import state_of
+from fleet.bench.selftest.load import Load
+from fleet.bench.selftest.pods import NAME, Played, play
+from fleet.clients.errors import LiveError
+from fleet.clients.storage import Bucket
+from fleet.simulators.bucket import TOKEN, LocalBucket
+from fleet.simulators.model_server.listener import LOOPBACK
+from fleet.simulators.model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def measure(
     show: Callable[[State], None] = lambda _: None,
 ) -> Measured:
     """Start everything, run it, fetch, merge, judge; `show` hears where it stands. Raises BenchmarkError where a part of it fails."""
-    from benchmark.merge.judged import judge, write
+    from fleet.bench.merge.judged import judge, write
 
     one = ServerProcess(node=load.node, faults=load.faults, cores=load.server_cores)
     try:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmark.errors import BenchmarkError
-from benchmark.selftest.bucket import LocalBucket
-from benchmark.selftest.load import Load
-from benchmark.selftest.tokenizer_folder import write_tokenizer
-from model_server.processes import ServerProcesses
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.selftest.load import Load
+from fleet.bench.selftest.tokenizer_folder import write_tokenizer
+from fleet.simulators.bucket import LocalBucket
+from fleet.simulators.model_server.processes import ServerProcesses
 from workloads.pod_programs import BENCHMARK, PACKAGE, python_program
 
 JOB: Final = "selftest"
@@ -35,8 +35,8 @@ START_SECONDS: Final = 600.0
 """For everything but the requests. Assumed: six clients of vLLM that import it at once on two busy cores need a third of it."""
 LONGER: Final = 20.0
 """How many times as long as planned the requests may take. A saturated client needs about eight times as long."""
-_ROOT: Final = Path(__file__).resolve().parents[2]
-_SMALL_CLIENT: Final = _ROOT / "benchmark" / "selftest" / "small_client"
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_SMALL_CLIENT: Final = Path(__file__).with_name("small_client")
 _WHERE: Final = re.compile(r"; what there is: gs://\S+")
 """Source: workloads/pod_scripts/launch_clients.py."""
 _START: Final = (

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.errors import BenchmarkError
+from fleet.bench.errors import BenchmarkError
 
 ANSWER_SECONDS: Final = 60.0
 """Assumed. Measured: a tenth of a second, for vLLM itself is not imported."""

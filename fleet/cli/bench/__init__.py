@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from cli.bench.fetch import fetch
-from cli.bench.merge import merge
-from cli.bench.record import record
-from cli.bench.report import report
-from cli.bench.run import run
-from cli.bench.selftest import selftest
+from fleet.cli.bench.fetch import fetch
+from fleet.cli.bench.merge import merge
+from fleet.cli.bench.record import record
+from fleet.cli.bench.report import report
+from fleet.cli.bench.run import run
+from fleet.cli.bench.selftest import selftest
 
 bench = typer.Typer(
     no_args_is_help=True,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cli.exits import CommandError
-from report.words import plural
+from fleet.cli.exits import CommandError
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from live.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl
     from settings.settings import Settings
 
 _SHOWN: Final = 4
@@ -19,8 +19,8 @@ def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
     """Flags, environment and image of every server pod are those of the stack file. Raises CommandError: a figure is named after
     the file, and with flags that wait for a `pulumi up` it would be certified, and recorded, under the name of something that never ran.
     """
-    from verify import checks_engine, checks_service, cluster
-    from verify.facts import Cluster, Facts
+    from fleet.verify import checks_engine, checks_service, cluster
+    from fleet.verify.facts import Cluster, Facts
 
     facts = Facts(endpoint="", door=None, cluster=Cluster(pods=cluster.read_pods(kubectl, settings)))
     checks = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
-from cli.options import Outputs, Root, Stack
-from cli.packages import require_benchmark_packages
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
+from fleet.cli.options import Outputs, Root, Stack
+from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     pass
@@ -31,11 +31,11 @@ def fetch(
     What is here already is not fetched again. Needs no access to the cluster. Exits with 0 when the measurement is
     certified, with 1 when it is not.
     """
-    from benchmark.run.display import shown
-    from benchmark.run.fetching import choose, going_on
-    from benchmark.run.session import google_of, gpu_servers
-    from cli.project import find_root, require_stack
-    from live import stack_outputs
+    from fleet.bench.run.display import shown
+    from fleet.bench.run.fetching import choose, going_on
+    from fleet.bench.run.session import google_of, gpu_servers
+    from fleet.cli.project import find_root, require_stack
+    from fleet.clients import stack_outputs
     from settings.load import parse
     from settings.stack_file import read
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from benchmark.run.display import Display
-    from benchmark.run.session import Google
-    from live.prometheus import Servers
-    from live.stack_outputs import StackOutputs
+    from fleet.bench.run.display import Display
+    from fleet.bench.run.session import Google
+    from fleet.clients.prometheus import Servers
+    from fleet.clients.stack_outputs import StackOutputs
 
 DEFAULT_FOLDER = Path("out") / "runs"
 """Below it, a folder for every measurement."""
@@ -38,9 +38,9 @@ def bring(
     display: Display,
 ) -> None:
     """Results from the bucket and DCGM's series from managed Prometheus into the folder."""
-    from benchmark.run import fetching
-    from benchmark.run.display import State
-    from benchmark.run.gpu_history import add_dcgm
+    from fleet.bench.run import fetching
+    from fleet.bench.run.display import State
+    from fleet.bench.run.gpu_history import add_dcgm
 
     what = f"gs://{google.bucket.name}/runs/{measurement}/ into {folder}"
     display.state(State("fetching results", what))
@@ -57,15 +57,15 @@ def bring(
 
 def judge(folder: Path) -> int:
     """Merge, certify and report the folder; the exit code of `fleet bench merge`."""
-    from benchmark.folder import MERGED_FILE
-    from benchmark.merge import MergeOptions
-    from benchmark.merge.judged import judge as judged_of
-    from benchmark.merge.judged import write
-    from benchmark.report.write import write_report
-    from cli.bench.merge import exit_code
-    from cli.bench.merge_text import print_judged
-    from cli.bench.report import FOLDER
-    from report.terminal import stdout_paper
+    from fleet.bench.folder import MERGED_FILE
+    from fleet.bench.merge import MergeOptions
+    from fleet.bench.merge.judged import judge as judged_of
+    from fleet.bench.merge.judged import write
+    from fleet.bench.report.write import write_report
+    from fleet.cli.bench.merge import exit_code
+    from fleet.cli.bench.merge_text import print_judged
+    from fleet.cli.bench.report import FOLDER
+    from fleet.report.terminal import stdout_paper
 
     judged = judged_of(folder, MergeOptions(), None)
     write(judged, folder / MERGED_FILE)
@@ -77,7 +77,7 @@ def judge(folder: Path) -> int:
 
 def terminal() -> tuple[bool, int]:
     """Whether stdout shows a live line, and how wide it is."""
-    from report.terminal import stdout_paper
+    from fleet.report.terminal import stdout_paper
 
     paper = stdout_paper()
     return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

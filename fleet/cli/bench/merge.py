@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 
 if TYPE_CHECKING:
-    from benchmark.measurement import Judged
+    from fleet.bench.measurement import Judged
 
 _Format = Literal["text", "json"]
 
@@ -70,9 +70,9 @@ def merge(
     choice. Exits with 1 when the measurement is not certified, worse than the baseline beyond noise, or not comparable
     with it.
     """
-    from benchmark.folder import MERGED_FILE
-    from benchmark.merge import MergeOptions, slo_of
-    from benchmark.merge.judged import as_text, judge, write
+    from fleet.bench.folder import MERGED_FILE
+    from fleet.bench.merge import MergeOptions, slo_of
+    from fleet.bench.merge.judged import as_text, judge, write
 
     if out is not None:
         _require_place(out, folder)
@@ -85,8 +85,8 @@ def merge(
     if format_ == "json":
         sys.stdout.write(as_text(judged))
     else:
-        from cli.bench.merge_text import print_judged
-        from report.terminal import stdout_paper
+        from fleet.cli.bench.merge_text import print_judged
+        from fleet.report.terminal import stdout_paper
 
         print_judged(stdout_paper(), judged, written=target)
         if out is None:
@@ -96,8 +96,8 @@ def merge(
 
 def _require_place(out: Path, folder: Path) -> None:
     """The outcome costs nothing that was measured, and is not read as a client's result by the next merge. Raises CommandError."""
-    from benchmark.folder import MERGED_FILE
-    from cli.bench.written import require_own_file
+    from fleet.bench.folder import MERGED_FILE
+    from fleet.cli.bench.written import require_own_file
 
     place, measured = out.resolve(), folder.resolve()
     if place.is_relative_to(measured) and place != measured / MERGED_FILE:
@@ -109,7 +109,7 @@ def _require_place(out: Path, folder: Path) -> None:
 
 def exit_code(judged: Judged) -> int:
     """0: certified and, where there is a baseline, not worse than it; 1: otherwise, also when nothing of it can be compared."""
-    from benchmark.certificate.baseline import incomparable, regressed
+    from fleet.bench.certificate.baseline import incomparable, regressed
 
     held = not regressed(judged.comparisons) and not incomparable(judged.comparisons)
     return CLEAN if judged.certificate.verdict == "certified" and held else FINDINGS

@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from report.terminal import Page, Paper, Part
-from report.words import format_change, format_percent, format_usd, plural
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_change, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
-    from benchmark.measurement import (
+    from fleet.bench.measurement import (
         Check,
         Comparison,
         Distribution,
@@ -66,7 +66,7 @@ def print_judged(paper: Paper, judged: Judged, *, written: Path) -> None:
 
 def _gate(page: Page, comparisons: Sequence[Comparison]) -> None:
     """What the certificate's headline does not say, and why the exit code is 1 all the same."""
-    from benchmark.certificate.baseline import incomparable
+    from fleet.bench.certificate.baseline import incomparable
 
     worse = [one for one in comparisons if one.verdict == "regressed"]
     if worse:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.exits import CLEAN, CommandError
+from fleet.cli.exits import CLEAN, CommandError
 
 if TYPE_CHECKING:
-    from benchmark.measurement import Measurement
+    from fleet.bench.measurement import Measurement
 
 
 def record(
@@ -44,7 +44,7 @@ def record(
             "--ledger",
             metavar="FILE",
             dir_okay=False,
-            help="Ledger to add to. Default: the project's planner/data/measured.yaml.",
+            help="Ledger to add to. Default: the project's facts/data/measured.yaml.",
             show_default=False,
         ),
     ] = None,
@@ -72,10 +72,10 @@ def record(
     if id_ is None and (ledger is not None or raw is not None):
         raise CommandError("--ledger and --raw are about an entry of the ledger: give --id and --title with them")
     if baseline is not None:
-        from cli.bench.written import require_own_file
+        from fleet.cli.bench.written import require_own_file
 
         require_own_file("--baseline", baseline, "a baseline", frozenset({"shape", "points", "lacks"}))
-    from benchmark.merge import MergeOptions, merge_folder
+    from fleet.bench.merge import MergeOptions, merge_folder
 
     measurement = merge_folder(folder, MergeOptions())
     # The baseline first: it can be written again, an entry of the ledger cannot.
@@ -89,8 +89,8 @@ def record(
 def _add(
     measurement: Measurement, id_: str, title: str, point: int | None, raw: str | None, ledger: Path | None
 ) -> None:
-    from benchmark.record import add, entry_of
-    from planner.ledger import DATA_FOLDER
+    from facts.ledger import DATA_FOLDER
+    from fleet.bench.record import add, entry_of
 
     own = DATA_FOLDER / "measured.yaml"
     file = ledger or own
@@ -98,13 +98,13 @@ def _add(
     add(file, entry)
     sys.stdout.write(f"{entry.certificate.headline}\nmeasured.{id_} is in {file}\n")
     if file.resolve() == own.resolve():
-        sys.stdout.write("Next: python -m planner.provenance writes docs/provenance.md; commit both files.\n")
+        sys.stdout.write("Next: python -m docs.generate.provenance writes docs/provenance.md; commit both files.\n")
 
 
 def _store(measurement: Measurement, point: int | None, file: Path) -> None:
-    from benchmark.certificate import baseline, certify
-    from benchmark.errors import BenchmarkError
-    from benchmark.record.entry import only
+    from fleet.bench.certificate import baseline, certify
+    from fleet.bench.errors import BenchmarkError
+    from fleet.bench.record.entry import only
 
     stored = baseline.of(only(measurement, point), certify(measurement, point))
     if not stored.judges:

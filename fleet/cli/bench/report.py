@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.exits import CLEAN
+from fleet.cli.exits import CLEAN
 
 FOLDER = "report"
 """Below the measurement, where the report goes without --out."""
@@ -31,9 +31,9 @@ def report(
     merged.json. The page needs no network and runs no script. Exits with 0 whatever the verdict; `fleet bench merge` exits
     with 1 for a measurement that is not certified.
     """
-    from benchmark.report.against import outcome
-    from benchmark.report.source import judged_of
-    from benchmark.report.write import write_report
+    from fleet.bench.report.against import outcome
+    from fleet.bench.report.source import judged_of
+    from fleet.bench.report.write import write_report
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)

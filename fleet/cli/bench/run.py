@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.bench.as_declared import require_as_declared
-from cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
-from cli.exits import CLEAN, INTERRUPTED, CommandError
-from cli.options import Context, Kubeconfig, Outputs, Root, Stack
-from cli.packages import require_benchmark_packages
+from fleet.cli.bench.as_declared import require_as_declared
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
+from fleet.cli.exits import CLEAN, INTERRUPTED, CommandError
+from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
-    from benchmark.run.display import Display
-    from benchmark.run.launch import Launched
-    from benchmark.run.price import Price
-    from benchmark.run.servers import ServerPod
-    from benchmark.run.session import Google
-    from benchmark.run.wanted import Changes
-    from benchmark.run.watching import Ended
-    from live.kubectl import Kubectl
-    from live.stack_outputs import StackOutputs
+    from fleet.bench.run.display import Display
+    from fleet.bench.run.launch import Launched
+    from fleet.bench.run.price import Price
+    from fleet.bench.run.servers import ServerPod
+    from fleet.bench.run.session import Google
+    from fleet.bench.run.wanted import Changes
+    from fleet.bench.run.watching import Ended
+    from fleet.clients.kubectl import Kubectl
+    from fleet.clients.stack_outputs import StackOutputs
     from settings.settings import Settings
 
 
@@ -89,8 +89,8 @@ def run(
     Reads the stack's outputs, looks whether the servers are ready and idle, says what it costs and asks, then starts a Job
     in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
     """
-    from benchmark.run.wanted import Changes
-    from cli.project import find_root, require_stack
+    from fleet.bench.run.wanted import Changes
+    from fleet.cli.project import find_root, require_stack
 
     changes = Changes(
         workload=workload,
@@ -103,7 +103,7 @@ def run(
     if kubeconfig is not None and not kubeconfig.is_file():
         raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
     if out is not None:
-        from benchmark.run.fetching import require_new
+        from fleet.bench.run.fetching import require_new
 
         require_new(out)
     _require_writable(out or DEFAULT_FOLDER)
@@ -127,8 +127,8 @@ def run(
 
 
 def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) -> tuple[Settings, StackOutputs]:
-    from benchmark.run.wanted import require_the_same_stack, settings_for
-    from live import stack_outputs
+    from fleet.bench.run.wanted import require_the_same_stack, settings_for
+    from fleet.clients import stack_outputs
 
     settings = settings_for(root, stack, changes)
     given = stack_outputs.read(stack, root, outputs)
@@ -137,11 +137,11 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
 
 
 def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
-    from benchmark.run.display import shown
-    from benchmark.run.launch import launch, require_no_other, require_prepared
-    from benchmark.run.price import price_of
-    from benchmark.run.servers import require_idle, require_ready, server_pods
-    from benchmark.run.session import cluster_of, google_of, require_bucket
+    from fleet.bench.run.display import shown
+    from fleet.bench.run.launch import launch, require_no_other, require_prepared
+    from fleet.bench.run.price import price_of
+    from fleet.bench.run.servers import require_idle, require_ready, server_pods
+    from fleet.bench.run.session import cluster_of, google_of, require_bucket
     from workloads.names import HTTP_PORT
 
     google = None if wishes.detach else google_of(outputs)
@@ -178,10 +178,10 @@ def _watch(
     kubectl: Kubectl, google: Google, launched: Launched, sampled: tuple[ServerPod, ...], folder: Path, began: float
 ) -> Ended:
     """Until the Job has ended, with GPU samples meanwhile."""
-    from benchmark.run.display import shown
-    from benchmark.run.gpu_samples import GpuSamples
-    from benchmark.run.servers import CONTAINER
-    from benchmark.run.watching import watch
+    from fleet.bench.run.display import shown
+    from fleet.bench.run.gpu_samples import GpuSamples
+    from fleet.bench.run.servers import CONTAINER
+    from fleet.bench.run.watching import watch
 
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width, began=began) as display:
@@ -209,10 +209,10 @@ def _finish(
     began: float,
 ) -> int:
     """The results of a Job that has ended: here, merged and judged; or how to do that later."""
-    from benchmark.run.display import shown
-    from benchmark.run.session import gpu_servers
-    from benchmark.run.watching import patiently
-    from live.errors import LiveError
+    from fleet.bench.run.display import shown
+    from fleet.bench.run.session import gpu_servers
+    from fleet.bench.run.watching import patiently
+    from fleet.clients.errors import LiveError
 
     stored = f"The benchmark has ended, and its results are in the bucket: {launched.how_to_fetch()}"
     live, width = terminal()
@@ -247,10 +247,10 @@ def _failed(
     display: Display,
 ) -> str:
     """What a failed Job leaves: its pods' last words, and the runs that were stored."""
-    from benchmark.errors import BenchmarkError
-    from benchmark.run.cluster_view import last_words
-    from benchmark.run.fetching import fetch
-    from live.errors import LiveError
+    from fleet.bench.errors import BenchmarkError
+    from fleet.bench.run.cluster_view import last_words
+    from fleet.bench.run.fetching import fetch
+    from fleet.clients.errors import LiveError
 
     lines = [f"the benchmark failed: {over.failed}"]
     if over.last is not None:
@@ -291,7 +291,7 @@ def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
 
 
 def _cannot_be_certified(repeats: int) -> str:
-    from benchmark.certificate.limits import LEAST_REPEATS
+    from fleet.bench.certificate.limits import LEAST_REPEATS
 
     if repeats >= LEAST_REPEATS:
         return ""
@@ -316,7 +316,7 @@ def _require_writable(folder: Path) -> None:
 
 
 def _say(display: Display, phase: str) -> None:
-    from benchmark.run.display import State
+    from fleet.bench.run.display import State
 
     display.state(State(phase))
 

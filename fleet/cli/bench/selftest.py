@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from cli.exits import CLEAN, FINDINGS, CommandError
-from cli.packages import require_benchmark_packages
-from report.terminal import PLAIN_WIDTH
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.packages import require_benchmark_packages
+from fleet.report.terminal import PLAIN_WIDTH
 
 if TYPE_CHECKING:
-    from benchmark.selftest.cost import Cost
-    from benchmark.selftest.course import Outcome
-    from benchmark.selftest.load import Mode, SelfTest
-    from report.terminal import Page
+    from fleet.bench.selftest.cost import Cost
+    from fleet.bench.selftest.course import Outcome
+    from fleet.bench.selftest.load import Mode, SelfTest
+    from fleet.report.terminal import Page
 
 _Format = Literal["text", "json"]
 _EVERY_SECONDS: Final = 5.0
@@ -93,10 +93,10 @@ def selftest(
     chunk costs a client here. Exits with 1 when anything disagrees: totals, rates, or whom the certificate blames.
     """
     require_benchmark_packages()
-    from benchmark.run.display import shown
-    from benchmark.selftest.course import run
-    from benchmark.selftest.load import SelfTest
-    from live.stopping import stopped_by_exception
+    from fleet.bench.run.display import shown
+    from fleet.bench.selftest.course import run
+    from fleet.bench.selftest.load import SelfTest
+    from fleet.clients.stopping import stopped_by_exception
 
     if slow_server and saturate:
         raise CommandError("--slow-server and --saturate are two tests: give one of them")
@@ -141,7 +141,7 @@ def _stderr_terminal() -> tuple[bool, int]:
 
 
 def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
-    from benchmark.selftest.course import as_plain
+    from fleet.bench.selftest.course import as_plain
 
     if format_ == "json":
         plain = as_plain(outcome)
@@ -154,8 +154,8 @@ def _show(outcome: Outcome, format_: _Format, *, kept: bool) -> int:
 
 
 def _print(outcome: Outcome, *, kept: bool) -> None:
-    from benchmark.selftest.course import NOT_PROVED
-    from report.terminal import Page, stdout_paper
+    from fleet.bench.selftest.course import NOT_PROVED
+    from fleet.report.terminal import Page, stdout_paper
 
     page = Page(stdout_paper())
     disagree = sum(not one.agrees for one in outcome.findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.exits import CommandError
+from fleet.cli.exits import CommandError
 
 
 def require_own_file(option: str, file: Path, kind: str, keys: frozenset[str]) -> None:

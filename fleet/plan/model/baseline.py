@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner import figures
-from planner.deployment import Deployment, OfferedLoad, Workload
+from facts import figures
+from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload
 
 
 def total_tokens_per_s(deployment: Deployment) -> float:

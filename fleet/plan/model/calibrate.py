@@ -1,6 +1,6 @@
-"""Fit the planner's parameters to the article's rows and compare them with planner/data/calibration.yaml.
+"""Fit the planner's parameters to the article's rows and compare them with fleet/plan/model/calibration.yaml.
 
-`python -m scripts.calibrate_planner` prints the fit and every row with its error; `--write` puts the fit into the file.
+`python -m fleet.plan.model.calibrate` prints the fit and every row with its error; `--write` puts the fit into the file.
 Only numbers are written: what each means, which rows pin it, and everything not fitted is edited by hand.
 
 How: least squares on the logarithms of rates (1 % apart counts as one) and of time per token (3 %, which is how far its
@@ -17,16 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import exp, log
 
-from planner import figures, ledger, memory
-from planner.calibration import FITTED, Calibration, MemoryParameters, Parameters, calibration
-from planner.deployment import record_fleet
-from planner.fleet_rate import FleetLoad, fleet_load
-from planner.gpu_memory import budget
-from planner.latency import per_token_s
-from planner.performance import estimate
-from planner.rows import PHASES, Row, of_role, rows
-
-FILE = ledger.DATA_FOLDER / "calibration.yaml"
+from facts import figures, ledger, memory
+from fleet.plan.model.calibration import FILE, FITTED, Calibration, MemoryParameters, Parameters, calibration
+from fleet.plan.model.deployment import record_fleet
+from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.latency import per_token_s
+from fleet.plan.model.performance import estimate
+from fleet.plan.model.rows import PHASES, Row, of_role, rows
 
 RATE_SIGMA = 0.01
 TPOT_SIGMA = 0.03
@@ -86,7 +84,7 @@ def fit_variant(best: Parameters, memory_parameters: MemoryParameters, host_ms_p
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the fit; write it with --write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the fit into planner/data/calibration.yaml")
+    parser.add_argument("--write", action="store_true", help="put the fit into fleet/plan/model/calibration.yaml")
     options = parser.parse_args(arguments)
     taken = calibration()
     memory_parameters = fit_memory()

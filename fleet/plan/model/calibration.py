@@ -1,6 +1,6 @@
-"""What the model takes from measurements, read from planner/data/calibration.yaml.
+"""What the model takes from measurements, read from calibration.yaml beside this file.
 
-`python -m scripts.calibrate_planner --write` fits it anew to the article's rows; a test fits it again and compares.
+`python -m fleet.plan.model.calibrate --write` fits it anew to the article's rows; a test fits it again and compares.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from planner import ledger
+from facts import ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +102,19 @@ class Calibration:
     power: Power
 
 
+FILE = Path(__file__).with_name("calibration.yaml")
+
+
+@cache
+def contents() -> Mapping[str, Any]:
+    """The file as it stands, with units, meanings and sources."""
+    return ledger.read(FILE)
+
+
 @cache
 def calibration() -> Calibration:
     """The calibration in the repository. Raises LedgerError where the file is not of this form."""
-    content = ledger.load("calibration")
+    content = contents()
     try:
         fixed = _values(content["fixed"])
         parameters = _parameters(_values(content["fitted"]), fixed)

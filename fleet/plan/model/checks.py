@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from planner import figures, ledger
-from planner.calibration import Parameters, calibration
-from planner.deployment import Deployment, EngineShape, OfferedLoad, named_workload, record_fleet
-from planner.fleet_rate import FleetLoad, fleet_load
-from planner.gpu_memory import budget
-from planner.gpus import H200
-from planner.latency import per_token_s
-from planner.rows import PHASES, TP8_IN_FLIGHT
+from facts import figures, ledger
+from facts.machines import H200
+from fleet.plan.model.calibration import Parameters, calibration
+from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, named_workload, record_fleet
+from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.latency import per_token_s
+from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
 
 # Assumed: the trial's --max-num-seqs, which is not recorded; its engine refuses more than about 810.
 _TRIAL_SEQUENCES = 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from planner.deployment import (
+from fleet.plan.model.deployment import (
     MEASURED_IN_FLIGHT_PER_NODE,
     Deployment,
     EngineShape,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
-from planner import ledger
-from planner.gpus import B200, Gpu
-from planner.memory import CacheLayout, HybridArchitecture
-from planner.models import QWEN3_5_27B_FP8, ModelShape
+from facts import ledger
+from facts.machines import B200, Gpu
+from facts.memory import CacheLayout, HybridArchitecture
+from facts.models import QWEN3_5_27B_FP8, ModelShape
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 
@@ -164,7 +164,7 @@ class OfferedLoad:
 
 
 def named_workload(name: str) -> Workload:
-    """A workload of planner/data/workloads.yaml. Raises LedgerError with the names there are, also for a workload whose lengths
+    """A workload of facts/data/workloads.yaml. Raises LedgerError with the names there are, also for a workload whose lengths
     its file decides.
     """
     fields = ledger.entry("workloads", "workloads", name)

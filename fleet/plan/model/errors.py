@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner import baseline
-from planner.estimates import Estimate
-from planner.performance import estimate
-from planner.rows import Role, Row, rows
+from fleet.plan.model import baseline
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.performance import estimate
+from fleet.plan.model.rows import Role, Row, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

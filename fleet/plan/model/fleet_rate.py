@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.calibration import Parameters
-from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
-from planner.gpu_memory import MemoryBudget
-from planner.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
+from fleet.plan.model.calibration import Parameters
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from fleet.plan.model.gpu_memory import MemoryBudget
+from fleet.plan.model.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
 
 # Nodes that the gateway's share was fitted at.
 _GATEWAY_FITTED_NODES = 2

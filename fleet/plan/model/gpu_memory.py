@@ -1,7 +1,7 @@
 """One GPU's memory, part by part: weights, draft, activations, CUDA graphs, and what is left for the cache.
 
 What vLLM does at start-up: it takes a share of the GPU, loads the model, runs one step of the largest size with dummy
-requests, and gives the rest to the cache. The cache's own arithmetic is planner/memory.py.
+requests, and gives the rest to the cache. The cache's own arithmetic is facts/memory.py.
 
 Source: vLLM 0.18.1, v1/worker/gpu_worker.py (determine_available_memory) and v1/worker/gpu_model_runner.py
 (profile_run): the dummy step samples for `--max-num-seqs` sequences, logits in float32 over the whole vocabulary, so a
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner import memory
-from planner.calibration import MemoryParameters, calibration
-from planner.deployment import Deployment, Workload
-from planner.memory import GIB, CacheLayout
+from facts import memory
+from facts.memory import GIB, CacheLayout
+from fleet.plan.model.calibration import MemoryParameters, calibration
+from fleet.plan.model.deployment import Deployment, Workload
 
 _LOGIT_BYTES = 4
 

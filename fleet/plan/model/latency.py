@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.deployment import Deployment, Workload
-from planner.fleet_rate import FleetLoad
+from fleet.plan.model.deployment import Deployment, Workload
+from fleet.plan.model.fleet_rate import FleetLoad
 
 # Inferred: the article's first tokens come as late as evenly spread waits would make them: mean and median are equal, and the 99th
 # percentile (11.4 to 11.6 s) is 1.8 to 1.9 times the median (6.1 to 6.2 s). An even spread from 0 gives 1.98.

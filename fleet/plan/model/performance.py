@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
 
-from planner import latency, memory
-from planner.calibration import Accuracy, Parameters, calibration
-from planner.departures import departures
-from planner.deployment import Deployment, OfferedLoad, Workload, measured_load, named_workload, record_fleet
-from planner.estimates import Basis, Estimate
-from planner.fleet_rate import (
+from facts import memory
+from fleet.plan.model import latency
+from fleet.plan.model.calibration import Accuracy, Parameters, calibration
+from fleet.plan.model.departures import departures
+from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload, measured_load, named_workload, record_fleet
+from fleet.plan.model.estimates import Basis, Estimate
+from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,
     GATEWAY_GROWING,
     GATEWAY_HALFWAY,
@@ -21,9 +22,9 @@ from planner.fleet_rate import (
     OverloadedError,
     fleet_load,
 )
-from planner.gpu_memory import MemoryBudget, budget
-from planner.order_statistics import expected_maximum
-from planner.rows import FITTED_LOADS
+from fleet.plan.model.gpu_memory import MemoryBudget, budget
+from fleet.plan.model.order_statistics import expected_maximum
+from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the most whose throughput it states.
 MOST_MEASURED_DRAFTS = 2

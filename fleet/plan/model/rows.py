@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from planner import figures, ledger
-from planner.deployment import (
+from facts import figures, ledger
+from facts.models import QWEN3_5_397B_NVFP4
+from fleet.plan.model.deployment import (
     Deployment,
     EngineShape,
     OfferedLoad,
@@ -17,7 +18,6 @@ from planner.deployment import (
     named_workload,
     record_fleet,
 )
-from planner.models import QWEN3_5_397B_NVFP4
 
 Role = Literal["fitted", "predicted", "check"]
 Metric = Literal[

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
-from planner import memory
-from planner.calibration import Parameters
-from planner.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, Workload
-from planner.gpu_memory import MemoryBudget
-from planner.gpus import B200
-from planner.memory import GIB, CacheLayout
-from planner.models import QWEN3_5_27B_FP8
+from facts import memory
+from facts.machines import B200
+from facts.memory import GIB, CacheLayout
+from facts.models import QWEN3_5_27B_FP8
+from fleet.plan.model.calibration import Parameters
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, Workload
+from fleet.plan.model.gpu_memory import MemoryBudget
 
 # A request comes at a random moment of a step that it has to wait out.
 _WAIT_STEPS = 0.5

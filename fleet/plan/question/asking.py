@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner import ledger
-from planner.deployment import Lengths, Routing, Workload, named_workload, workloads_with_lengths
-from planner.economics import Duty
-from planner.goals import (
+from facts import ledger
+from fleet.plan.economics import Duty
+from fleet.plan.model.deployment import Lengths, Routing, Workload, named_workload, workloads_with_lengths
+from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
+from fleet.plan.question.goals import (
     DEFAULT_CONFIDENCE,
     Batch,
     Budget,
@@ -21,8 +22,7 @@ from planner.goals import (
     Users,
     parse_hours,
 )
-from planner.nodes_for import DEFAULT_LOAD_SHARE
-from planner.profiles import ProfileFacts, profile_facts, profile_names, profiles_for
+from fleet.plan.question.profiles import ProfileFacts, profile_facts, profile_names, profiles_for
 
 DEFAULT_WORKLOAD = "article"
 DEFAULT_PROFILE = "record"

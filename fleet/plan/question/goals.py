@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Literal, get_args
 
-from planner.deployment import Routing, Workload
-from planner.economics import Duty
-from planner.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
-from planner.profiles import ProfileFacts
+from fleet.plan.economics import Duty
+from fleet.plan.model.deployment import Routing, Workload
+from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
+from fleet.plan.question.profiles import ProfileFacts
 
 Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from planner import engine_settings, profile_file
-from planner.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
-from planner.engine_flags import Scalar
-from planner.ledger import LedgerError
-from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+from facts.engines import Scalar
+from facts.ledger import LedgerError
+from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+from fleet.plan.model.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
+from settings import engine_settings, profile_file
 
 # Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
 DEFAULT_CONTEXT_TOKENS = 262_144
@@ -50,7 +50,7 @@ class ProfileFacts:
         The row's own differ in one point. The profile carries the 8,192 of `--max-num-seqs` that the article's prose
         names and its final list does not; the model's row has vLLM's 1,024, with which alone the published cache fits.
         """
-        from planner.rows import PHASES
+        from fleet.plan.model.rows import PHASES
 
         if self.reproduces in PHASES:
             return PHASES[self.reproduces].engine

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from planner import figures, planning
-from planner.cost import capacity_usd_per_node_hour
-from planner.deployment import OfferedLoad
-from planner.estimates import Estimate
-from planner.goals import CAPACITIES, PlanImpossibleError
-from planner.performance import estimate
-from planner.plan import Alternative, Money, PerMillion, Plan
-from planner.report.memory_bar import Part, parts
-from planner.report.prices import PriceRow
-from planner.report.throughput import SERIES, Reading, Throughput
-from planner.words import CAPACITIES as NAMES
-from report.words import plural
+from facts import figures
+from facts.cost import capacity_usd_per_node_hour
+from fleet.plan import planning
+from fleet.plan.model.deployment import OfferedLoad
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.performance import estimate
+from fleet.plan.plan import Alternative, Money, PerMillion, Plan
+from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
+from fleet.plan.report.memory_bar import Part, parts
+from fleet.plan.report.prices import PriceRow
+from fleet.plan.report.throughput import SERIES, Reading, Throughput
+from fleet.plan.words import CAPACITIES as NAMES
+from fleet.report.words import plural
 
 _MOST_POINTS = 24
 """Points of the curve: it bends so little that more would draw the same line."""

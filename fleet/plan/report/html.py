@@ -7,23 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from planner.cost import LineItem
-from planner.errors import errors
-from planner.plan import Alternative, Plan
-from planner.report import (
-    drawn,
-    memory_bar,
-    model_tables,
-    plan_tables,
-    prices,
-    throughput,
-    way_to_serve,
-)
-from planner.words import CAPACITIES, ROUTINGS, format_goal, format_lengths, format_limits, format_span
-from report.charts import drawing
-from report.page import Number, picture, render
-from report.rows import rows_drawing
-from report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd, plural
+from facts.cost import LineItem
+from fleet.plan.model.errors import errors
+from fleet.plan.plan import Alternative, Plan
+from fleet.plan.report import drawn, memory_bar, model_tables, plan_tables, prices, throughput, way_to_serve
+from fleet.plan.words import CAPACITIES, ROUTINGS, format_goal, format_lengths, format_limits, format_span
+from fleet.report.charts import drawing
+from fleet.report.page import Number, picture, render
+from fleet.report.rows import rows_drawing
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd, plural
 
 _FOLDER = Path(__file__).parent / "page"
 _BASIS = {

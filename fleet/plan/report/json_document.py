@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from planner.words import format_goal, format_mean_lengths
+from fleet.plan.words import format_goal, format_mean_lengths
 
 if TYPE_CHECKING:
-    from planner.deployment import Lengths
-    from planner.estimates import Estimate
-    from planner.goals import PlanImpossibleError, PlanQuestion
-    from planner.performance import Performance
-    from planner.plan import Alternative, Money, PerMillion, Plan
-    from planner.time_to_serve import TimeToServe
+    from facts.time_to_serve import TimeToServe
+    from fleet.plan.model.deployment import Lengths
+    from fleet.plan.model.estimates import Estimate
+    from fleet.plan.model.performance import Performance
+    from fleet.plan.plan import Alternative, Money, PerMillion, Plan
+    from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
 
 _ESTIMATES = (
     "total_tokens_per_s",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.gpu_memory import MemoryBudget
-from report.charts import Axis
-from report.rows import Bar, Row, Rows
+from fleet.plan.model.gpu_memory import MemoryBudget
+from fleet.report.charts import Axis
+from fleet.report.rows import Bar, Row, Rows
 
 _HEIGHT_PX = 58.0
 _PALE = ("free", "outside")

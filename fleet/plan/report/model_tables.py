@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner import ledger
-from planner.calibration import FITTED
-from planner.errors import Error, mean_percent
-from planner.gpus import B200
-from planner.plan import Plan
-from planner.rows import Metric, Role
-from planner.words import format_span
-from report.table import Cell, Table, numbers, texts
-from report.words import format_change, format_duration, format_number, format_percent
+from facts import ledger
+from facts.machines import B200
+from fleet.plan.model.calibration import FITTED
+from fleet.plan.model.errors import Error, mean_percent
+from fleet.plan.model.rows import Metric, Role
+from fleet.plan.plan import Plan
+from fleet.plan.words import format_span
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_change, format_duration, format_number, format_percent
 
 _METRICS: dict[Metric, str] = {
     "total_tokens_per_s": "total tok/s",

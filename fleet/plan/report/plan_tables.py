@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from planner.cost import LineItem
-from planner.estimates import Estimate
-from planner.performance import Performance
-from planner.plan import Alternative, Plan
-from planner.report.drawn import price_of
-from planner.report.memory_bar import Part
-from planner.time_to_serve import TimeToServe
-from planner.words import CAPACITIES, format_quota, format_span
-from report.table import Cell, Table, numbers, texts
-from report.words import format_duration, format_milliseconds, format_number, format_usd, plural
+from facts.cost import LineItem
+from facts.time_to_serve import TimeToServe
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.performance import Performance
+from fleet.plan.plan import Alternative, Plan
+from fleet.plan.report.drawn import price_of
+from fleet.plan.report.memory_bar import Part
+from fleet.plan.words import CAPACITIES, format_quota, format_span
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd, plural
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from report.charts import Axis
-from report.rows import Dot, Row, Rows
-from report.svg import LegendEntry, Mark
-from report.words import format_usd
+from fleet.report.charts import Axis
+from fleet.report.rows import Dot, Row, Rows
+from fleet.report.svg import LegendEntry, Mark
+from fleet.report.words import format_usd
 
 _SPREAD = 1.25
 """Room on both sides of the axis, as a factor."""

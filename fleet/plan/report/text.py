@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from planner.words import CAPACITIES, ROUTINGS, format_goal, format_mean_lengths, format_quota, format_span
-from preview.figures_in_words import figure_in_words
-from report.terminal import Page, Paper, Part
-from report.words import format_duration, format_number, format_percent, format_usd, plural
+from fleet.plan.words import CAPACITIES, ROUTINGS, format_goal, format_mean_lengths, format_quota, format_span
+from fleet.preview.report.figures_in_words import figure_in_words
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_duration, format_number, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
-    from planner.estimates import Estimate
-    from planner.goals import PlanQuestion
-    from planner.plan import Alternative, Plan
-    from planner.time_to_serve import Step
+    from facts.time_to_serve import Step
+    from fleet.plan.model.estimates import Estimate
+    from fleet.plan.plan import Alternative, Plan
+    from fleet.plan.question.goals import PlanQuestion
 
 _LABEL = 20
 """Columns of the label that begins a line."""

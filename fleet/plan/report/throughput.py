@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from planner.estimates import Estimate
-from report.charts import Axis, Band, Dot, Level, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
-from report.svg import LegendEntry, Mark
-from report.words import format_number, format_short, plural
+from fleet.plan.model.estimates import Estimate
+from fleet.report.charts import Axis, Band, Dot, Level, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
+from fleet.report.svg import LegendEntry, Mark
+from fleet.report.words import format_number, format_short, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

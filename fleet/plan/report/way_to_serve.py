@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.time_to_serve import Step, TimeToServe
-from report.charts import Axis
-from report.rows import Bar, Dot, Row, Rows
-from report.svg import LegendEntry
-from report.words import format_duration
+from facts.time_to_serve import Step, TimeToServe
+from fleet.report.charts import Axis
+from fleet.report.rows import Bar, Dot, Row, Rows
+from fleet.report.svg import LegendEntry
+from fleet.report.words import format_duration
 
 _LEGEND = (
     LegendEntry(words="● decides when the fleet serves (critical path)", style="step critical", mark="band"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from preview.baseline import RunningBaseline
+    from fleet.preview.compare.baseline import RunningBaseline
 
 
 def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
@@ -17,10 +17,10 @@ def start(against: str, root: Path, stacks: Sequence[str]) -> RunningBaseline:
     Raises BaselineError for what is neither.
     """
     if is_state(against):
-        from preview.baseline_state import StateFile
+        from fleet.preview.compare.baseline_state import StateFile
 
         return StateFile(Path(against), stacks)
-    from preview.baseline_git import GitBaseline
+    from fleet.preview.compare.baseline_git import GitBaseline
 
     return GitBaseline(against, root, stacks)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from preview.recording import RecordedResource, Recording
+    from fleet.preview.record.recording import RecordedResource, Recording
 
 
 class BaselineError(Exception):

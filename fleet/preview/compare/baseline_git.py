@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from preview import children
-from preview.baseline import Baseline, BaselineError
-from preview.baseline_process import result_name
-from preview.recording import Recording
-from preview.recording_json import from_json
+from fleet.preview import children
+from fleet.preview.compare.baseline import Baseline, BaselineError
+from fleet.preview.compare.baseline_process import result_name
+from fleet.preview.record.recording import Recording
+from fleet.preview.record.recording_json import from_json
 from settings.redact import Redactor, plaintexts_in
 
 if TYPE_CHECKING:
@@ -34,10 +34,8 @@ _LOOK_SECONDS: Final = 0.005
 """Between two looks for a result: a glance costs some microseconds."""
 _SHORT: Final = 8
 """Digits of a commit's name that a reader sees."""
-_START: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from preview.baseline_process import main; main(sys.argv[2])"
-)
-_OURS: Final = Path(__file__).resolve().parents[1]
+_START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from fleet.preview.compare.baseline_process import main; main(sys.argv[2])"
+_OURS: Final = Path(__file__).resolve().parents[3]
 _KEPT_STDERR_LINES: Final = 12
 
 
@@ -218,7 +216,7 @@ def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
 
 def stood_in(config: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the placeholder project stood in for, as the other side has it."""
-    from preview.offline import STAND_IN_PROJECT
+    from fleet.preview.offline import STAND_IN_PROJECT
     from settings.settings import PLACEHOLDER_PROJECT
 
     return {

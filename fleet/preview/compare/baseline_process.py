@@ -1,4 +1,4 @@
-"""The process that records another version of the program. Started by preview.baseline_git, and by nothing else.
+"""The process that records another version of the program. Started by fleet.preview.compare.baseline_git, and by nothing else.
 
 This version's recorder is imported first; then everything of this version leaves the import path, so that `settings`,
 `infra` and the rest can only be the other version's.
@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from preview import quick_sdk
+from fleet.preview.record import quick_sdk
 
 if TYPE_CHECKING:
-    from preview.recording import Recording
-    from preview.stack_references import StackReferences
+    from fleet.preview.record.recording import Recording
+    from fleet.preview.record.stack_references import StackReferences
 
 
 def result_name(stack: str) -> str:
@@ -27,11 +27,11 @@ def result_name(stack: str) -> str:
 def main(folder: str) -> None:
     """Record the stacks that `folder`/job.json names, each into a file of its own that is there once it is whole."""
     quick_sdk.install()
-    from preview.recording import ProgramError
-    from preview.recording_json import to_json
+    from fleet.preview.record.recording import ProgramError
+    from fleet.preview.record.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
-    _forget(Path(__file__).resolve().parents[1])
+    _forget(Path(__file__).resolve().parents[3])
     # Nobody reads what a program prints; a full pipe would stop it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for stack in job["stacks"]:
@@ -51,9 +51,9 @@ def _forget(own: Path) -> None:
 
 
 def _record(job: Any, stack: str, references: StackReferences | None) -> Recording:
-    from preview.recorder import record
-    from preview.recording import ProgramError
-    from preview.stack_references import StackReferences
+    from fleet.preview.record.recorder import record
+    from fleet.preview.record.recording import ProgramError
+    from fleet.preview.record.stack_references import StackReferences
 
     def record_other(name: str, its_references: StackReferences) -> Recording:
         return _record(job, name, its_references)

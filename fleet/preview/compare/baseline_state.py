@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from preview.baseline import Baseline, BaselineError, StateBaseline
-from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
-from preview.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.compare.baseline import Baseline, BaselineError, StateBaseline
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
+from fleet.preview.record.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 if TYPE_CHECKING:
     from types import TracebackType

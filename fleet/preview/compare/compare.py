@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from preview.baseline import StateBaseline
-from preview.baseline_state import as_the_program_says
-from preview.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
-from preview.deltas import deltas
-from preview.identity import match
-from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from preview.redact import KUBERNETES_SECRET, Redactor
-from preview.replacement import deletes_first, reasons
-from preview.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
-from preview.values import UNKNOWN, Secret, Value, reveal, transform
+from fleet.preview.compare.baseline import StateBaseline
+from fleet.preview.compare.baseline_state import as_the_program_says
+from fleet.preview.compare.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
+from fleet.preview.compare.deltas import deltas
+from fleet.preview.compare.identity import match
+from fleet.preview.compare.replacement import deletes_first, reasons
+from fleet.preview.compare.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from fleet.preview.record.redact import KUBERNETES_SECRET, Redactor
+from fleet.preview.record.values import UNKNOWN, Secret, Value, reveal, transform
 from settings.redact import plaintexts_in
 
 _SECRET_PARTS: Final = ("data", "stringData")
@@ -57,7 +57,7 @@ def compare(
 
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
     """The changes with what they do to what runs."""
-    from preview.blast_radius import measure
+    from fleet.preview.compare.blast_radius import measure
 
     found = measure(changes, old, new)
     return replace(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from preview.changes import Changes, Danger, ResourceChange
-from preview.gpu_pods import GpuPods
-from preview.recording import RecordedResource
-from preview.restarts import CLUSTER, NAMESPACE, Restart
-from preview.values import reveal
-from report.words import plural
+from fleet.preview.compare.changes import Changes, Danger, ResourceChange
+from fleet.preview.compare.gpu_pods import GpuPods
+from fleet.preview.compare.restarts import CLUSTER, NAMESPACE, Restart
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import reveal
+from fleet.report.words import plural
 
 VOLUMES: Final = (
     "gcp:compute/disk:Disk",

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preview.changes import Delta
-from preview.gpu_pods import gpu_pods
-from preview.recording import RecordedResource
+from fleet.preview.compare.changes import Delta
+from fleet.preview.compare.gpu_pods import gpu_pods
+from fleet.preview.record.recording import RecordedResource
 
 _FROM_OUTPUTS: Final = (
     ("usd-per-hour", "dollars an hour", "$/h", "usdPerHour"),

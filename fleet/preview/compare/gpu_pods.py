@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from preview.recording import RecordedResource
-from preview.values import Value, reveal
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import Value, reveal
 
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _GPU: Final = "nvidia.com/gpu"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from preview.recording import Alias, RecordedResource, urn_of
+from fleet.preview.record.recording import Alias, RecordedResource, urn_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Whether a change updates a resource or replaces it, and who says so.
 
-The knowledge is data: preview/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
+The knowledge is data: fleet/preview/compare/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
 (what the installed packages say of themselves). A type that neither knows gets guesses, and they are marked as such.
 """
 
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import yaml
 
-from preview.changes import Certainty, ReplaceReason
-from preview.structural_diff import Difference, path_text, touches
-from preview.values import Secret, Value, reveal
+from fleet.preview.compare.changes import Certainty, ReplaceReason
+from fleet.preview.compare.structural_diff import Difference, path_text, touches
+from fleet.preview.record.values import Secret, Value, reveal
 
 DATA: Final = Path(__file__).parent / "data"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"

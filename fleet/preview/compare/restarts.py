@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preview.changes import ResourceChange
-from preview.gpu_pods import GpuPods, batches
-from preview.recording import RecordedResource
-from preview.values import Value, reveal
+from fleet.preview.compare.changes import ResourceChange
+from fleet.preview.compare.gpu_pods import GpuPods, batches
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import Value, reveal
 
 MINUTES_TO_LOAD: Final = 10
 """From the start of a pod to its first answer. Source: the article, model loading and CUDA graphs on one A4 node."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from preview.changes import PropertyChangeKind
-from preview.values import UNKNOWN, Secret, Value, reveal
+from fleet.preview.compare.changes import PropertyChangeKind
+from fleet.preview.record.values import UNKNOWN, Secret, Value, reveal
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import alias_pb2, engine_pb2, resource_pb2
 
-from preview import synthesis
-from preview.recording import (
+from fleet.preview.record import synthesis
+from fleet.preview.record.recording import (
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
     Alias,
@@ -29,8 +29,8 @@ from preview.recording import (
     StackOutputs,
     urn_of,
 )
-from preview.values import UNKNOWN, Secret, merge, paths_of_unknowns
-from preview.wire import decode_struct, encode_struct
+from fleet.preview.record.values import UNKNOWN, Secret, merge, paths_of_unknowns
+from fleet.preview.record.wire import decode_struct, encode_struct
 
 # Only what the recorder really honours: an option whose feature is missing here makes the SDK refuse the program,
 # which is better than to drop it silently. So no transforms, parameterised packages or callbacks.

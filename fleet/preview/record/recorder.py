@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from preview.recording import (
+from fleet.preview.record.recording import (
     Diagnostic,
     Mode,
     ProgramError,
@@ -28,10 +28,10 @@ from preview.recording import (
     StackOutputs,
     in_dependency_order,
 )
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.values import UNKNOWN, Secret
 
 if TYPE_CHECKING:
-    from preview.monitor import RecordingMonitor, RunContext
+    from fleet.preview.record.monitor import RecordingMonitor, RunContext
 
 __all__ = [
     "UNKNOWN",
@@ -71,7 +71,7 @@ def record(
     root = root.resolve()
 
     def run() -> Recording:
-        from preview.monitor import RunContext
+        from fleet.preview.record.monitor import RunContext
 
         context = RunContext(
             root=root,
@@ -192,7 +192,7 @@ def _run_program(
     from pulumi.runtime import config as pulumi_config
     from pulumi.runtime import settings, stack
 
-    from preview.monitor import RecordingEngine, RecordingMonitor
+    from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor
 
     monitor = RecordingMonitor(context)
     pulumi_config.set_all_config(dict(context.config), list(secret_keys))
@@ -294,7 +294,7 @@ def _where(error: BaseException, root: Path) -> str:
 
 
 def _finish(monitor: RecordingMonitor, secret_config: Mapping[str, str]) -> Recording:
-    from preview.monitor import stack_exports
+    from fleet.preview.record.monitor import stack_exports
 
     for resource in monitor.resources.values():
         if resource.deleted_with and resource.deleted_with not in monitor.resources:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from preview.recording import Alias, Diagnostic, RecordedResource, Recording
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.record.recording import Alias, Diagnostic, RecordedResource, Recording
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 # Pulumi's published markers, as in pulumi.runtime.rpc: written out, because importing that takes a third of a second.
 SIGNATURE: Final = "4dabf18193072939515e22adb298388d"

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 from settings.redact import Redactor as PlainRedactor
 from settings.secrets_in_text import SECRET_TEXT
 

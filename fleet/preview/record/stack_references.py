@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from preview.recording import ProgramError, StackOutputs
-from preview.values import Secret
+from fleet.preview.record.recording import ProgramError, StackOutputs
+from fleet.preview.record.values import Secret
 
 if TYPE_CHECKING:
-    from preview.recording import Recording
+    from fleet.preview.record.recording import Recording
 
 OUTPUTS_FOLDER = "stack-outputs"
 """Where saved outputs are looked for, as `<project>.<stack>.json`: what `pulumi stack output --json` prints."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final
 
-from preview.synthesis_kubernetes import kubernetes_outputs
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.record.synthesis_kubernetes import kubernetes_outputs
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 _COMPUTE = "https://www.googleapis.com/compute/v1/"
 _CONTAINER = "https://container.googleapis.com/v1/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 RELEASE_TYPE: Final = "kubernetes:helm.sh/v3:Release"
 

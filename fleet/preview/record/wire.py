@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf import struct_pb2  # type: ignore[import-untyped]
 from pulumi.runtime import rpc
 
-from preview.values import UNKNOWN, Secret, Value
+from fleet.preview.record.values import UNKNOWN, Secret, Value
 
 _SIGNATURE = rpc._special_sig_key
 _SECRET = rpc._special_secret_sig

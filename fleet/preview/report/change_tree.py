@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from preview.recording import STACK_REFERENCE_TYPE
-from preview.redact import Redactor
-from preview.resource_facts import cloud_name, facts_of, kind_of
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE
+from fleet.preview.record.redact import Redactor
+from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 
 if TYPE_CHECKING:
-    from preview.changes import Changes, Operation, ResourceChange
-    from preview.recording import RecordedResource, Recording
+    from fleet.preview.compare.changes import Changes, Operation, ResourceChange
+    from fleet.preview.record.recording import RecordedResource, Recording
 
 GROUP_FROM = 4
 """Siblings of one kind, with the same to tell of each, that share a line from this many on."""

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from report.words import format_usd, plural
+from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from preview.changes import Changes, Delta, Operation, PropertyChange, ResourceChange
+    from fleet.preview.compare.changes import Changes, Delta, Operation, PropertyChange, ResourceChange
 
 MARKS: Final[Mapping[Operation, str]] = {"create": "+", "update": "~", "replace": "+-", "delete": "-", "same": ""}
 """As `pulumi preview` has them."""

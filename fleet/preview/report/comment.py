@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import (
+from fleet.preview.report.figures_in_words import (
     bill_lines,
     figure_in_words,
     per_million_in_words,
@@ -13,13 +13,13 @@ from preview.figures_in_words import (
     rate_origin,
     residual_in_words,
 )
-from preview.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
-from preview.several_stacks import Refusal, stack_of
-from report.words import format_usd, plural
+from fleet.preview.report.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
+from fleet.preview.report.several_stacks import Refusal, stack_of
+from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from preview.report_model import Finding, Node, Policies, Report
-    from preview.several_stacks import Outcome
+    from fleet.preview.report.model import Finding, Node, Policies, Report
+    from fleet.preview.report.several_stacks import Outcome
 
 _VERDICT, _EVIDENCE, _DETAIL = 0, 1, 2
 """Ranks of sections: what always stays, what goes when folds alone do not save enough, and folds."""
@@ -34,7 +34,7 @@ def markdown_text(*outcomes: Outcome) -> str:
     several = len(outcomes) > 1
     sections: list[Section] = []
     if several:
-        from preview.report_markdown_list import list_of_stacks
+        from fleet.preview.report.comment_list import list_of_stacks
 
         sections.append(Section(name="the table of stacks", text=_text(list_of_stacks(outcomes))))
     for outcome in outcomes:
@@ -80,7 +80,7 @@ def _sections(report: Report, *, several: bool) -> Iterator[Section]:
         yield section("advisories", _advisories(report.policies), _DETAIL)
         yield section("the resources", _resources(report), _DETAIL)
     else:
-        from preview import report_markdown_changes as changed
+        from fleet.preview.report import comment_changes as changed
 
         yield section("the headline", changed.headline(report, changes, several=several), _VERDICT)
         if changes.pending:
@@ -223,14 +223,14 @@ def _list(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _policies(policies: Policies) -> Iterator[str]:
     """The verdict, and what is mandatory, in sight."""
-    from preview.report_markdown_policies import in_sight
+    from fleet.preview.report.comment_policies import in_sight
 
     yield from in_sight(policies, _MOST_VIOLATIONS)
 
 
 def _advisories(policies: Policies) -> Iterator[str]:
     """What is not, folded."""
-    from preview.report_markdown_policies import folded
+    from fleet.preview.report.comment_policies import folded
 
     yield from folded(policies, _MOST_VIOLATIONS)
 

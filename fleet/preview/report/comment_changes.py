@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from preview.change_tree import change_tree
-from preview.changes_in_words import (
+from fleet.preview.report.change_tree import change_tree
+from fleet.preview.report.changes_in_words import (
     MARKS,
     after_in_words,
     before_in_words,
@@ -19,14 +19,14 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from preview.markdown import alert, cell, code, escape, fenced, fold, prose, table
-from preview.resource_facts import cloud_name, kind_of
-from report.words import plural
+from fleet.preview.report.markdown import alert, cell, code, escape, fenced, fold, prose, table
+from fleet.preview.report.resource_facts import cloud_name, kind_of
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from preview.change_tree import ChangeNode
-    from preview.changes import Changes, PropertyChange, ResourceChange
-    from preview.report_model import Report
+    from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
+    from fleet.preview.report.change_tree import ChangeNode
+    from fleet.preview.report.model import Report
 
 _MOST_DANGERS: Final = 20
 _MOST_HEADLINES: Final = 12

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.markdown import alert, cell, code, prose, table
-from preview.several_stacks import refusals_of, reports_of
-from preview.stack_list import line_of
-from report.words import plural
+from fleet.preview.report.markdown import alert, cell, code, prose, table
+from fleet.preview.report.several_stacks import refusals_of, reports_of
+from fleet.preview.report.stack_list import line_of
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from preview.several_stacks import Outcome
+    from fleet.preview.report.several_stacks import Outcome
 
 _MOST_DANGERS = 30
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.markdown import cell, code, escape, fold, table
-from preview.verdicts import Verdict, shared, verdicts
-from report.words import plural
+from fleet.preview.report.markdown import cell, code, escape, fold, table
+from fleet.preview.report.verdicts import Verdict, shared, verdicts
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from preview.report_model import Policies
+    from fleet.preview.report.model import Policies
 
 _MOST_PLACES = 5
 """Resources named in one cell."""

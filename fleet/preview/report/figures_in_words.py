@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.figures import published_nodes
-from report.words import format_list, format_usd, plural
+from facts.figures import published_nodes
+from fleet.report.words import format_list, format_usd, plural
 
 if TYPE_CHECKING:
-    from planner.cost import Bill, LineItem
-    from planner.figures import Figure
-    from preview.report_model import Report
+    from facts.cost import Bill, LineItem
+    from facts.figures import Figure
+    from fleet.preview.report.model import Report
     from settings.figures import Figures
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preview import changes_in_words, figures_in_words
-from preview.change_tree import change_tree
-from preview.report_markdown_policies import policies_of
-from preview.several_stacks import Refusal, reports_of, stack_of
-from preview.stack_list import line_of
-from preview.verdicts import shared, verdicts
-from report.page import Number, render
-from report.table import Cell, Table, numbers, texts
-from report.words import format_usd, plural
+from fleet.preview.report import changes_in_words, figures_in_words
+from fleet.preview.report.change_tree import change_tree
+from fleet.preview.report.comment_policies import policies_of
+from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
+from fleet.preview.report.stack_list import line_of
+from fleet.preview.report.verdicts import shared, verdicts
+from fleet.report.page import Number, render
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from preview.report_model import Report
-    from preview.several_stacks import Outcome
+    from fleet.preview.report.model import Report
+    from fleet.preview.report.several_stacks import Outcome
 
 _FOLDER = Path(__file__).parent / "html"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from preview.redact import Redactor
-from preview.several_stacks import Outcome, refusals_of, reports_of
+from fleet.preview.record.redact import Redactor
+from fleet.preview.report.several_stacks import Outcome, refusals_of, reports_of
 
 if TYPE_CHECKING:
-    from planner.cost import LineItem
-    from planner.estimates import Estimate
-    from planner.figures import Match
-    from preview.changes import Changes, PropertyChange, ResourceChange
-    from preview.report_model import Report
-    from settings.modelled import Modelled
+    from facts.cost import LineItem
+    from facts.figures import Match
+    from fleet.plan.model.estimates import Estimate
+    from fleet.plan.modelled import Modelled
+    from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
+    from fleet.preview.report.model import Report
     from settings.problems import Problem
 
 

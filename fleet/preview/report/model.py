@@ -6,19 +6,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, Diagnostic, Mode, RecordedResource, Recording
-from preview.redact import Redactor
-from preview.resource_facts import cloud_name, facts_of, kind_of
+from fleet.preview.record.recording import (
+    STACK_REFERENCE_TYPE,
+    STACK_TYPE,
+    Diagnostic,
+    Mode,
+    RecordedResource,
+    Recording,
+)
+from fleet.preview.record.redact import Redactor
+from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 from settings.capacity import Calendar, Reservation
 from settings.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from preview.changes import Changes
-    from preview.policy import Violation
+    from fleet.plan.modelled import Modelled
+    from fleet.preview.compare.changes import Changes
+    from fleet.preview.policy import Violation
     from settings.figures import Figures
-    from settings.modelled import Modelled
     from settings.settings import Settings
 
 GROUP_FROM = 4
@@ -196,7 +203,7 @@ def build_report(
 def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
     if figures.proven:
         return None
-    from settings.modelled import modelled
+    from fleet.plan.modelled import modelled
 
     return modelled(settings)
 

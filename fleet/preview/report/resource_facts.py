@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from preview.recording import RecordedResource
-from preview.values import UNKNOWN, Secret
-from report.words import plural
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import UNKNOWN, Secret
+from fleet.report.words import plural
 
 Facts = Iterator[str]
 
@@ -195,7 +195,7 @@ _MOST_KEYS = 6
 
 
 def _benchmark_run(text: str) -> Facts:
-    """What a benchmark's run.json asks for. Source: benchmark/folder.py, Asked."""
+    """What a benchmark's run.json asks for. Source: fleet/bench/folder.py, Asked."""
     try:
         run = json.loads(text)
         points = [(int(point["connections"]), int(point["clients"])) for point in run["points"]]

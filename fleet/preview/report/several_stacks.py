@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from preview.report_model import Report
+    from fleet.preview.report.model import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,10 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
     What a person has to mend (a refused setting, a program that fails, nothing to compare with) becomes a `Refusal`;
     anything else is a defect and raised.
     """
-    from preview.baseline import BaselineError
-    from preview.policy import PolicyError
-    from preview.recording import ProgramError
-    from preview.render import RenderError
+    from fleet.preview.compare.baseline import BaselineError
+    from fleet.preview.policy import PolicyError
+    from fleet.preview.record.recording import ProgramError
+    from fleet.preview.render import RenderError
     from settings.problems import SettingsError
     from settings.secrets_in_text import without_secrets
 

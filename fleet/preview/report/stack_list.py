@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from preview.changes_in_words import after_in_words, before_in_words
-from preview.several_stacks import Refusal
-from preview.verdicts import ON_PURPOSE
-from report.words import plural
+from fleet.preview.report.changes_in_words import after_in_words, before_in_words
+from fleet.preview.report.several_stacks import Refusal
+from fleet.preview.report.verdicts import ON_PURPOSE
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from preview.changes import Changes
-    from preview.report_model import Policies
-    from preview.several_stacks import Outcome
+    from fleet.preview.compare.changes import Changes
+    from fleet.preview.report.model import Policies
+    from fleet.preview.report.several_stacks import Outcome
 
 USD_PER_HOUR = "usd-per-hour"
 TOKENS_PER_SECOND = "tokens-per-second"

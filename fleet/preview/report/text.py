@@ -6,22 +6,22 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from preview.figures_in_words import (
+from fleet.preview.report.figures_in_words import (
     bill_lines,
     figure_in_words,
     per_million_in_words,
     published_nodes_in_words,
     residual_in_words,
 )
-from preview.report_text_policies import print_policies
-from preview.several_stacks import Refusal
-from report.terminal import Page, Paper, Part
-from report.words import format_usd, plural
+from fleet.preview.report.several_stacks import Refusal
+from fleet.preview.report.text_policies import print_policies
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from planner.cost import Bill
-    from preview.report_model import Finding, Node, Report
-    from preview.several_stacks import Outcome
+    from facts.cost import Bill
+    from fleet.preview.report.model import Finding, Node, Report
+    from fleet.preview.report.several_stacks import Outcome
 
 
 def print_text(paper: Paper, *outcomes: Outcome) -> None:
@@ -46,7 +46,7 @@ def _print_report(page: Page, report: Report) -> None:
     _headline(page, report)
     if (changes := report.comparison) is not None:
         # Imported here: a preview that compares nothing does not need it.
-        from preview.report_text_changes import print_changes, print_numbers
+        from fleet.preview.report.text_changes import print_changes, print_numbers
 
         print_numbers(page, changes)
         print_changes(page, report, changes)
@@ -63,7 +63,7 @@ def _print_report(page: Page, report: Report) -> None:
 
 def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
     """One entry for each stack, so that the last screen tells how all of them fare."""
-    from preview.stack_list import line_of
+    from fleet.preview.report.stack_list import line_of
 
     lines = [line_of(outcome) for outcome in outcomes]
     width = max(len(line.stack) for line in lines)
@@ -79,7 +79,7 @@ def _headline(page: Page, report: Report) -> None:
     fleet, recording, changes = report.fleet, report.recording, report.comparison
     page.heading(f"{recording.project} / {recording.stack}", "offline preview")
     if changes is not None:
-        from preview.report_text_changes import print_consequences
+        from fleet.preview.report.text_changes import print_consequences
 
         page.blank()
         print_consequences(page, changes)

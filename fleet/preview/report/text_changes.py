@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from preview.change_tree import change_tree
-from preview.changes_in_words import (
+from fleet.preview.report.change_tree import change_tree
+from fleet.preview.report.changes_in_words import (
     MARKS,
     PROPERTY_MARKS,
     after_in_words,
@@ -22,12 +22,12 @@ from preview.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
-from report.terminal import Page, Part
+from fleet.report.terminal import Page, Part
 
 if TYPE_CHECKING:
-    from preview.change_tree import ChangeNode
-    from preview.changes import Changes, PropertyChange, ResourceChange
-    from preview.report_model import Report
+    from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
+    from fleet.preview.report.change_tree import ChangeNode
+    from fleet.preview.report.model import Report
 
 _MOST_PROPERTIES: Final = 16
 """Properties shown of one resource; the JSON document has them all."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from report.terminal import Page
-from report.words import plural
+from fleet.report.terminal import Page
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from preview.report_model import Policies
-    from preview.verdicts import Place, Verdict
+    from fleet.preview.report.model import Policies
+    from fleet.preview.report.verdicts import Place, Verdict
 
 _MOST_NAMES = 4
 
@@ -26,7 +26,7 @@ def print_policies(page: Page, policies: Policies) -> None:
         page.title("Policies")
         page.prose("not asked (--no-policy)")
         return
-    from preview.verdicts import verdicts
+    from fleet.preview.report.verdicts import verdicts
 
     mandatory = len(policies.mandatory)
     verdict = f"{mandatory} mandatory violated, {len(policies.violations) - mandatory} advisory"
@@ -52,7 +52,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _print_verdict(page: Page, verdict: Verdict) -> None:
-    from preview.verdicts import shared
+    from fleet.preview.report.verdicts import shared
 
     style = "bold red" if verdict.stops else "yellow"
     places = verdict.places

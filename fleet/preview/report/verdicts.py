@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from preview.policy import Level, Violation
+    from fleet.preview.policy import Level, Violation
 
 ON_PURPOSE: Final = "repeated-on-purpose"
 """The policy of the project's pack that reports what a workload repeats knowingly; nobody has to look at it twice."""

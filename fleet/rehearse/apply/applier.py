@@ -6,23 +6,23 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from preview.recording import RecordedResource, Recording
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
-from rehearsal.apply.deletion import Deletion
-from rehearsal.apply.destroy import DestroyReport, Destruction, account, findings_of
-from rehearsal.apply.diagnosis import Diagnosis, diagnose
-from rehearsal.apply.findings_static import static_findings
-from rehearsal.apply.graph import needs_by_urn, turned_round, walk
-from rehearsal.apply.operations import Operations
-from rehearsal.apply.plan import Plan, is_work, plan
-from rehearsal.apply.readiness import is_ready_now
-from rehearsal.apply.releases import Releases
-from rehearsal.apply.run import Run, protected_text
-from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ApplyReport
-from rehearsal.apply.waiter import SLACK_SECONDS, Cancelled, Waiter
-from rehearsal.clock import Clock
-from rehearsal.results import Finding
-from rehearsal.timeline import Timeline
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
+from fleet.rehearse.apply.deletion import Deletion
+from fleet.rehearse.apply.destroy import DestroyReport, Destruction, account, findings_of
+from fleet.rehearse.apply.diagnosis import Diagnosis, diagnose
+from fleet.rehearse.apply.findings_static import static_findings
+from fleet.rehearse.apply.graph import needs_by_urn, turned_round, walk
+from fleet.rehearse.apply.operations import Operations
+from fleet.rehearse.apply.plan import Plan, is_work, plan
+from fleet.rehearse.apply.readiness import is_ready_now
+from fleet.rehearse.apply.releases import Releases
+from fleet.rehearse.apply.run import Run, protected_text
+from fleet.rehearse.apply.state import AppliedResource, AppliedState, ApplyEvent, ApplyReport
+from fleet.rehearse.apply.waiter import SLACK_SECONDS, Cancelled, Waiter
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.results import Finding
+from fleet.rehearse.timeline import Timeline
 
 __all__ = ["Applier", "ApplyEvent", "ApplyReport", "DestroyReport"]
 

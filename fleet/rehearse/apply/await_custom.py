@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rehearsal.apply.json_path import JsonPath, JsonPathError, parse
-from rehearsal.apply.verdict import Failed, Manifest, Ready, Verdict, Waiting, condition, said
+from fleet.rehearse.apply.json_path import JsonPath, JsonPathError, parse
+from fleet.rehearse.apply.verdict import Failed, Manifest, Ready, Verdict, Waiting, condition, said
 
 
 def custom(one: Manifest, expressions: Sequence[str]) -> Verdict:

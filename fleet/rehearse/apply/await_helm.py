@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from rehearsal.apply.await_workloads import REVISION
-from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting, observed
+from fleet.rehearse.apply.await_workloads import REVISION
+from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Waiting, observed
 
 
 def deployment(one: Manifest, context: Context) -> Verdict:

@@ -5,7 +5,7 @@ Source: pulumi-kubernetes 4, provider/pkg/await/service.go, and what the 4.34.2 
 
 from __future__ import annotations
 
-from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
+from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
 
 
 def service(one: Manifest, context: Context) -> Verdict:

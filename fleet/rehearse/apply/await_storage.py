@@ -5,7 +5,7 @@ Source: pulumi-kubernetes 4, provider/pkg/await/awaiters.go, and pull requests 3
 
 from __future__ import annotations
 
-from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
+from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict, Waiting
 
 
 def claim(one: Manifest, context: Context) -> Verdict:

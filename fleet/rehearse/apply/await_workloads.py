@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from rehearsal.apply.verdict import Context, Failed, Manifest, Ready, Verdict, Waiting, condition, holds, observed, said
+from fleet.rehearse.apply.verdict import (
+    Context,
+    Failed,
+    Manifest,
+    Ready,
+    Verdict,
+    Waiting,
+    condition,
+    holds,
+    observed,
+    said,
+)
 
 REVISION: Final = "deployment.kubernetes.io/revision"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preview.recording import RecordedResource, Recording
-from rehearsal.api import Manifest
-from rehearsal.apply.graph import everything_below, needs_by_urn
-from rehearsal.apply.manifests import Manifests, is_object, is_release, kind_and_name
-from rehearsal.apply.options import Options, options_of
-from rehearsal.results import RehearsalError
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.apply.graph import everything_below, needs_by_urn
+from fleet.rehearse.apply.manifests import Manifests, is_object, is_release, kind_and_name
+from fleet.rehearse.apply.options import Options, options_of
+from fleet.rehearse.results import RehearsalError
 
 WORKLOADS: Final = ("Deployment", "Job")
 """Kinds with a pod template."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rehearsal.apply.manifests import is_release
-from rehearsal.apply.operations import OperationError, Operations
-from rehearsal.apply.options import annotated, custom_timeout_seconds
-from rehearsal.apply.releases import Releases
-from rehearsal.apply.state import AppliedResource
+from fleet.rehearse.apply.manifests import is_release
+from fleet.rehearse.apply.operations import OperationError, Operations
+from fleet.rehearse.apply.options import annotated, custom_timeout_seconds
+from fleet.rehearse.apply.releases import Releases
+from fleet.rehearse.apply.state import AppliedResource
 
 
 class Deletion:

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from preview.recording import RecordedResource
-from preview.redact import Redactor
-from preview.values import reveal
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind
-from rehearsal.apply.deletion import Deletion
-from rehearsal.apply.graph import needs_by_urn, turned_round, walk
-from rehearsal.apply.inventory import Leftovers, Retained, declared, is_kept
-from rehearsal.apply.manifests import kind_and_name
-from rehearsal.apply.operations import OperationError
-from rehearsal.apply.plan import is_work
-from rehearsal.apply.run import protected_text
-from rehearsal.apply.state import AppliedState, ApplyEvent
-from rehearsal.apply.waiter import Waiter
-from rehearsal.clock import Clock
-from rehearsal.results import Finding
-from rehearsal.timeline import Timeline
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.values import reveal
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind
+from fleet.rehearse.apply.deletion import Deletion
+from fleet.rehearse.apply.graph import needs_by_urn, turned_round, walk
+from fleet.rehearse.apply.inventory import Leftovers, Retained, declared, is_kept
+from fleet.rehearse.apply.manifests import kind_and_name
+from fleet.rehearse.apply.operations import OperationError
+from fleet.rehearse.apply.plan import is_work
+from fleet.rehearse.apply.run import protected_text
+from fleet.rehearse.apply.state import AppliedState, ApplyEvent
+from fleet.rehearse.apply.waiter import Waiter
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.results import Finding
+from fleet.rehearse.timeline import Timeline
 
 RECLAIM_SECONDS: Final = 600.0
 """How long a disk may take to go after its claim. Assumed: Google deletes one within a minute; then the rest is trouble."""

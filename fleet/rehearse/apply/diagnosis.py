@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rehearsal.api import (
+from fleet.rehearse.api import (
     EVENT,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -21,10 +21,10 @@ from rehearsal.api import (
     ClusterApi,
     Manifest,
 )
-from rehearsal.apply.pod_trouble import Trouble, trouble_of
-from rehearsal.apply.state import ObjectRef
-from rehearsal.apply.verdict import condition, said
-from rehearsal.autopilot.verdicts import verdict
+from fleet.rehearse.apply.pod_trouble import Trouble, trouble_of
+from fleet.rehearse.apply.state import ObjectRef
+from fleet.rehearse.apply.verdict import condition, said
+from fleet.rehearse.autopilot.verdicts import verdict
 
 LOOKED_AT_PODS: Final = 50
 """Pods whose state is read; of a thousand that wait, they wait for the same few things."""

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.apply.catalogue import Catalogue, Entry
-from rehearsal.results import Finding
+from fleet.rehearse.apply.catalogue import Catalogue, Entry
+from fleet.rehearse.results import Finding
 
 ALWAYS_THERE: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces of every cluster."""

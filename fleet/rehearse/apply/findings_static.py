@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from preview.recording import RecordedResource, Recording
-from rehearsal.api import Manifest
-from rehearsal.apply import findings_order, findings_storage, findings_waiting
-from rehearsal.apply.catalogue import Catalogue
-from rehearsal.results import Finding
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.apply import findings_order, findings_storage, findings_waiting
+from fleet.rehearse.apply.catalogue import Catalogue
+from fleet.rehearse.results import Finding
 
 
 def static_findings(

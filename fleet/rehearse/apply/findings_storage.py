@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rehearsal.apply.catalogue import Catalogue, Entry
-from rehearsal.results import Finding
+from fleet.rehearse.apply.catalogue import Catalogue, Entry
+from fleet.rehearse.results import Finding
 
 CLAIM_MINUTES: Final = 5
 """Source: pulumi-kubernetes, provider/pkg/await/awaiters.go (fixed there), and issue 4179 of 2026: 300 s."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.apply.await_custom import condition_of, path_of
-from rehearsal.apply.catalogue import Catalogue, Entry
-from rehearsal.apply.findings_order import waits_for_pods
-from rehearsal.apply.json_path import JsonPathError
-from rehearsal.apply.options import custom_timeout_seconds
-from rehearsal.apply.readiness import rule_for
-from rehearsal.results import Finding
+from fleet.rehearse.apply.await_custom import condition_of, path_of
+from fleet.rehearse.apply.catalogue import Catalogue, Entry
+from fleet.rehearse.apply.findings_order import waits_for_pods
+from fleet.rehearse.apply.json_path import JsonPathError
+from fleet.rehearse.apply.options import custom_timeout_seconds
+from fleet.rehearse.apply.readiness import rule_for
+from fleet.rehearse.results import Finding
 
 GPU: Final = "requests.nvidia.com/gpu"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from preview.recording import RecordedResource, needs_of
+from fleet.preview.record.recording import RecordedResource, needs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

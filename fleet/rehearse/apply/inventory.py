@@ -6,19 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from planner.ledger import entry
-from preview.values import reveal
-from rehearsal.api import (
-    PERSISTENT_VOLUME,
-    VOLUME_SNAPSHOT_CONTENT,
-    ApiRefusedError,
-    ClusterApi,
-    Kind,
-    Manifest,
-)
-from rehearsal.apply.manifests import kind_and_name
-from rehearsal.apply.quantity import gib
-from rehearsal.apply.state import AppliedResource, AppliedState, ObjectRef
+from facts.ledger import entry
+from fleet.preview.record.values import reveal
+from fleet.rehearse.api import PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, ClusterApi, Kind, Manifest
+from fleet.rehearse.apply.manifests import kind_and_name
+from fleet.rehearse.apply.quantity import gib
+from fleet.rehearse.apply.state import AppliedResource, AppliedState, ObjectRef
 
 _KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
 """Values of a Google resource's `deletion_policy` that leave it where it is."""

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from preview.recording import RecordedResource, Recording
-from preview.redact import Redactor
-from preview.synthesis_kubernetes import CLUSTER_SCOPED, RELEASE_TYPE
-from preview.values import paths_of_unknowns, reveal
-from rehearsal.api import Manifest
-from rehearsal.results import RehearsalError
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.synthesis_kubernetes import CLUSTER_SCOPED, RELEASE_TYPE
+from fleet.preview.record.values import paths_of_unknowns, reveal
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.results import RehearsalError
 
 _KUBERNETES: Final = "kubernetes:"
 _DEFAULT_NAMESPACE: Final = "default"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
-from rehearsal.apply.readiness import SETTLE_SECONDS, Rule, look_up
-from rehearsal.apply.state import ObjectRef
-from rehearsal.apply.verdict import Failed, Verdict
-from rehearsal.apply.waiter import Cancelled, Late, Outcome, TimedOut, Waiter
-from rehearsal.autopilot.verdicts import verdict
-from rehearsal.clock import Clock
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.apply.readiness import SETTLE_SECONDS, Rule, look_up
+from fleet.rehearse.apply.state import ObjectRef
+from fleet.rehearse.apply.verdict import Failed, Verdict
+from fleet.rehearse.apply.waiter import Cancelled, Late, Outcome, TimedOut, Waiter
+from fleet.rehearse.autopilot.verdicts import verdict
+from fleet.rehearse.clock import Clock
 
 T = TypeVar("T")
 Propagation = Literal["Foreground", "Background"]

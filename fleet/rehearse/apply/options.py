@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from preview.recording import RecordedResource
-from preview.values import reveal
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import reveal
 
 # Source: pulumi-kubernetes, provider/pkg/metadata/annotations.go.
 _SKIP_AWAIT: Final = "pulumi.com/skipAwait"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from preview.compare import compare
-from preview.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource, Recording
-from preview.replacement import deletes_first
-from rehearsal.apply.manifests import is_object
-from rehearsal.apply.options import annotated
-from rehearsal.apply.state import AppliedResource, AppliedState, Operation
-from rehearsal.results import RehearsalError
+from fleet.preview.compare.compare import compare
+from fleet.preview.compare.replacement import deletes_first
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource, Recording
+from fleet.rehearse.apply.manifests import is_object
+from fleet.rehearse.apply.options import annotated
+from fleet.rehearse.apply.state import AppliedResource, AppliedState, Operation
+from fleet.rehearse.results import RehearsalError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rehearsal.api import PERSISTENT_VOLUME_CLAIM, REPLICA_SET, STORAGE_CLASS, ClusterApi, Kind
-from rehearsal.apply import await_custom, await_helm, await_network, await_storage, await_workloads
-from rehearsal.apply.options import Options
-from rehearsal.apply.verdict import Context, Manifest, Ready, Verdict
+from fleet.rehearse.api import PERSISTENT_VOLUME_CLAIM, REPLICA_SET, STORAGE_CLASS, ClusterApi, Kind
+from fleet.rehearse.apply import await_custom, await_helm, await_network, await_storage, await_workloads
+from fleet.rehearse.apply.options import Options
+from fleet.rehearse.apply.verdict import Context, Manifest, Ready, Verdict
 
 ENDPOINT_SLICE: Final = Kind("discovery.k8s.io/v1", "EndpointSlice")
 SETTLE_SECONDS: Final = 10.0

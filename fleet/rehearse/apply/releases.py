@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from preview.recording import RecordedResource
-from preview.values import reveal
-from rehearsal.api import Manifest
-from rehearsal.apply.manifests import HELM_MANAGER
-from rehearsal.apply.operations import OperationError, Operations, ref_of
-from rehearsal.apply.readiness import Rule, helm_judge
-from rehearsal.apply.state import ObjectRef
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import reveal
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.apply.manifests import HELM_MANAGER
+from fleet.rehearse.apply.operations import OperationError, Operations, ref_of
+from fleet.rehearse.apply.readiness import Rule, helm_judge
+from fleet.rehearse.apply.state import ObjectRef
 
 TIMEOUT_SECONDS: Final = 300.0
 """Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds. The release's own `timeout`

@@ -8,23 +8,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from preview.recording import RecordedResource, Recording
-from preview.synthesis_kubernetes import RELEASE_TYPE
-from preview.values import Value, transform
-from rehearsal.api import Manifest
-from rehearsal.apply.deletion import Deletion
-from rehearsal.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
-from rehearsal.apply.operations import OperationError, Operations, ref_of
-from rehearsal.apply.options import custom_timeout_seconds, options_of
-from rehearsal.apply.plan import Plan, Step, gets_new_name, is_work
-from rehearsal.apply.readiness import rule_for
-from rehearsal.apply.releases import Releases
-from rehearsal.apply.state import AppliedResource, AppliedState, ApplyEvent, ObjectRef
-from rehearsal.apply.waiter import Outcome
-from rehearsal.apply.warnings import warning_findings
-from rehearsal.clock import Clock
-from rehearsal.results import Finding, RehearsalError
-from rehearsal.timeline import Mood, Timeline
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
+from fleet.preview.record.values import Value, transform
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.apply.deletion import Deletion
+from fleet.rehearse.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
+from fleet.rehearse.apply.operations import OperationError, Operations, ref_of
+from fleet.rehearse.apply.options import custom_timeout_seconds, options_of
+from fleet.rehearse.apply.plan import Plan, Step, gets_new_name, is_work
+from fleet.rehearse.apply.readiness import rule_for
+from fleet.rehearse.apply.releases import Releases
+from fleet.rehearse.apply.state import AppliedResource, AppliedState, ApplyEvent, ObjectRef
+from fleet.rehearse.apply.waiter import Outcome
+from fleet.rehearse.apply.warnings import warning_findings
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.results import Finding, RehearsalError
+from fleet.rehearse.timeline import Mood, Timeline
 
 _DONE: Final = {
     "create": "created",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from preview.recording import RecordedResource, Recording, in_dependency_order
-from rehearsal.api import Kind
-from rehearsal.results import Finding
+from fleet.preview.record.recording import RecordedResource, Recording, in_dependency_order
+from fleet.rehearse.api import Kind
+from fleet.rehearse.results import Finding
 
 Operation = Literal["create", "update", "replace", "delete", "same"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.api import ApiUnreachableError, ClusterApi, Kind, Manifest
-from rehearsal.apply.verdict import Failed, Ready, Verdict, Waiting
-from rehearsal.clock import Clock
-from rehearsal.mirror import Mirror
+from fleet.rehearse.api import ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.apply.verdict import Failed, Ready, Verdict, Waiting
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.mirror import Mirror
 
 LOOK_AGAIN_SECONDS: Final = 0.25
 """Wall time after which a verdict is made anew although the object itself did not change: others may have."""

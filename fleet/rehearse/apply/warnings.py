@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from rehearsal.autopilot.verdicts import verdict
-from rehearsal.results import Finding
+from fleet.rehearse.autopilot.verdicts import verdict
+from fleet.rehearse.results import Finding
 
 OF_A_CHART: Final = (
     "set it in the chart's values if they have a place for it; "

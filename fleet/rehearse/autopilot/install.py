@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.api import ApiRefusedError, ClusterApi, Kind, Manifest
-from rehearsal.autopilot.policies import API_VERSION, policies
-from rehearsal.results import RehearsalError
+from fleet.rehearse.api import ApiRefusedError, ClusterApi, Kind, Manifest
+from fleet.rehearse.autopilot.policies import API_VERSION, policies
+from fleet.rehearse.results import RehearsalError
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 POLICY: Final = Kind(API_VERSION, "ValidatingAdmissionPolicy")

@@ -91,7 +91,7 @@ def _policy(written: Manifest) -> Policy:
     subject, effect = said[f"{PREFIX}subject"], said[f"{PREFIX}on-gke"]
     if subject not in get_args(Subject) or effect not in get_args(Effect):
         raise ValueError(
-            f"{name}: subject is {subject}, on-gke is {effect}; rehearsal/autopilot/policies.py has the words"
+            f"{name}: subject is {subject}, on-gke is {effect}; fleet/rehearse/autopilot/policies.py has the words"
         )
     manifest = copy.deepcopy(written)
     spec = manifest["spec"]

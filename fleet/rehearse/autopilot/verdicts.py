@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rehearsal.autopilot.policies import Effect, policies
-from rehearsal.results import Finding
+from fleet.rehearse.autopilot.policies import Effect, policies
+from fleet.rehearse.results import Finding
 
 _SAID = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+'(?: denied request)?: (.*)$", re.DOTALL)
 """Source: Kubernetes 1.36, apiserver's admission plugin; both of its sentences."""

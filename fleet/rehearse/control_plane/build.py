@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.control_plane import cache, go_command, toolchain
-from rehearsal.control_plane.cache import GIB, Progress
-from rehearsal.control_plane.toolchain import GO_FOLDER, Toolchain
-from rehearsal.results import RehearsalError
+from fleet.rehearse.control_plane import cache, go_command, toolchain
+from fleet.rehearse.control_plane.cache import GIB, Progress
+from fleet.rehearse.control_plane.toolchain import GO_FOLDER, Toolchain
+from fleet.rehearse.results import RehearsalError
 
 NEEDED_BYTES: Final = 5 * GIB
 """Room for a first build. Measured: 3.6 GB of compiled packages, 0.9 GB of modules, 0.35 GB of programs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rehearsal.results import RehearsalError
+from fleet.rehearse.results import RehearsalError
 
 Progress = Callable[[str], None]
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from live.stopping import stopped_by_exception
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
-from rehearsal.control_plane import programs
-from rehearsal.control_plane.build import Binaries
-from rehearsal.control_plane.credentials import issue
-from rehearsal.control_plane.port import HeldPort
-from rehearsal.control_plane.process import Process, last_lines
-from rehearsal.control_plane.programs import Pace
-from rehearsal.results import RehearsalError
+from fleet.clients.stopping import stopped_by_exception
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.control_plane import programs
+from fleet.rehearse.control_plane.build import Binaries
+from fleet.rehearse.control_plane.credentials import issue
+from fleet.rehearse.control_plane.port import HeldPort
+from fleet.rehearse.control_plane.process import Process, last_lines
+from fleet.rehearse.control_plane.programs import Pace
+from fleet.rehearse.results import RehearsalError
 
 Progress = Callable[[str], None]
 

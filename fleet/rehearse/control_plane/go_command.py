@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal.control_plane.process import Process
-from rehearsal.control_plane.toolchain import Toolchain
-from rehearsal.results import RehearsalError
+from fleet.rehearse.control_plane.process import Process
+from fleet.rehearse.control_plane.toolchain import Toolchain
+from fleet.rehearse.results import RehearsalError
 
 HEARTBEAT_SECONDS: Final = 10.0
 """A line of progress at least so often, wall time."""

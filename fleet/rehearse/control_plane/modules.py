@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from rehearsal.control_plane import cache, go_command, toolchain
-from rehearsal.control_plane.cache import Progress
-from rehearsal.control_plane.toolchain import GO_FOLDER
+from fleet.rehearse.control_plane import cache, go_command, toolchain
+from fleet.rehearse.control_plane.cache import Progress
+from fleet.rehearse.control_plane.toolchain import GO_FOLDER
 
 _FOLDER: Final = GO_FOLDER / "custom-resources"
 _KEPT: Final = "config"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal.results import RehearsalError
+from fleet.rehearse.results import RehearsalError
 
 LAST_LINES: Final = 12
 """Lines of a log that an error quotes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.control_plane.credentials import SERVICE_ADDRESSES, Credentials
+from fleet.rehearse.control_plane.credentials import SERVICE_ADDRESSES, Credentials
 
 ETCD_SOCKET: Final = "unix://etcd:0"
 """etcd listens on this socket file in the control plane's folder, which nobody else may enter: it asks for no password. The form

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.control_plane.cache import Progress
-from rehearsal.results import RehearsalError
+from fleet.rehearse.control_plane.cache import Progress
+from fleet.rehearse.results import RehearsalError
 
 GO_FOLDER: Final = Path(__file__).with_name("go")
 """One Go module in each folder: what is built or fetched, with the checksum of every module it takes."""

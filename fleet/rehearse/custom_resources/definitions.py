@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.results import RehearsalError
+from fleet.rehearse.results import RehearsalError
 
 Manifest = dict[str, Any]
 SCHEMA_FOLDER: Final = Path(__file__).with_name("schemas")
-"""Definitions that come in no registry: small and strict, of our own. tests/rehearsal/custom_resources compares them."""
+"""Definitions that come in no registry: small and strict, of our own. tests/fleet/rehearse/custom_resources compares them."""
 
 GATEWAY_API: Final = "sigs.k8s.io/gateway-api"
 INFERENCE_EXTENSION: Final = "sigs.k8s.io/gateway-api-inference-extension"
@@ -53,7 +53,7 @@ def real_definitions(module_folders: Mapping[str, Path]) -> list[Manifest]:
             if len(paths) != 1:
                 raise RehearsalError(
                     f"{root / folder} has {len(paths)} files for {name}; one was expected. Another version of {module} "
-                    "may name them differently: rehearsal/custom_resources/definitions.py says which are taken"
+                    "may name them differently: fleet/rehearse/custom_resources/definitions.py says which are taken"
                 )
             found.extend(_read(paths[0]))
     return found

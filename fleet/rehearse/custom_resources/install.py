@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Manifest
-from rehearsal.custom_resources.definitions import definitions
-from rehearsal.results import RehearsalError
-from rehearsal.simulation.world import condition
+from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Manifest
+from fleet.rehearse.custom_resources.definitions import definitions
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.world import condition
 
 FIELD_MANAGER: Final = "gke-platform-stand-in"
 """The definitions are the platform's: what Pulumi applies must never find itself the owner of one."""

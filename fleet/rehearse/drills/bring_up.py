@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rehearsal.api import PERSISTENT_VOLUME
-from rehearsal.drills.conditions import needs_servers
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.meter import GPU_LABEL
-from report.words import plural
+from fleet.rehearse.api import PERSISTENT_VOLUME
+from fleet.rehearse.drills.conditions import needs_servers
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.meter import GPU_LABEL
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from rehearsal.apply.applier import ApplyReport
-    from rehearsal.stage import Stage
+    from fleet.rehearse.apply.applier import ApplyReport
+    from fleet.rehearse.stage import Stage
 
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
@@ -47,7 +47,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
 
 
 def _out_of_order(stage: Stage, report: ApplyReport) -> str:
-    from preview.recording import needs_of
+    from fleet.preview.record.recording import needs_of
 
     for resource in stage.base.resources:
         started = report.started_seconds.get(resource.urn)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from rehearsal.drills import bring_up, disruption, gateway, scaling, shortage, weights
-from rehearsal.drills.drill import Drill
-from rehearsal.results import RehearsalError
+from fleet.rehearse.drills import bring_up, disruption, gateway, scaling, shortage, weights
+from fleet.rehearse.drills.drill import Drill
+from fleet.rehearse.results import RehearsalError
 
 DRILLS: tuple[Drill, ...] = (
     *bring_up.DRILLS,

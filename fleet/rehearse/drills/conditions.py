@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from report.words import plural
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from settings.settings import Settings

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rehearsal.api import NODE, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
-from rehearsal.drills.conditions import needs_servers, on_spot
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.drills.requests import requests_during
-from rehearsal.simulation.spot import kill_containers, preempt
+from fleet.rehearse.api import NODE, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
+from fleet.rehearse.drills.conditions import needs_servers, on_spot
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.drills.requests import requests_during
+from fleet.rehearse.simulation.spot import kill_containers, preempt
 
 if TYPE_CHECKING:
-    from rehearsal.stage import Stage
+    from fleet.rehearse.stage import Stage
 
 NOTICE_SECONDS = 30.0
 """From Google's notice to the end of the machine. Source: GKE docs, Spot VMs."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rehearsal.results import Check, Figure, Finding
+from fleet.rehearse.results import Check, Figure, Finding
 
 if TYPE_CHECKING:
-    from rehearsal.apply.inventory import Retained
-    from rehearsal.report.model import Scale
-    from rehearsal.stage import Stage
+    from fleet.rehearse.apply.inventory import Retained
+    from fleet.rehearse.report.model import Scale
+    from fleet.rehearse.stage import Stage
     from settings.settings import Settings
 
 Start = Literal["running", "empty"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rehearsal.api import GATEWAY
-from rehearsal.drills.conditions import has_gateway
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.simulation.world import condition
+from fleet.rehearse.api import GATEWAY
+from fleet.rehearse.drills.conditions import has_gateway
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.simulation.world import condition
 
 if TYPE_CHECKING:
-    from rehearsal.stage import Stage
+    from fleet.rehearse.stage import Stage
 
 
 def _without_prerequisites(stage: Stage, proof: Proof) -> None:

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rehearsal.results import Figure
-from rehearsal.traffic.driver import Retry
-from rehearsal.traffic.outcomes import RETRY_ADVICE
-from rehearsal.traffic.traffic import Traffic
+from fleet.rehearse.results import Figure
+from fleet.rehearse.traffic.driver import Retry
+from fleet.rehearse.traffic.outcomes import RETRY_ADVICE
+from fleet.rehearse.traffic.traffic import Traffic
 
 if TYPE_CHECKING:
-    from rehearsal.drills.drill import Proof
-    from rehearsal.stage import Stage
-    from rehearsal.traffic.outcomes import TrafficReport
+    from fleet.rehearse.drills.drill import Proof
+    from fleet.rehearse.stage import Stage
+    from fleet.rehearse.traffic.outcomes import TrafficReport
 
 
 @dataclass

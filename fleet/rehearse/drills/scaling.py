@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.hyperdisk import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
-from rehearsal.drills.conditions import all_of, needs_servers, owns_platform
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.report.model import Phase, Scale
+from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
+from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.report.model import Phase, Scale
 
 if TYPE_CHECKING:
-    from rehearsal.stage import Stage
+    from fleet.rehearse.stage import Stage
 
 GUEST_NAMESPACE = "vllm-guest"
 GUEST_SERVER = "guest-server"

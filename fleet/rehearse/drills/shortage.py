@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rehearsal.api import EVENT, Manifest
-from rehearsal.drills.conditions import all_of, needs_servers
-from rehearsal.drills.drill import Drill, Proof
+from fleet.rehearse.api import EVENT, Manifest
+from fleet.rehearse.drills.conditions import all_of, needs_servers
+from fleet.rehearse.drills.drill import Drill, Proof
 from settings.capacity import Spot
 
 if TYPE_CHECKING:
-    from rehearsal.stage import Stage
+    from fleet.rehearse.stage import Stage
     from settings.settings import Settings
 
 HOLD_SECONDS = 120.0

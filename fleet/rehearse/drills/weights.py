@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rehearsal.drills.conditions import all_of, needs_servers, writes_weights
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.drills.requests import requests_during
+from fleet.rehearse.drills.conditions import all_of, needs_servers, writes_weights
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.drills.requests import requests_during
 
 if TYPE_CHECKING:
-    from rehearsal.stage import Stage
+    from fleet.rehearse.stage import Stage
 
 JOB_SPEED = 60.0
 """The Job controller waits ten seconds of wall time before it tries again: on a faster clock Pulumi's patience ends before that."""

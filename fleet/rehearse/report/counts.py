@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from rehearsal.timeline import Moment, Mood
-from report.svg import Point
+from fleet.rehearse.timeline import Moment, Mood
+from fleet.report.svg import Point
 
 STACKED: Final[tuple[Mood, ...]] = ("good", "waiting", "bad", "plain")
 """From the bottom up; the words are those of the legend."""

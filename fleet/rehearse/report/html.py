@@ -7,19 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rehearsal.report import model, wording
-from rehearsal.report.picture import in_words, timeline_of
-from rehearsal.report.text import subject_in_words
-from report.page import Number, picture, render
-from report.rows import rows_drawing
-from report.table import Cell, Table, numbers, texts
-from report.words import format_elapsed, plural, sentence
+from fleet.rehearse.report import model, wording
+from fleet.rehearse.report.picture import in_words, timeline_of
+from fleet.rehearse.report.text import subject_in_words
+from fleet.report.page import Number, picture, render
+from fleet.report.rows import rows_drawing
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_elapsed, plural, sentence
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from rehearsal.report.model import RehearsalReport
-    from rehearsal.results import DrillResult
+    from fleet.rehearse.report.model import RehearsalReport
+    from fleet.rehearse.results import DrillResult
 
 _FOLDER = Path(__file__).parent / "page"
 SUMMARY_FIGURES = 3

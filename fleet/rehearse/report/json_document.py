@@ -23,12 +23,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rehearsal.report.wording import state_of
+from fleet.rehearse.report.wording import state_of
 
 if TYPE_CHECKING:
-    from rehearsal.report.model import RehearsalReport
-    from rehearsal.results import DrillResult, Finding
-    from rehearsal.timeline import Moment
+    from fleet.rehearse.report.model import RehearsalReport
+    from fleet.rehearse.results import DrillResult, Finding
+    from fleet.rehearse.timeline import Moment
 
 
 def as_document(report: RehearsalReport) -> dict[str, Any]:

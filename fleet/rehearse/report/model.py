@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from preview.redact import Redactor
-from rehearsal.results import DrillResult, Figure, Finding
-from report.words import plural
+from fleet.preview.record.redact import Redactor
+from fleet.rehearse.results import DrillResult, Figure, Finding
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from rehearsal.apply.inventory import Retained
+    from fleet.rehearse.apply.inventory import Retained
 
 LIMITS: Final = (
     "No GPU, no vLLM and no Google Cloud took part. Kubernetes' API server, controllers and scheduler are real; machines, disks, "

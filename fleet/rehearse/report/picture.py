@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from rehearsal.report.counts import Counts, counts_of
-from rehearsal.timeline import Lane, Moment, Mood
-from report.charts import Axis
-from report.rows import Area, Bar, Dot, Row, Rows
-from report.svg import LegendEntry
+from fleet.rehearse.report.counts import Counts, counts_of
+from fleet.rehearse.timeline import Lane, Moment, Mood
+from fleet.report.charts import Axis
+from fleet.report.rows import Area, Bar, Dot, Row, Rows
+from fleet.report.svg import LegendEntry
 
 LANES: Final[Mapping[Lane, str]] = {
     "operator": "Operator",

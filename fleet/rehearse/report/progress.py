@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from rehearsal.report.wording import MARKS, state_of, why_failed
-from report.live_line import LEAST_WIDTH, LiveLine
-from report.words import format_elapsed
+from fleet.rehearse.report.wording import MARKS, state_of, why_failed
+from fleet.report.live_line import LEAST_WIDTH, LiveLine
+from fleet.report.words import format_elapsed
 
 if TYPE_CHECKING:
-    from rehearsal.clock import Clock
-    from rehearsal.report.wording import State
-    from rehearsal.results import DrillResult
-    from report.terminal import Paper, Part
+    from fleet.rehearse.clock import Clock
+    from fleet.rehearse.report.wording import State
+    from fleet.rehearse.results import DrillResult
+    from fleet.report.terminal import Paper, Part
 
 LEAST_GAP_SECONDS: Final = 1.0
 """In a log, steps closer than this to the one before are left out: the next one says where things stand."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from rehearsal.report.model import advice, is_advice
-from rehearsal.report.wording import (
+from fleet.rehearse.report.model import advice, is_advice
+from fleet.rehearse.report.wording import (
     MARKS,
     closing,
     figure_in_words,
@@ -15,15 +15,15 @@ from rehearsal.report.wording import (
     state_of,
     usd_per_month,
 )
-from report.terminal import Page, Paper, Part
-from report.words import format_elapsed, plural
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_elapsed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rehearsal.report.model import Found, RehearsalReport
-    from rehearsal.report.wording import State
-    from rehearsal.results import DrillResult
+    from fleet.rehearse.report.model import Found, RehearsalReport
+    from fleet.rehearse.report.wording import State
+    from fleet.rehearse.results import DrillResult
 
 _STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
 _FIGURE_LINES: Final = 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from rehearsal.results import DrillResult, Figure
-from report.words import format_usd
+from fleet.rehearse.results import DrillResult, Figure
+from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
-    from rehearsal.report.model import RehearsalReport
+    from fleet.rehearse.report.model import RehearsalReport
 
 State = Literal["passed", "failed", "skipped"]
 MARKS: dict[State, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from rehearsal.api import ApiRefusedError
-from rehearsal.clock import Clock
-from rehearsal.simulation.persistence import StoppedError, until_answered
+from fleet.rehearse.api import ApiRefusedError
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.simulation.persistence import StoppedError, until_answered
 
 LOG = logging.getLogger(__name__)
 WORKERS: Final = 16

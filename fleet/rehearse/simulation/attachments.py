@@ -13,12 +13,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from rehearsal.api import POD, Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.agenda import Agenda, Backoff
-from rehearsal.simulation.disk_reports import DiskReports
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import VOLUMES_ATTACHED, World
+from fleet.rehearse.api import POD, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.agenda import Agenda, Backoff
+from fleet.rehearse.simulation.disk_reports import DiskReports
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World
 
 ENDED: Final = ("Succeeded", "Failed")
 _MARK: Final = {"metadata": {"annotations": {VOLUMES_ATTACHED: "attached"}}}

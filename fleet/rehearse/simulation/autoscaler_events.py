@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.machines import GPU_MACHINE
-from rehearsal.simulation.stock import Mode, Refusal, ReservationStock
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.machines import GPU_MACHINE
+from fleet.rehearse.simulation.stock import Mode, Refusal, ReservationStock
 
 SOURCE: Final = "cluster-autoscaler"
 MESSAGE_LENGTH: Final = 250

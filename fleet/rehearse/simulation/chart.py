@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import yaml
 
-from preview.recording import RecordedResource
-from preview.values import reveal
-from rehearsal.api import Manifest
-from rehearsal.control_plane import build
-from rehearsal.control_plane.cache import Progress
-from rehearsal.control_plane.modules import pinned
-from rehearsal.results import RehearsalError
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import reveal
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.control_plane import build
+from fleet.rehearse.control_plane.cache import Progress
+from fleet.rehearse.control_plane.modules import pinned
+from fleet.rehearse.results import RehearsalError
 
 MODULE: Final = "sigs.k8s.io/gateway-api-inference-extension"
 REGISTRY: Final = "oci://registry.k8s.io/gateway-api-inference-extension/charts/"
@@ -52,7 +52,7 @@ class Charts:
         if not chart.startswith(REGISTRY) or version != pinned()[MODULE] or not (source / "Chart.yaml").is_file():
             raise RehearsalError(
                 f"Helm release {name} installs {chart} {version}; the rehearsal has the charts below {REGISTRY} at "
-                f"{pinned()[MODULE]} alone. Use one of them, or pin their module in rehearsal/control_plane/go/custom-resources"
+                f"{pinned()[MODULE]} alone. Use one of them, or pin their module in fleet/rehearse/control_plane/go/custom-resources"
             )
         helm = build.helm(self.progress)
         namespace, values = str(inputs.get("namespace", "default")), json.dumps(inputs.get("values") or {})

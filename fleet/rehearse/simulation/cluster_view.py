@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rehearsal.api import Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.node_objects import MADE_HERE, Template
-from rehearsal.simulation.pod_needs import Amounts, PodNeeds, needs_of
-from rehearsal.simulation.scale_up import PodKey, Room
-from rehearsal.simulation.stock import Pool
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.node_objects import MADE_HERE, Template
+from fleet.rehearse.simulation.pod_needs import Amounts, PodNeeds, needs_of
+from fleet.rehearse.simulation.scale_up import PodKey, Room
+from fleet.rehearse.simulation.stock import Pool
+from fleet.rehearse.simulation.world import World
 
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 """Taint of a node that the autoscaler is about to remove. Source: cluster autoscaler."""

@@ -7,9 +7,9 @@ import threading
 from datetime import UTC, datetime
 from typing import Final
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.world import World
-from rehearsal.timeline import Mood
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.world import World
+from fleet.rehearse.timeline import Mood
 
 DRIVER_COMPONENT: Final = "pd.csi.storage.gke.io"
 Subject = tuple[str, str, str]

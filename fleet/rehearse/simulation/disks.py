@@ -7,13 +7,13 @@ here: the settings and the policy pack refuse the wrong ones.
 
 from __future__ import annotations
 
-from rehearsal.simulation.agenda import Agenda
-from rehearsal.simulation.attachments import Attachments
-from rehearsal.simulation.disk_reports import DiskReports
-from rehearsal.simulation.provisioning import Provisioning
-from rehearsal.simulation.snapshots import Snapshots
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
+from fleet.rehearse.simulation.agenda import Agenda
+from fleet.rehearse.simulation.attachments import Attachments
+from fleet.rehearse.simulation.disk_reports import DiskReports
+from fleet.rehearse.simulation.provisioning import Provisioning
+from fleet.rehearse.simulation.snapshots import Snapshots
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
 
 
 class Disks:

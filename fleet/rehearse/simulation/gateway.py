@@ -11,16 +11,16 @@ import dataclasses
 import threading
 from typing import Final
 
-from rehearsal.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
-from rehearsal.mirror import Change, Mirror
-from rehearsal.simulation import gateway_status
-from rehearsal.simulation.agenda import Agenda
-from rehearsal.simulation.disk_reports import timestamp
-from rehearsal.simulation.gateway_prerequisites import CLASSES, GLOBAL, REGIONAL, GatewayPrerequisites
-from rehearsal.simulation.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
-from rehearsal.timeline import Mood
+from fleet.rehearse.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.mirror import Change, Mirror
+from fleet.rehearse.simulation import gateway_status
+from fleet.rehearse.simulation.agenda import Agenda
+from fleet.rehearse.simulation.disk_reports import timestamp
+from fleet.rehearse.simulation.gateway_prerequisites import CLASSES, GLOBAL, REGIONAL, GatewayPrerequisites
+from fleet.rehearse.simulation.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
+from fleet.rehearse.timeline import Mood
 
 GATEWAY_CLASS: Final = Kind("gateway.networking.k8s.io/v1", "GatewayClass")
 HTTP_ROUTE: Final = Kind("gateway.networking.k8s.io/v1", "HTTPRoute")

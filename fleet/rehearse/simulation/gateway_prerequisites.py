@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preview.recording import STACK_REFERENCE_TYPE, Recording
-from preview.values import reveal
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, Recording
+from fleet.preview.record.values import reveal
 
 API: Final = "networkservices.googleapis.com"
 """Source: gateway-api-inference-extension v1.4.0, guides: GKE, Compute and Network Services APIs."""

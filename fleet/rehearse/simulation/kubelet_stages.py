@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rehearsal.api import Manifest
-from rehearsal.clock import Clock
-from rehearsal.simulation.cluster_view import SHUTTING_DOWN
-from rehearsal.simulation.pod_needs import GPU_RESOURCE
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import VOLUMES_ATTACHED
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.simulation.cluster_view import SHUTTING_DOWN
+from fleet.rehearse.simulation.pod_needs import GPU_RESOURCE
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED
 from workloads.names import BENCHMARK_APP, WRITER_APP
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.simulation.pod_needs import GIB, Amounts
+from fleet.rehearse.simulation.pod_needs import GIB, Amounts
 
 GPU_MACHINE: Final = "a4-highgpu-8g"
 GPU_TYPE: Final = "nvidia-b200"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from rehearsal.api import Manifest
-from rehearsal.simulation import offers as keys
-from rehearsal.simulation.machines import GPU_TYPE
-from rehearsal.simulation.offers import Offer
-from rehearsal.simulation.pod_needs import PodNeeds, Taint
-from rehearsal.simulation.world import SIMULATED_NODE
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation import offers as keys
+from fleet.rehearse.simulation.machines import GPU_TYPE
+from fleet.rehearse.simulation.offers import Offer
+from fleet.rehearse.simulation.pod_needs import PodNeeds, Taint
+from fleet.rehearse.simulation.world import SIMULATED_NODE
 
 KUBELET_VERSION: Final = "v1.36.3"
 """What the rehearsal's control plane says of itself, without GKE's suffix."""

@@ -6,11 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.api import Kind, Manifest
-from rehearsal.simulation.autoscaler_events import Trouble, no_machine
-from rehearsal.simulation.machines import A4, FAMILIES, GPU_MACHINE, GPU_TYPE, GPUS, Machine, general_purpose, smallest
-from rehearsal.simulation.pod_needs import PodNeeds
-from rehearsal.simulation.stock import Mode, Pool, Stock
+from fleet.rehearse.api import Kind, Manifest
+from fleet.rehearse.simulation.autoscaler_events import Trouble, no_machine
+from fleet.rehearse.simulation.machines import (
+    A4,
+    FAMILIES,
+    GPU_MACHINE,
+    GPU_TYPE,
+    GPUS,
+    Machine,
+    general_purpose,
+    smallest,
+)
+from fleet.rehearse.simulation.pod_needs import PodNeeds
+from fleet.rehearse.simulation.stock import Mode, Pool, Stock
 
 COMPUTE_CLASS_KIND: Final = Kind("cloud.google.com/v1", "ComputeClass")
 GKE: Final = "cloud.google.com"

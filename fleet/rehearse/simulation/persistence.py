@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from rehearsal.api import ApiUnreachableError
+from fleet.rehearse.api import ApiUnreachableError
 
 T = TypeVar("T")
 RETRY_SECONDS: Final = 0.2

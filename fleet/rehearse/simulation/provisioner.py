@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rehearsal.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
-from rehearsal.simulation.agenda import BUSY, Agenda
-from rehearsal.simulation.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
-from rehearsal.simulation.cluster_view import TO_BE_DELETED, ClusterView, Waiting
-from rehearsal.simulation.node_objects import node_manifest, node_name
-from rehearsal.simulation.offers import COMPUTE_CLASS_KIND, Offer, offers
-from rehearsal.simulation.pod_needs import PodNeeds
-from rehearsal.simulation.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
-from rehearsal.simulation.stock import Stock
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.volume_zones import volume_zones
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
+from fleet.rehearse.simulation.agenda import BUSY, Agenda
+from fleet.rehearse.simulation.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
+from fleet.rehearse.simulation.cluster_view import TO_BE_DELETED, ClusterView, Waiting
+from fleet.rehearse.simulation.node_objects import node_manifest, node_name
+from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND, Offer, offers
+from fleet.rehearse.simulation.pod_needs import PodNeeds
+from fleet.rehearse.simulation.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
+from fleet.rehearse.simulation.stock import Stock
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.volume_zones import volume_zones
+from fleet.rehearse.simulation.world import World
 
 LOG = logging.getLogger(__name__)
 EVENTS_A_LOOK: Final = 50

@@ -6,14 +6,14 @@ import threading
 from math import ceil
 from typing import Final
 
-from rehearsal.api import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, ApiRefusedError, Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.agenda import Agenda, Backoff
-from rehearsal.simulation.attachments import Attachments
-from rehearsal.simulation.disk_reports import DiskReports
-from rehearsal.simulation.pod_needs import quantity
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, ApiRefusedError, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.agenda import Agenda, Backoff
+from fleet.rehearse.simulation.attachments import Attachments
+from fleet.rehearse.simulation.disk_reports import DiskReports
+from fleet.rehearse.simulation.pod_needs import quantity
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
 
 DRIVER: Final = "pd.csi.storage.gke.io"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rehearsal.simulation.autoscaler_events import Trouble, no_machine, refused
-from rehearsal.simulation.node_objects import Template, template
-from rehearsal.simulation.offers import Offer
-from rehearsal.simulation.pod_needs import Amounts, PodNeeds
-from rehearsal.simulation.stock import Pool, Stock
+from fleet.rehearse.simulation.autoscaler_events import Trouble, no_machine, refused
+from fleet.rehearse.simulation.node_objects import Template, template
+from fleet.rehearse.simulation.offers import Offer
+from fleet.rehearse.simulation.pod_needs import Amounts, PodNeeds
+from fleet.rehearse.simulation.stock import Pool, Stock
 
 PodKey = tuple[str, str]
 """Namespace and name."""

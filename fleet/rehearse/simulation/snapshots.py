@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from rehearsal.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.agenda import Agenda, Backoff
-from rehearsal.simulation.attachments import ENDED, Attachments, claims_of
-from rehearsal.simulation.disk_reports import DiskReports, timestamp
-from rehearsal.simulation.pod_needs import quantity
-from rehearsal.simulation.provisioning import DRIVER, SIMULATED_PROJECT
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.agenda import Agenda, Backoff
+from fleet.rehearse.simulation.attachments import ENDED, Attachments, claims_of
+from fleet.rehearse.simulation.disk_reports import DiskReports, timestamp
+from fleet.rehearse.simulation.pod_needs import quantity
+from fleet.rehearse.simulation.provisioning import DRIVER, SIMULATED_PROJECT
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
 
 VOLUME_SNAPSHOT_CLASS: Final = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass")
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from rehearsal.api import NODE, POD, ApiRefusedError, Manifest
-from rehearsal.simulation.cluster_view import SHUTTING_DOWN
-from rehearsal.simulation.persistence import until_answered
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import NODE, POD, ApiRefusedError, Manifest
+from fleet.rehearse.simulation.cluster_view import SHUTTING_DOWN
+from fleet.rehearse.simulation.persistence import until_answered
+from fleet.rehearse.simulation.world import World
 
 LOG = logging.getLogger(__name__)
 NOTICE_SECONDS: Final = 30.0

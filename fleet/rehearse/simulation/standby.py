@@ -6,12 +6,12 @@ import logging
 import threading
 from typing import Final
 
-from rehearsal.api import POD, ApiRefusedError, Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.kubelet_stages import LEADER, LEADER_FLAG
-from rehearsal.simulation.persistence import StoppedError, until_answered
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import POD, ApiRefusedError, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.kubelet_stages import LEADER, LEADER_FLAG
+from fleet.rehearse.simulation.persistence import StoppedError, until_answered
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
 
 LOG = logging.getLogger(__name__)
 POOL_LABEL: Final = "inferencepool"

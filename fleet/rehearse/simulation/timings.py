@@ -5,21 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from planner.hyperdisk import throughput_floor_mibps
-from planner.time_to_serve import (
-    MB_PER_MIB,
-    download_mb_per_s,
-    image_seconds,
-    step_seconds,
-    weights_read_seconds,
-)
+from facts.disks import throughput_floor_mibps
+from facts.time_to_serve import MB_PER_MIB, download_mb_per_s, image_seconds, step_seconds, weights_read_seconds
 from settings.benchmark_load import expected_seconds
 
 if TYPE_CHECKING:
     from settings.settings import Settings
 
 DOWNLOAD_MB_PER_S: Final = download_mb_per_s()
-"""What one C4A pod gets through Cloud NAT. Source: planner/data/durations.yaml, as of everything read from the planner
+"""What one C4A pod gets through Cloud NAT. Source: facts/data/durations.yaml, as of everything read from the planner
 here. workloads/weights.py sizes its time-out by a quarter of it."""
 
 

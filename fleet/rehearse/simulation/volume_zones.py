@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.world import World
 
 ZONE_KEYS: Final = frozenset({"topology.gke.io/zone", "topology.kubernetes.io/zone"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from rehearsal.api import (
+from fleet.rehearse.api import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -13,9 +13,9 @@ from rehearsal.api import (
     ClusterApi,
     Manifest,
 )
-from rehearsal.clock import Clock
-from rehearsal.mirror import Mirror
-from rehearsal.timeline import Timeline
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.mirror import Mirror
+from fleet.rehearse.timeline import Timeline
 
 SIMULATED_NODE = "kwok.x-k8s.io/node"
 """Annotation (value "fake") of every node that kwok keeps alive."""

@@ -7,12 +7,12 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rehearsal.api import POD, ApiRefusedError, Manifest
-from rehearsal.mirror import Change
-from rehearsal.simulation.kubelet_stages import EXIT_CODE, RUN_SECONDS
-from rehearsal.simulation.persistence import StoppedError, until_answered
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
+from fleet.rehearse.api import POD, ApiRefusedError, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.kubelet_stages import EXIT_CODE, RUN_SECONDS
+from fleet.rehearse.simulation.persistence import StoppedError, until_answered
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
 from workloads.names import WRITER_APP
 
 LOG = logging.getLogger(__name__)

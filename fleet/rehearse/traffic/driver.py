@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from model_server.answers import END_OF_STREAM
-from rehearsal.traffic.outcomes import Cause, Outcome
+from fleet.rehearse.traffic.outcomes import Cause, Outcome
+from fleet.simulators.model_server.answers import END_OF_STREAM
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from model_server.timing import Request
-    from rehearsal.clock import Clock
+    from fleet.rehearse.clock import Clock
+    from fleet.simulators.model_server.timing import Request
 
 SAMPLE_PER_POD: Final = 2.0
 """Requests a simulated second for each server where the machine allows it. A node takes 83; a sample shows the same shares."""

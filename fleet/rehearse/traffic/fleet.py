@@ -8,16 +8,16 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from model_server.server import Ending, ModelServer
-from rehearsal.api import Manifest
-from rehearsal.simulation.world import is_ready
-from rehearsal.traffic.pod_end import PodEnd, grace_left, pod_end
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.world import is_ready
+from fleet.rehearse.traffic.pod_end import PodEnd, grace_left, pod_end
+from fleet.simulators.model_server.server import Ending, ModelServer
 
 if TYPE_CHECKING:
-    from model_server.timing import ServerTiming
-    from rehearsal.clock import Clock
-    from rehearsal.mirror import Change, Listener
-    from rehearsal.timeline import Timeline
+    from fleet.rehearse.clock import Clock
+    from fleet.rehearse.mirror import Change, Listener
+    from fleet.rehearse.timeline import Timeline
+    from fleet.simulators.model_server.timing import ServerTiming
 
 LOG = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from rehearsal.results import Figure
-from rehearsal.timeline import Moment
-from rehearsal.traffic.expected import share_cut
-from rehearsal.traffic.fleet import PodEnding
+from fleet.rehearse.results import Figure
+from fleet.rehearse.timeline import Moment
+from fleet.rehearse.traffic.expected import share_cut
+from fleet.rehearse.traffic.fleet import PodEnding
 
 Cause = Literal["no endpoint", "refused", "not ready", "cut before the first token", "cut mid-stream", "timed out"]
 CAUSES: Final[tuple[Cause, ...]] = (

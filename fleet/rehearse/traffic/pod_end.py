@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.world import condition
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.world import condition
 
 NOTICE_SECONDS: Final = 15
 """What a Spot notice leaves a pod, whatever grace it asks for. Source: GKE docs, "Spot VMs": 30 s in all, of which pods

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from model_server.timing import (
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.traffic.driver import Driver, Retry, sample_rate
+from fleet.rehearse.traffic.fleet import Fleet, Objects, PodEnding
+from fleet.rehearse.traffic.outcomes import TrafficReport
+from fleet.rehearse.traffic.steady_loop import SteadyLoop
+from fleet.simulators.model_server.timing import (
     Request,
     ServerTiming,
     published_in_flight_per_node,
     published_request,
     published_timing,
 )
-from rehearsal.results import RehearsalError
-from rehearsal.traffic.driver import Driver, Retry, sample_rate
-from rehearsal.traffic.fleet import Fleet, Objects, PodEnding
-from rehearsal.traffic.outcomes import TrafficReport
-from rehearsal.traffic.steady_loop import SteadyLoop
 
 if TYPE_CHECKING:
-    from rehearsal.clock import Clock
-    from rehearsal.timeline import Timeline
+    from fleet.rehearse.clock import Clock
+    from fleet.rehearse.timeline import Timeline
 
 T = TypeVar("T")
 ENDPOINTS_WALL_SECONDS: Final = 10.0

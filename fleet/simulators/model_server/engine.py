@@ -9,13 +9,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from model_server.answers import Asked, Finish, prefix_units
-from model_server.prefix_cache import PrefixCache
+from fleet.simulators.model_server.answers import Asked, Finish, prefix_units
+from fleet.simulators.model_server.prefix_cache import PrefixCache
 
 if TYPE_CHECKING:
-    from model_server.clock import Clock
-    from model_server.node import Node
-    from model_server.outbox import Outbox
+    from fleet.simulators.model_server.clock import Clock
+    from fleet.simulators.model_server.node import Node
+    from fleet.simulators.model_server.outbox import Outbox
 
 _DRAWS: Final = 4096
 """Draws of accepted drafts that are made once and used in turn: a draw for each token would cost more than sending it."""

@@ -1,7 +1,8 @@
 """An OpenAI-compatible server with engines: what stands for a vLLM server wherever queues, ranks, caches or metrics matter.
 
 It speaks as vLLM 0.18.1 does: completions and chats, streamed or whole, with the reasoning split; /v1/models, /version,
-/metrics, /health. It computes nothing: engines keep a node's time (model_server/node.py), and every token is the same word.
+/metrics, /health. It computes nothing: engines keep a node's time (node.py beside this file), and every token is the same
+word.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from model_server import answers, metrics
-from model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
-from model_server.clock import WallClock
-from model_server.engine import Engine, Generation, goal_of, snapshot
-from model_server.listener import Listener
-from model_server.node import Evenly, Faults, Node
-from model_server.outbox import Outbox
-from model_server.routing import Router
+from fleet.simulators.model_server import answers, metrics
+from fleet.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.engine import Engine, Generation, goal_of, snapshot
+from fleet.simulators.model_server.listener import Listener
+from fleet.simulators.model_server.node import Evenly, Faults, Node
+from fleet.simulators.model_server.outbox import Outbox
+from fleet.simulators.model_server.routing import Router
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from model_server.clock import Clock
+    from fleet.simulators.model_server.clock import Clock
 
 REASONING_SHARE: Final = 0.5
 """Part of a chat's answer that is reasoning. Assumed; any share shows whether it is split off."""

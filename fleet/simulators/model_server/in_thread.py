@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from model_server.listener import Listener
+from fleet.simulators.model_server.listener import Listener
 
 S = TypeVar("S", bound=Listener)
 _START_SECONDS = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from model_server.engine import Engine
+from fleet.simulators.model_server.engine import Engine
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = ("stop", "length", "abort", "error", "repetition")
@@ -16,7 +16,7 @@ SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
 FLOPS_PER_TOKEN: Final = 2 * 27e9
 """Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
 BYTES_PER_STEP: Final = 28 * 2**30
-"""Weights and draft, read once in every step. Source: planner/memory.py, WEIGHTS_AND_DRAFT_GIB."""
+"""Weights and draft, read once in every step. Source: facts/memory.py, WEIGHTS_AND_DRAFT_GIB."""
 
 Value = Callable[[Engine], float]
 _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (

@@ -13,7 +13,7 @@ VLLM_VERSION: Final = "0.18.1"
 class Pace:
     """How long a step of one engine takes: a fixed part, one for each sequence in it, one for each token of it.
 
-    The planner's model of a step (planner/step_time.py); `planned_pace` takes its figures.
+    The planner's model of a step (fleet/plan/model/step_time.py); `planned_pace` takes its figures.
     """
 
     fixed_s: float
@@ -36,9 +36,9 @@ class Pace:
 
 def planned_pace(max_model_len: int = 2_560) -> Pace:
     """A B200 with Qwen3.5-27B-FP8, by the planner's calibration. Raises LedgerError where that cannot be read."""
-    from planner.calibration import calibration
-    from planner.gpus import B200
-    from planner.memory import GIB, WEIGHTS_AND_DRAFT_GIB
+    from facts.machines import B200
+    from facts.memory import GIB, WEIGHTS_AND_DRAFT_GIB
+    from fleet.plan.model.calibration import calibration
 
     fitted = calibration().parameters
     weights_s = WEIGHTS_AND_DRAFT_GIB * GIB / B200.bandwidth_bytes_per_s

@@ -1,6 +1,6 @@
-"""One server as a process: what `model_server.processes` starts. It ends when its control connection ends.
+"""One server as a process: what `fleet.simulators.model_server.processes` starts. It ends when its control connection ends.
 
-python -m model_server.process CONTROL_FD OPTIONS_AS_JSON
+python -m fleet.simulators.model_server.process CONTROL_FD OPTIONS_AS_JSON
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from model_server.clock import WallClock
-from model_server.engine_server import EngineServer
-from model_server.node import Faults, Node, from_plain
-from model_server.processes import CONNECTION, SNAPSHOT
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.node import Faults, Node, from_plain
+from fleet.simulators.model_server.processes import CONNECTION, SNAPSHOT
 
 
 async def serve(control: socket.socket, options: dict[str, Any]) -> None:

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from model_server.listener import BACKLOG, LOOPBACK
-from model_server.node import Faults, Node
+from fleet.simulators.model_server.listener import BACKLOG, LOOPBACK
+from fleet.simulators.model_server.node import Faults, Node
 
 START_SECONDS: Final = 20.0
 """How long a server may take to listen. Measured: half a second on a free core."""
@@ -34,7 +34,7 @@ CONNECTION: Final = b"c"
 """On the control connection: a client's connection comes with this byte."""
 SNAPSHOT: Final = b"s"
 """On the control connection: tell what you gave so far."""
-_ROOT: Final = Path(__file__).resolve().parent.parent
+_ROOT: Final = Path(__file__).resolve().parents[3]
 
 
 class ServerProcessError(Exception):
@@ -149,7 +149,13 @@ class _Child:
         }
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "model_server.process", str(theirs.fileno()), json.dumps(options)],
+                [
+                    sys.executable,
+                    "-m",
+                    "fleet.simulators.model_server.process",
+                    str(theirs.fileno()),
+                    json.dumps(options),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

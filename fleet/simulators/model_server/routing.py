@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from model_server.answers import bad_request
+from fleet.simulators.model_server.answers import bad_request
 
 if TYPE_CHECKING:
-    from model_server.clock import Clock
-    from model_server.engine import Engine
+    from fleet.simulators.model_server.clock import Clock
+    from fleet.simulators.model_server.engine import Engine
 
 REFRESH_SECONDS: Final = 0.1
 """How old the front end's counts get. Source: vLLM 0.18.1, v1/engine/core_client.py and coordinator.py."""

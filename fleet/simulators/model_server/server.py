@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from model_server import answers
-from model_server.answers import Api, Asked, BadRequestError, ChunkWriter
-from model_server.listener import Ending, Listener
+from fleet.simulators.model_server import answers
+from fleet.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter
+from fleet.simulators.model_server.listener import Ending, Listener
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from model_server.clock import Clock
-    from model_server.timing import ServerTiming
+    from fleet.simulators.model_server.clock import Clock
+    from fleet.simulators.model_server.timing import ServerTiming
 
 __all__ = ["METRICS_TYPE", "Ending", "ModelServer"]
 

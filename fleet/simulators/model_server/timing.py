@@ -53,7 +53,7 @@ def published_timing(figure_id: str = RECORD_FIGURE) -> ServerTiming:
     """A node as a published row has it: its median times. Raises LedgerError for a row that is not there, ValueError for one
     that published no times.
     """
-    from planner.figures import published
+    from facts.figures import published
 
     figure = published(figure_id)
     if figure.ttft_median_ms is None or figure.tpot_median_ms is None:
@@ -63,7 +63,7 @@ def published_timing(figure_id: str = RECORD_FIGURE) -> ServerTiming:
 
 def published_request(workload: str = ARTICLE_WORKLOAD) -> Request:
     """The mean request of a named workload. Raises LedgerError for one that is not there."""
-    from planner import ledger
+    from facts import ledger
 
     fields = ledger.entry("workloads", "workloads", workload)
     return Request(input_tokens=fields["input_tokens"]["mean"], output_tokens=fields["output_tokens"]["mean"])
@@ -71,7 +71,7 @@ def published_request(workload: str = ARTICLE_WORKLOAD) -> Request:
 
 def published_in_flight_per_node() -> int:
     """Requests in flight on a node of the published runs."""
-    from planner import ledger
+    from facts import ledger
 
     number: int = ledger.load("cluster_ip")["concurrency_per_node"]
     return number

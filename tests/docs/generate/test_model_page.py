@@ -8,21 +8,21 @@ from xml.etree import ElementTree
 
 import pytest
 
-from planner import model_page
-from planner.calibration import FITTED
-from planner.checks import checks
-from planner.deployment import measured_load, named_workload, record_fleet
-from planner.errors import errors
-from planner.model_picture import pictures
-from planner.performance import estimate
+from docs.generate import model_page
+from docs.generate.model_picture import pictures
+from fleet.plan.model.calibration import FITTED
+from fleet.plan.model.checks import checks
+from fleet.plan.model.deployment import measured_load, named_workload, record_fleet
+from fleet.plan.model.errors import errors
+from fleet.plan.model.performance import estimate
 
 PAGE = model_page.page()
 
 
 def test_page_and_pictures_in_the_repository_are_those_the_model_gives() -> None:
-    assert model_page.PAGE.read_text(encoding="utf-8") == PAGE, "run: python -m planner.model_page"
+    assert model_page.PAGE.read_text(encoding="utf-8") == PAGE, "run: python -m docs.generate.model_page"
     found = {name: (model_page.IMAGES / name).read_text(encoding="utf-8") for name in pictures()}
-    assert found == pictures(), "run: python -m planner.model_page"
+    assert found == pictures(), "run: python -m docs.generate.model_page"
 
 
 def test_main_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,18 @@ import sys
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests.fleet.cli.command import ROOT
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_picture_is_current_and_fetches_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/readme_picture.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "docs/generate/preview_picture.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     drawn = (ROOT / "docs" / "img" / "preview-spot.svg").read_text(encoding="utf-8")

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from planner import figures, ledger, provenance
+from docs.generate import provenance
+from facts import figures, ledger
 
 
 def test_the_page_in_the_repository_is_the_one_the_ledger_gives() -> None:
-    assert provenance.PAGE.read_text(encoding="utf-8") == provenance.page(), "run: python -m planner.provenance"
+    assert provenance.PAGE.read_text(encoding="utf-8") == provenance.page(), "run: python -m docs.generate.provenance"
 
 
 def test_main_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

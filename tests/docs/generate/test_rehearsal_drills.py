@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.app import app
-from rehearsal.control_plane.cache import OVERRIDE
-from rehearsal.drills.catalogue import DRILLS
-from rehearsal.report.json_document import as_document
-from scripts import rehearsal_drills
-from tests.rehearsal.report.samples import sample_report
+from docs.generate import rehearsal_drills
+from fleet.cli.app import app
+from fleet.rehearse.control_plane.cache import OVERRIDE
+from fleet.rehearse.drills.catalogue import DRILLS
+from fleet.rehearse.report.json_document import as_document
+from tests.fleet.rehearse.report.samples import sample_report
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "rehearsal.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 SECTION = COMMANDS.split("## fleet rehearse\n")[1].split("\n## ")[0]
 
 
 def test_the_table_of_drills_is_the_catalogue() -> None:
-    assert rehearsal_drills.with_table(PAGE) == PAGE, "run: python -m scripts.rehearsal_drills"
+    assert rehearsal_drills.with_table(PAGE) == PAGE, "run: python -m docs.generate.rehearsal_drills"
     assert PAGE.count("| `bring-up` |") == 1
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.folder import Asked, AskedCost, AskedPoint, AskedShape, AskedSlo, AskedWorkload
-from benchmark.measurement import (
+from fleet.bench.folder import Asked, AskedCost, AskedPoint, AskedShape, AskedSlo, AskedWorkload
+from fleet.bench.measurement import (
     Batches,
     Certificate,
     Check,
@@ -42,7 +42,7 @@ from benchmark.measurement import (
     SummedRates,
     Timeline,
 )
-from benchmark.student_t import quantile
+from fleet.bench.student_t import quantile
 
 Numbers = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.cache_configs import differ
+from fleet.bench.cache_configs import differ
 
 CONFIG = {"block_size": "528", "cache_dtype": "fp8_e4m3", "num_gpu_blocks": "2211"}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.student_t import distribution, quantile, two_sided
+from fleet.bench.student_t import distribution, quantile, two_sided
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, critical values of the t distribution.
 TABLE = {

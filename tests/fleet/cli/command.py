@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def fleet(
@@ -18,7 +18,7 @@ def fleet(
     env = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
     if path is not None:
         env["PATH"] = path
-    command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", *arguments]
+    command = [sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())", *arguments]
     return subprocess.run(
         command,
         cwd=cwd,

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from preview.changes import Changes
-from preview.compare import compare
-from preview.offline import open_stack, record_stack
-from preview.recording import Recording
-from tests.cli.command import ROOT, fleet
-from tests.preview.fleets import one_of
-from tests.preview.state_export import write_state
+from fleet.preview.compare.changes import Changes
+from fleet.preview.compare.compare import compare
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Recording
+from tests.fleet.cli.command import ROOT, fleet
+from tests.fleet.preview.fleets import one_of
+from tests.fleet.preview.state_export import write_state
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = ("cli", "infra", "planner", "preview", "settings", "workloads")
+PACKAGES = ("facts", "fleet", "infra", "settings", "workloads")
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.bench.as_declared import require_as_declared
-from cli.exits import CommandError
-from live.kubectl import Kubectl
-from tests.verify.made_cluster import MadeCluster
-from tests.verify.stacks import settings_of
+from fleet.cli.bench.as_declared import require_as_declared
+from fleet.cli.exits import CommandError
+from fleet.clients.kubectl import Kubectl
+from tests.fleet.verify.made_cluster import MadeCluster
+from tests.fleet.verify.stacks import settings_of
 
 URL = "http://127.0.0.1:1"
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from benchmark.certificate import baseline
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged
-from benchmark.merge import MergeOptions, merge_folder, slo_of
-from benchmark.merge.judged import judge
-from cli.bench.merge import exit_code, merge
-from cli.bench.merge_text import print_judged
-from cli.exits import CommandError
-from report.terminal import Paper
-from tests.benchmark.merge.folders import client, copied, sound
-from tests.cli.command import fleet
+from fleet.bench.certificate import baseline
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged
+from fleet.bench.merge import MergeOptions, merge_folder, slo_of
+from fleet.bench.merge.judged import judge
+from fleet.cli.bench.merge import exit_code, merge
+from fleet.cli.bench.merge_text import print_judged
+from fleet.cli.exits import CommandError
+from fleet.report.terminal import Paper
+from tests.fleet.bench.merge.folders import client, copied, sound
+from tests.fleet.cli.command import fleet
 
 CERTIFIED = {"requests_per_client": 260, "connections_per_client": 8, "repeats": 3, "seed": 0}
 

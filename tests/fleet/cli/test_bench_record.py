@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.command import ROOT, fleet
+from tests.fleet.cli.command import ROOT, fleet
 
 pytest.importorskip("numpy")
 
 
 def _results(folder: Path, **options: Any) -> Path:
-    from scripts.bench_results import make_measurement
+    from tests.fleet.bench.made_up.results import make_measurement
 
     sizes: dict[str, Any] = {
         "clients": 4,
@@ -38,7 +38,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Path]:
     """An empty ledger of its own; the project's must stay as it is."""
-    own = ROOT / "planner" / "data" / "measured.yaml"
+    own = ROOT / "facts" / "data" / "measured.yaml"
     before = own.read_bytes()
     path = tmp_path / "ledger.yaml"
     path.write_text("# Mine.\nfigures: {}\n")
@@ -160,7 +160,7 @@ def test_nothing_is_compared_with_an_uncertified_baseline(tmp_path: Path) -> Non
 
 def _project(folder: Path) -> Path:
     """A copy of the program, whose ledger may be written."""
-    tools = shutil.ignore_patterns(".*", "tests", "docs", "__pycache__", "node_modules", "rehearsal", "build", "dist")
+    tools = shutil.ignore_patterns(".*", "tests", "docs", "__pycache__", "node_modules", "rehearse", "build", "dist")
     shutil.copytree(ROOT, folder, ignore=tools)
     shutil.copytree(ROOT / "policy", folder / "policy", dirs_exist_ok=True)
     return folder
@@ -168,7 +168,7 @@ def _project(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
-    from benchmark.folder import AskedShape
+    from fleet.bench.folder import AskedShape
     from settings.figures import serving_shape
     from settings.load import parse
     from settings.stack_file import read
@@ -195,8 +195,8 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
         "bench", "record", str(results), "--id", "dev", "--title", "one node of dev", cwd=copy, PYTHONPATH=str(copy)
     )
     assert done.returncode == 0, done.stderr
-    assert "Next: python -m planner.provenance" in done.stdout
-    total = yaml.safe_load((copy / "planner/data/measured.yaml").read_text())["figures"]["dev"]["total_tokens_per_s"][
+    assert "Next: python -m docs.generate.provenance" in done.stdout
+    total = yaml.safe_load((copy / "facts/data/measured.yaml").read_text())["figures"]["dev"]["total_tokens_per_s"][
         "mean"
     ]
 

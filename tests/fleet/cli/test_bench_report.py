@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.bench.report import report
-from scripts.bench_results import make_measurement
-from tests.benchmark.measurements import a_bare_measurement, a_judged, compared
-from tests.cli.command import fleet
+from fleet.cli.bench.report import report
+from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.measurements import a_bare_measurement, a_judged, compared
+from tests.fleet.cli.command import fleet
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from cli.bench import bench
-from cli.bench.run import _cannot_be_certified
-from scripts.bench_results import make_measurement
-from tests.benchmark.run.kubelet import upload
-from tests.benchmark.run.laptop import BENCHMARK, Laptop, laptop
-from tests.cli.command import ROOT, SMALL_STACK, fleet
-from tests.live.fake_google import FakeGoogle, fake_google
+from fleet.cli.bench import bench
+from fleet.cli.bench.run import _cannot_be_certified
+from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.run.kubelet import upload
+from tests.fleet.bench.run.laptop import BENCHMARK, Laptop, laptop
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet
+from tests.fleet.clients.fake_google import FakeGoogle, fake_google
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from benchmark.selftest.load import SelfTest
-from benchmark.selftest.true_client import require_vllm
-from cli.main import main
-from tests.cli.command import ROOT, fleet
+from fleet.bench.selftest.load import SelfTest
+from fleet.bench.selftest.true_client import require_vllm
+from fleet.cli.main import main
+from tests.fleet.cli.command import ROOT, fleet
 
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 
@@ -111,7 +111,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("benchmark.selftest.course.run", stopped)
+    monkeypatch.setattr("fleet.bench.selftest.course.run", stopped)
     monkeypatch.setattr(sys, "argv", ["fleet", "bench", "selftest"])
     assert main() == 143
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import yaml
 
 from settings.load import KEYS
 from settings.schema import SCHEMA_FILE, schema_text, stack_file_schema
-from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import typer.main
 
-from cli.app import app
-from tests.cli.command import ROOT, fleet
+from fleet.cli.app import app
+from tests.fleet.cli.command import ROOT, fleet
 
 GUIDE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 PREVIEW = (ROOT / "docs" / "preview.md").read_text(encoding="utf-8")

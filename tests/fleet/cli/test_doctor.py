@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cli import machine
-from cli.machine import Check, inspect_machine, lacks
-from rehearsal.control_plane import build, cache, modules, toolchain
-from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+from fleet.cli import machine
+from fleet.cli.machine import Check, inspect_machine, lacks
+from fleet.rehearse.control_plane import build, cache, modules, toolchain
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import cli
-from cli import packages
-from cli.main import _in_words, _run
-from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+import fleet.cli
+from fleet.cli import packages
+from fleet.cli.main import _in_words, _run
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
 
 
@@ -28,8 +28,8 @@ def refused(*arguments: str, cwd: Path = ROOT) -> str:
 def test_version_is_that_of_the_package() -> None:
     declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert declared is not None
-    assert declared[1] == cli.VERSION
-    assert fleet("--version").stdout == f"fleet {cli.VERSION}\n"
+    assert declared[1] == fleet.cli.VERSION
+    assert fleet("--version").stdout == f"fleet {fleet.cli.VERSION}\n"
 
 
 def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None
 
 
 def test_a_stream_that_is_closed_is_no_defect() -> None:
-    command = f'"{sys.executable}" -c "import sys; from cli.main import main; sys.exit(main())"'
+    command = f'"{sys.executable}" -c "import sys; from fleet.cli.main import main; sys.exit(main())"'
     for arguments, streams, code in (
         ("config schema", ">&-", 0),
         ("--version", ">&-", 0),
@@ -164,7 +164,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
-    program = "import sys; from cli.main import main; sys.exit(main())"
+    program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     with subprocess.Popen(
         [sys.executable, "-c", program, "config", "schema"],
         cwd=ROOT,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cli.exits import CLEAN, FINDINGS
-from cli.preview import _exit_code
-from preview.recording import Diagnostic
-from tests.preview.sample_report import sample_recording, sample_report
+from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.preview import _exit_code
+from fleet.preview.record.recording import Diagnostic
+from tests.fleet.preview.sample_report import sample_recording, sample_report
 
 
 @pytest.mark.parametrize(("severity", "code"), [("error", FINDINGS), ("warning", CLEAN)])

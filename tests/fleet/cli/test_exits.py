@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests.fleet.cli.command import ROOT
 
 
 def ended(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", f"from cli.exits import leave\n{code}"],
+        [sys.executable, "-c", f"from fleet.cli.exits import leave\n{code}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT, fleet, project
-from tests.cli.test_start_up import loaded_by
+from tests.fleet.cli.command import ROOT, fleet, project
+from tests.fleet.cli.test_start_up import loaded_by
 
 
 @cache
@@ -219,7 +219,7 @@ def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("Pulumi.yaml", "__main__.py", "infra", "workloads", "settings", "planner", "policy", "policy-config"):
+    for name in ("Pulumi.yaml", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
@@ -251,15 +251,21 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 
 
 def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
-    assert loaded_by("plan", *USERS) == ["planner", "preview", "pydantic", "typer", "yaml"]
-    assert loaded_by("plan", *USERS, "--format", "json") == ["planner", "preview", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", *USERS) == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
+    assert loaded_by("plan", *USERS, "--format", "json") == ["facts", "fleet.plan", "pydantic", "typer", "yaml"]
     assert loaded_by("plan", "--help") == ["pydantic", "typer"]
 
 
 def test_the_whole_process_takes_well_under_a_second_of_a_processor() -> None:
     def seconds() -> float:
         before = os.times()
-        command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "plan", *USERS]
+        command = [
+            sys.executable,
+            "-c",
+            "import sys; from fleet.cli.main import main; sys.exit(main())",
+            "plan",
+            *USERS,
+        ]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from tests.cli.command import ROOT, fleet
+from tests.fleet.cli.command import ROOT, fleet
 
 pytestmark = pytest.mark.slow
 

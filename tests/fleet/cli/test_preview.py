@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
 
 @cache
@@ -134,7 +134,7 @@ def test_a_terminal_without_unicode_is_no_reason_to_fail() -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
-    program = "import sys; from cli.main import main; sys.exit(main())"
+    program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     with subprocess.Popen(
         [sys.executable, "-c", program, "preview", "--stack", "dev", "--no-policy"],
         cwd=ROOT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SMALL_STACK, fleet, project
+from tests.fleet.cli.command import SMALL_STACK, fleet, project
 
 pytestmark = pytest.mark.slow
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-import rehearsal.rehearsal as played
-from cli.main import main
-from preview import quick_sdk
-from rehearsal.drills.catalogue import DRILLS
-from rehearsal.report.model import RehearsalReport
-from rehearsal.results import RehearsalError
-from tests.cli.command import ROOT, fleet
-from tests.rehearsal.report.samples import sample_report
+import fleet.rehearse.rehearsal as played
+from fleet.cli.main import main
+from fleet.preview.record import quick_sdk
+from fleet.rehearse.drills.catalogue import DRILLS
+from fleet.rehearse.report.model import RehearsalReport
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.cli.command import ROOT, fleet
+from tests.fleet.rehearse.report.samples import sample_report
 
 
 @dataclass
@@ -57,7 +57,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Played:
 
     monkeypatch.setattr(played, "rehearse", rehearse)
     monkeypatch.setattr(quick_sdk, "install", lambda: None)
-    monkeypatch.setattr("cli.rehearse.leave", leave)
+    monkeypatch.setattr("fleet.cli.rehearse.leave", leave)
     monkeypatch.delenv("PULUMI_STACK", raising=False)
     monkeypatch.delenv("FLEET_DEBUG", raising=False)
     monkeypatch.chdir(ROOT)

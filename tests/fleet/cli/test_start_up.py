@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-from tests.cli.command import ROOT, fleet
+from tests.fleet.cli.command import ROOT, fleet
 
 _REPORT = """
 import contextlib, io, json, sys
 sys.argv = {argv!r}
-from cli.main import main
+from fleet.cli.main import main
 out = io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
     main()
-heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings", "planner", "preview", "typer")
+heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack", "facts", "fleet.plan", "fleet.preview", "typer")
 print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
 """
 

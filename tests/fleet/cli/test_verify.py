@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import CommandError
-from cli.verify import _api_key, base_url
-from model_server.node import Faults
-from tests.cli.command import ROOT, fleet, project
-from tests.verify.made_cluster import MadeCluster, outputs_of
-from tests.verify.stacks import KEY, node_of, served, settings_of
+from fleet.cli.exits import CommandError
+from fleet.cli.verify import _api_key, base_url
+from fleet.simulators.model_server.node import Faults
+from tests.fleet.cli.command import ROOT, fleet, project
+from tests.fleet.verify.made_cluster import MadeCluster, outputs_of
+from tests.fleet.verify.stacks import KEY, node_of, served, settings_of
 
 GUARDED = (ROOT / "Pulumi.cud.yaml").read_text().replace("# apiKeySecret:", "apiKeySecret:")
 
@@ -239,7 +239,7 @@ def test_nothing_checked_is_not_passed() -> None:
 @pytest.mark.slow
 def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() -> None:
     """Its engines take an hour for a step."""
-    from model_server.node import Pace
+    from fleet.simulators.model_server.node import Pace
 
     settings = settings_of("cud")
     began = time.monotonic()

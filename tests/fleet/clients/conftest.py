@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live.google_api import VARIABLE, UserCredentials
-from tests.live.fake_google import TOKEN, FakeGoogle, fake_google
+from fleet.clients.google_api import VARIABLE, UserCredentials
+from tests.fleet.clients.fake_google import TOKEN, FakeGoogle, fake_google
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import requests
 from google.auth.exceptions import RefreshError, TransportError
 from google.auth.transport.requests import Request
 
-from live.errors import LiveError
-from live.google_api import VARIABLE, UserCredentials, in_words
-from live.storage import Bucket
-from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
-from tests.live.programs import in_front, stand_in
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import VARIABLE, UserCredentials, in_words
+from fleet.clients.storage import Bucket
+from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
+from tests.fleet.clients.programs import in_front, stand_in
 
 GCLOUD = """
 import json, os, pathlib, sys, time

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from live import kubectl as module
-from live import kubectl_errors
-from live.errors import LiveError
-from live.kubectl import Kubectl
-from tests.live.programs import stand_in
+from fleet.clients import kubectl as module
+from fleet.clients import kubectl_errors
+from fleet.clients.errors import LiveError
+from fleet.clients.kubectl import Kubectl
+from tests.fleet.clients.programs import stand_in
 
 # Writes down its process id, and does what the first word says.
 PROGRAM = """

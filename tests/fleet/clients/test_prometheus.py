@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from live.errors import LiveError
-from live.google_api import UserCredentials
-from live.prometheus import GAUGES, ManagedPrometheus, Servers
-from tests.live.fake_google import HASTY, FakeGoogle
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import UserCredentials
+from fleet.clients.prometheus import GAUGES, ManagedPrometheus, Servers
+from tests.fleet.clients.fake_google import HASTY, FakeGoogle
 
 POWER = GAUGES[0]
 SERVERS = Servers(
@@ -89,7 +89,7 @@ def test_samples_that_are_late_are_waited_for(
     def sleep(_seconds: float) -> None:
         google.series = {metric: [one(metric, now, pod="server-a")] for metric in GAUGES}
 
-    monkeypatch.setattr("live.prometheus.time.sleep", sleep)
+    monkeypatch.setattr("fleet.clients.prometheus.time.sleep", sleep)
     _, problem = ask(google, login, now, lag_seconds=60)
     assert problem is None
     assert len(google.forms) == len(GAUGES) + 1

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.selftest.bucket import Answer, Request
-from live.side_by_side import side_by_side
-from tests.live.fake_google import TOKEN, FakeGoogle
+from fleet.clients.side_by_side import side_by_side
+from fleet.simulators.bucket import Answer, Request
+from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_results_come_in_the_order_of_the_items_and_no_more_are_at_work_than_allowed() -> None:
@@ -62,8 +62,8 @@ def test_ctrl_c_while_a_bucket_is_silent_ends_the_program_at_once(tmp_path: Path
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from live.google_api import UserCredentials\n"
-        "from live.storage import Bucket\n"
+        "from fleet.clients.google_api import UserCredentials\n"
+        "from fleet.clients.storage import Bucket\n"
         "bucket = Bucket('results', UserCredentials(), url=sys.argv[1])\n"
         "def say(done, of): print('begun', flush=True)\n"
         "bucket.mirror('runs/a/', Path(sys.argv[2]), progress=say)\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from live import storage
-from live.errors import LiveError
-from live.google_api import UserCredentials
-from live.storage import Bucket
-from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
+from fleet.clients import storage
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import UserCredentials
+from fleet.clients.storage import Bucket
+from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
 
 BIG = os.urandom(3_000_000)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import FleetShape, bill
-from planner.economics import (
+from facts.cost import FleetShape, bill
+from fleet.plan.economics import (
     Duty,
     SpotLoss,
     api_prices,

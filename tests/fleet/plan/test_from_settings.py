@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planner.deployment import record_fleet
-from planner.profiles import profile_facts
+from fleet.plan.from_settings import deployment_of, facts_of_profile, facts_of_stack
+from fleet.plan.model.deployment import record_fleet
+from fleet.plan.question.profiles import profile_facts
 from settings.figures import serving_shape
-from settings.planning import deployment_of, facts_of_profile, facts_of_stack
 from settings.profiles import NAMES, profile
 from tests.support.settings import make_settings
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from settings.modelled import modelled
+from fleet.plan.modelled import modelled
 from tests.support.settings import make_settings
 
 

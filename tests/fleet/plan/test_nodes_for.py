@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.deployment import Deployment, Lengths, OfferedLoad, Workload, named_workload, record_fleet
-from planner.fleet_rate import OverloadedError
-from planner.nodes_for import Goal, ImpossibleGoalError, nodes_for
-from planner.performance import ContextTooShortError, estimate
+from fleet.plan.model.deployment import Deployment, Lengths, OfferedLoad, Workload, named_workload, record_fleet
+from fleet.plan.model.fleet_rate import OverloadedError
+from fleet.plan.model.performance import ContextTooShortError, estimate
+from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for
 
 ARTICLE = named_workload("article")
 ONE = record_fleet(1)

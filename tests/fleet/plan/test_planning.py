@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.asking import Asked, question_of
-from planner.economics import Duty
-from planner.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
-from planner.nodes_for import ImpossibleGoalError
-from planner.plan import Plan
-from planner.planning import compare, plan
+from fleet.plan.economics import Duty
+from fleet.plan.nodes_for import ImpossibleGoalError
+from fleet.plan.plan import Plan
+from fleet.plan.planning import compare, plan
+from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def asked(**options: Any) -> PlanQuestion:
@@ -456,8 +456,8 @@ def test_a_plan_takes_less_than_50_ms(options: dict[str, Any]) -> None:
 def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> None:
     code = (
         "import sys\n"
-        "from planner.asking import Asked, question_of\n"
-        "from planner.planning import plan\n"
+        "from fleet.plan.question.asking import Asked, question_of\n"
+        "from fleet.plan.planning import plan\n"
         "plan(question_of(Asked(users=1000)))\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'pulumi', 'pydantic', 'settings', 'preview'}))\n"
     )

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.asking import Asked, question_of
-from planner.goals import CAPACITIES, PlanImpossibleError
-from planner.plan import Plan
-from planner.planning import plan
-from preview.offline import open_stack
+from fleet.plan.from_settings import deployment_of, facts_of_stack
+from fleet.plan.plan import Plan
+from fleet.plan.planning import plan
+from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
+from fleet.plan.stack_file import stack_text, write_stack
+from fleet.preview.offline import open_stack
 from settings.figures import figures
 from settings.load import accept
-from settings.plan_file import stack_text, write_stack
-from settings.planning import deployment_of, facts_of_stack
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NAMED = ("cud-1y", "reservation", "calendar")
 DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500}
 

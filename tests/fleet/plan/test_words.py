@@ -2,12 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from planner.deployment import Lengths, Workload
-from planner.estimates import Estimate
-from planner.goals import CAPACITIES, Batch, Budget, Limits, PlanGoal, RequestsPerSecond, TokensPerSecond, Users
-from planner.words import CAPACITIES as NAMES
-from planner.words import format_goal, format_lengths, format_limits, format_quota, format_span
-from tests.planner.report.pages import question
+from fleet.plan.model.deployment import Lengths, Workload
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.question.goals import (
+    CAPACITIES,
+    Batch,
+    Budget,
+    Limits,
+    PlanGoal,
+    RequestsPerSecond,
+    TokensPerSecond,
+    Users,
+)
+from fleet.plan.words import CAPACITIES as NAMES
+from fleet.plan.words import format_goal, format_lengths, format_limits, format_quota, format_span
+from tests.fleet.plan.report.pages import question
 
 
 def test_a_span_that_reads_the_same_at_both_ends_is_one_number() -> None:

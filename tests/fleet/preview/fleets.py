@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from preview.changes import Changes, ResourceChange
-from preview.compare import compare
-from preview.recording import RecordedResource, Recording
-from preview.values import UNKNOWN, Secret
-from tests.preview.sample_report import PROJECT, STACK, resource
+from fleet.preview.compare.changes import Changes, ResourceChange
+from fleet.preview.compare.compare import compare
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.preview.record.values import UNKNOWN, Secret
+from tests.fleet.preview.sample_report import PROJECT, STACK, resource
 
 ROOT = resource("pulumi:pulumi:Stack", f"{PROJECT}-{STACK}")
 CLUSTER = resource(

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from preview.recorder import Recording, record
-from preview.recording import Mode, StackOutputs
+from fleet.preview.record.recorder import Recording, record
+from fleet.preview.record.recording import Mode, StackOutputs
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FLEET_LIKE = FIXTURES / "fleet_like"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from preview.changes import (
+from fleet.preview.compare.changes import (
     BlastRadius,
     Changes,
     Danger,
@@ -13,10 +13,10 @@ from preview.changes import (
     ReplaceReason,
     ResourceChange,
 )
-from preview.policy import Violation
-from preview.recording import urn_of
-from preview.report_model import Policies, Report, Unreached
-from tests.preview.sample_report import PROJECT, STACK, sample_recording, sample_report
+from fleet.preview.policy import Violation
+from fleet.preview.record.recording import urn_of
+from fleet.preview.report.model import Policies, Report, Unreached
+from tests.fleet.preview.sample_report import PROJECT, STACK, sample_recording, sample_report
 
 SCRIPT_BEFORE = "#!/bin/sh\nset -e\ngit clone $MODEL\nsync\n"
 SCRIPT_AFTER = "#!/bin/sh\nset -eu\ngit clone $MODEL\nsync\nsha256sum -c\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from preview.recording import Diagnostic, Mode, RecordedResource, Recording, urn_of
-from preview.report_model import Policies, Report, build_report
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.recording import Diagnostic, Mode, RecordedResource, Recording, urn_of
+from fleet.preview.record.values import UNKNOWN, Secret
+from fleet.preview.report.model import Policies, Report, build_report
 from settings.figures import figures
 from settings.load import check
 from settings.problems import Problem
@@ -33,7 +33,7 @@ def resource(type_: str, name: str, parent: RecordedResource | None = None, **fi
 def sample_recording(mode: Mode = "preview", *extra: RecordedResource) -> Recording:
     """Stack, two components, a provider, a group of APIs, a Deployment, a Secret."""
     unknown: Any = UNKNOWN if mode == "preview" else "https://10.0.0.2"
-    stack = resource("pulumi:pulumi:Stack", f"{PROJECT}-{STACK}", source_position="preview/recorder.py:1")
+    stack = resource("pulumi:pulumi:Stack", f"{PROJECT}-{STACK}", source_position="fleet/preview/record/recorder.py:1")
     platform = resource("vllm-fleet:infra:OwnPlatform", "platform", stack, source_position="__main__.py:26")
     server = resource("vllm-fleet:workloads:Server", "server", stack, source_position="__main__.py:51")
     apis = [

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 FLEET = Path(sys.executable).with_name("fleet")
 STACK = "spot"
 GROWN = 1000
@@ -33,7 +33,7 @@ compute.Network; container.Cluster
 import pulumi_kubernetes as k8s
 k8s.core.v1.ConfigMap; k8s.apps.v1.Deployment
 """
-"""What any program of this size pays before its first line, without what preview/quick_sdk.py does."""
+"""What any program of this size pays before its first line, without what fleet/preview/record/quick_sdk.py does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def grown_project() -> Iterator[Path]:
         text = (ROOT / f"Pulumi.{STACK}.yaml").read_text()
         for old, new in GROWTH.items():
             if old not in text:
-                raise SystemExit(f"Pulumi.{STACK}.yaml no longer says `{old}`; teach scripts/preview_speed.py")
+                raise SystemExit(f"Pulumi.{STACK}.yaml no longer says `{old}`; teach tests/fleet/preview/speed.py")
             text = text.replace(old, new)
         (root / f"Pulumi.{STACK}.yaml").write_text(text)
         yield root

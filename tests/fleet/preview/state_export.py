@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from preview.recording_json import SECRET, SIGNATURE
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from fleet.preview.record.recording_json import SECRET, SIGNATURE
+from fleet.preview.record.values import UNKNOWN, Secret
 
 CIPHERTEXT = "AAABAKqG"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from preview import children
-from preview.policy import PolicyError, PolicyRun, Violation, find_pack, start
-from preview.policy_messages import seconds
-from tests.preview.programs import FIXTURES, TOKEN, fleet_like
+from fleet.preview import children
+from fleet.preview.policy import PolicyError, PolicyRun, Violation, find_pack, start
+from fleet.preview.policy_messages import seconds
+from tests.fleet.preview.programs import FIXTURES, TOKEN, fleet_like
 
 PACK = FIXTURES / "pack"
 
@@ -184,7 +184,7 @@ print(child.pid, flush=True)
     [
         "pass",
         "raise SystemExit(3)",
-        "from cli.exits import leave; leave(0)",
+        "from fleet.cli.exits import leave; leave(0)",
         pytest.param(
             "os.kill(os.getpid(), signal.SIGKILL)",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a child to its parent"),

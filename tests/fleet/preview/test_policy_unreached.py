@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from preview.policy import Violation, start
-from preview.recording import Recording
-from tests.preview.sample_report import PROJECT, STACK, sample_recording
+from fleet.preview.policy import Violation, start
+from fleet.preview.record.recording import Recording
+from tests.fleet.preview.sample_report import PROJECT, STACK, sample_recording
 
 PACK = """\
 from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from preview.recording import RecordedResource
-from preview.render import MARKER, RenderError, render
-from preview.values import UNKNOWN
-from tests.preview.programs import TOKEN, fleet_like
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import UNKNOWN
+from fleet.preview.render import MARKER, RenderError, render
+from tests.fleet.preview.programs import TOKEN, fleet_like
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from preview.baseline_git import _hidden
-from preview.policy import Violation
-from preview.recording import Diagnostic, Recording
-from preview.render import render
-from preview.report_model import Policies
-from tests.preview.fleets import SCRIPT, SERVER, edited, recording
-from tests.preview.sample_report import sample_recording, sample_report
+from fleet.preview.compare.baseline_git import _hidden
+from fleet.preview.policy import Violation
+from fleet.preview.record.recording import Diagnostic, Recording
+from fleet.preview.render import render
+from fleet.preview.report.model import Policies
+from tests.fleet.preview.fleets import SCRIPT, SERVER, edited, recording
+from tests.fleet.preview.sample_report import sample_recording, sample_report
 from tests.support.canaries import CANARIES, shown
 from tests.support.formats import in_every_format
 
@@ -60,7 +60,7 @@ def test_a_report_of_any_format_hides_it(form: str) -> None:
 @pytest.mark.parametrize("form", CANARIES)
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_comparison_hides_it_on_either_side(form: str, side: str) -> None:
-    from preview.compare import compare
+    from fleet.preview.compare.compare import compare
 
     plain, leaks = recording(), recorded(CANARIES[form], sample_recording())
     changes = compare(leaks, plain) if side == "before" else compare(plain, leaks)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.preview_speed import Check, Sample, best_of, checks, grown_project, measure
+from tests.fleet.preview.speed import Check, Sample, best_of, checks, grown_project, measure
 
 LIMITS = argparse.Namespace(ratio=0.6, policies=1.3, growth=1.15, rss_mib=200.0, start=0.08)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from preview.yaml_text import to_yaml
+from fleet.preview.yaml_text import to_yaml
 
 
 @pytest.mark.parametrize(

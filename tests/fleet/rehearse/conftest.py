@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from rehearsal.api import Manifest
-    from rehearsal.control_plane.build import Binaries
-    from rehearsal.control_plane.cluster import ControlPlane
-    from rehearsal.custom_resources.install import Installed
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.api import Manifest
+    from fleet.rehearse.control_plane.build import Binaries
+    from fleet.rehearse.control_plane.cluster import ControlPlane
+    from fleet.rehearse.custom_resources.install import Installed
+    from fleet.rehearse.simulation.chart import Charts
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def quick_stages() -> list[Manifest]:
 @pytest.fixture(scope="session")
 def binaries() -> Binaries:
     """The programs of a control plane; built, some minutes, where they are not in the cache."""
-    from rehearsal.control_plane.build import binaries as provide
+    from fleet.rehearse.control_plane.build import binaries as provide
 
     return provide(print)
 
@@ -36,7 +36,7 @@ def binaries() -> Binaries:
 def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[ControlPlane]:
     """One control plane for the whole session. Tests share it: each works in namespaces and on nodes of its own names, and
     removes what is not namespaced."""
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
     with ControlPlane(binaries, stages=quick_stages) as running:
         yield running
@@ -45,8 +45,8 @@ def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[
 @pytest.fixture(scope="session")
 def custom_resources(control_plane: ControlPlane) -> Installed:
     """GKE's custom resources on the session's control plane. They stay there: kinds that nobody writes disturb nobody."""
-    from rehearsal.control_plane.modules import module_folders
-    from rehearsal.custom_resources.install import install
+    from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.install import install
 
     return install(control_plane.api, module_folders(print))
 
@@ -54,7 +54,7 @@ def custom_resources(control_plane: ControlPlane) -> Installed:
 @pytest.fixture(scope="session")
 def charts() -> Charts:
     """The pinned charts, rendered by Helm; it is built, a minute or two, where it is not in the cache."""
-    from rehearsal.control_plane.modules import module_folders
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.simulation.chart import Charts
 
     return Charts(modules=module_folders(print), progress=print)

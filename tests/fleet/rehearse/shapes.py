@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from preview.offline import open_stack, record_stack
-from preview.recorder import Recording, record
-from preview.values import reveal
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recorder import Recording, record
+from fleet.preview.record.values import reveal
 from settings.stack_file import stack_names
 from tests.support.settings import make_config
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 STACKS = tuple(stack_names(ROOT))
 _SECRETS = {"hfToken": "notatoken", "apiKey": "notakey-notakey"}
 SHAPES: dict[str, dict[str, Any]] = {

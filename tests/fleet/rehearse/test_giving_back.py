@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rehearsal.api import FIELD_MANAGER
-from rehearsal.giving_back import returned_to_pulumi
+from fleet.rehearse.api import FIELD_MANAGER
+from fleet.rehearse.giving_back import returned_to_pulumi
 
 PULUMI = {
     "manager": "pulumi-kubernetes-006330ec",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.meter import GPU_LABEL, Meter, Series
-from tests.rehearsal.test_story import FixedClock
-from tests.rehearsal.traffic.pods import SERVER, FakeObjects, changed, pod
+from fleet.rehearse.meter import GPU_LABEL, Meter, Series
+from tests.fleet.rehearse.test_story import FixedClock
+from tests.fleet.rehearse.traffic.pods import SERVER, FakeObjects, changed, pod
 
 STEPS = st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 20)), max_size=12)
 MOMENTS = st.floats(0, 900)

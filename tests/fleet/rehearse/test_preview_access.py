@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from rehearsal.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
-from tests.rehearsal.control_plane.test_process import within
-from tests.rehearsal.shapes import ROOT, SHAPES, STACKS, manifests
+from fleet.rehearse.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
+from tests.fleet.rehearse.control_plane.test_process import within
+from tests.fleet.rehearse.shapes import ROOT, SHAPES, STACKS, manifests
 
 if TYPE_CHECKING:
-    from rehearsal.api import ClusterApi
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.api import ClusterApi
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
 USER = "fleet-preview@project.iam.gserviceaccount.com"
 NAMESPACE = "previewed"

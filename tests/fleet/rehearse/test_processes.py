@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests.fleet.cli.command import ROOT
 
 pytestmark = pytest.mark.slow
 SPEED = "300"
@@ -32,7 +32,7 @@ class Rehearsal:
     def __init__(self, temporary: Path, *arguments: str) -> None:
         temporary.mkdir()
         self.temporary = temporary
-        program = "import sys; from cli.main import main; sys.exit(main())"
+        program = "import sys; from fleet.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", program, "rehearse", "--stack", "dev", "--speed", SPEED, *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
         self.process = subprocess.Popen(

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-import rehearsal.rehearsal as module
-from preview.offline import open_stack, record_stack
-from rehearsal.control_plane.build import ETCD, KUBERNETES, KWOK
-from rehearsal.drills.catalogue import chosen
-from rehearsal.report.model import RehearsalReport
-from rehearsal.report.progress import Shown
-from rehearsal.results import DrillResult, Finding, RehearsalError
+import fleet.rehearse.rehearsal as module
+from fleet.preview.offline import open_stack, record_stack
+from fleet.rehearse.control_plane.build import ETCD, KUBERNETES, KWOK
+from fleet.rehearse.drills.catalogue import chosen
+from fleet.rehearse.report.model import RehearsalReport
+from fleet.rehearse.report.progress import Shown
+from fleet.rehearse.results import DrillResult, Finding, RehearsalError
 from settings.problems import SettingsError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DRILLS = chosen(["bring-up", "second-up"])
 
 

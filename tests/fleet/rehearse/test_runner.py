@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from preview.recording import ProgramError
-from rehearsal import runner as runner_module
-from rehearsal.api import ApiRefusedError, ApiUnreachableError
-from rehearsal.apply.state import AppliedState, ApplyReport
-from rehearsal.clock import Clock
-from rehearsal.drills.drill import Drill, DrillBrokenOffError, Proof
-from rehearsal.results import DrillResult, Finding, RehearsalError
-from rehearsal.runner import Runner
-from rehearsal.timeline import Moment, Timeline
+from fleet.preview.record.recording import ProgramError
+from fleet.rehearse import runner as runner_module
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
+from fleet.rehearse.apply.state import AppliedState, ApplyReport
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.drills.drill import Drill, DrillBrokenOffError, Proof
+from fleet.rehearse.results import DrillResult, Finding, RehearsalError
+from fleet.rehearse.runner import Runner
+from fleet.rehearse.timeline import Moment, Timeline
 
 FOUND = Finding(severity="error", subject="Job/download", message="it waits for ever", fix="bind the claim")
 Log = list[str]

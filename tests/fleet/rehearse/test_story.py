@@ -3,8 +3,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rehearsal.story import Story
-from tests.rehearsal.traffic.pods import FakeObjects, changed, pod
+from fleet.rehearse.story import Story
+from tests.fleet.rehearse.traffic.pods import FakeObjects, changed, pod
 
 
 class FixedClock:

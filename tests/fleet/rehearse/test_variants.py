@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from preview.offline import OfflineStack, open_stack
-from rehearsal.variants import varied
+from fleet.preview.offline import OfflineStack, open_stack
+from fleet.rehearse.variants import varied
 from settings.capacity import Ladder, Spot
 from settings.problems import SettingsError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rehearsal.warning_header import texts
+from fleet.rehearse.warning_header import texts
 
 
 def test_the_text_is_what_stands_in_the_quotes() -> None:

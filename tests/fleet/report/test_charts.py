@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.measurement import Measurement
-from benchmark.report import article
-from benchmark.report.plots import plots_of
-from benchmark.report.shown import shown
-from report.charts import (
+from fleet.bench.measurement import Measurement
+from fleet.bench.report import article
+from fleet.bench.report.plots import plots_of
+from fleet.bench.report.shown import shown
+from fleet.report.charts import (
     Axis,
     Bar,
     Dot,
@@ -24,9 +24,9 @@ from report.charts import (
     log_ticks,
     thinned,
 )
-from report.svg import Format, LegendEntry
-from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
-from tests.planner.report.pages import taken_apart
+from fleet.report.svg import Format, LegendEntry
+from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
+from tests.fleet.plan.report.pages import taken_apart
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
 MEASUREMENTS = {

@@ -6,8 +6,8 @@ import jinja2
 import pytest
 from markupsafe import Markup
 
-from report.page import picture, render, with_code
-from report.svg import Drawing, Format
+from fleet.report.page import picture, render, with_code
+from fleet.report.svg import Drawing, Format
 
 TEMPLATE = '{% extends "base.html.jinja" %}{% block main %}<p>{{ value }}</p>{% endblock %}'
 

@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 import pytest
 import resvg_py
 
-from benchmark.report import article
-from benchmark.report.plots import plots_of
-from benchmark.report.shown import shown
-from report.charts import Plot, drawing
-from report.png import FONT_FAMILY, ZOOM, font_paths, light_style, png, svg_document
-from report.svg import Drawing
-from tests.benchmark.measurements import a_measurement, a_sweep
+from fleet.bench.report import article
+from fleet.bench.report.plots import plots_of
+from fleet.bench.report.shown import shown
+from fleet.report.charts import Plot, drawing
+from fleet.report.png import FONT_FAMILY, ZOOM, font_paths, light_style, png, svg_document
+from fleet.report.svg import Drawing
+from tests.fleet.bench.measurements import a_measurement, a_sweep
 
 HOSTILE = "</text><script>alert(1)</script>&\"'\x00\x1b\ud800"
 

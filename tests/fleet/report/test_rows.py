@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.charts import Axis
-from report.rows import Bar, Dot, Row, Rows, rows_drawing
-from report.svg import Format, text_width
-from tests.planner.report.pages import Page, taken_apart
+from fleet.report.charts import Axis
+from fleet.report.rows import Bar, Dot, Row, Rows, rows_drawing
+from fleet.report.svg import Format, text_width
+from tests.fleet.plan.report.pages import Page, taken_apart
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from report.page import TEMPLATES
+from fleet.report.page import TEMPLATES
 
 STYLE = (TEMPLATES / "style.css").read_text()
 

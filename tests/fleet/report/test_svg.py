@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.svg import (
+from fleet.report.svg import (
     Drawing,
     LegendEntry,
     LogScale,
@@ -15,7 +15,7 @@ from report.svg import (
     round_ticks,
     text_width,
 )
-from tests.planner.report.pages import Page
+from tests.fleet.plan.report.pages import Page
 
 
 def test_words_are_as_wide_as_the_widest_of_usual_fonts_makes_them() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from report.terminal import Page, Paper
+from fleet.report.terminal import Page, Paper
 
 
 def printed(width: int = 60) -> tuple[io.StringIO, Page]:

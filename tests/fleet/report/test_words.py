@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.words import (
+from fleet.report.words import (
     format_change,
     format_duration,
     format_elapsed,

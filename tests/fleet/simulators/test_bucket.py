@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from google.oauth2.credentials import Credentials
 
-from benchmark.selftest.bucket import TOKEN, LocalBucket
-from live.storage import Bucket as LaptopBucket
+from fleet.clients.storage import Bucket as LaptopBucket
+from fleet.simulators.bucket import TOKEN, LocalBucket
 from workloads.pod_scripts.results_bucket import Bucket as PodBucket
 
 

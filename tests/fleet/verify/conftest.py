@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from verify import ask, questions
+from fleet.verify import ask, questions
 
 
 @pytest.fixture(autouse=True)

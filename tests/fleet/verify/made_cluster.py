@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fleet.verify import declared
 from settings.settings import Settings
-from tests.verify import kubectl_stand_in
+from tests.fleet.verify import kubectl_stand_in
 from tests.workloads.args import server_args
-from verify import declared
 from workloads import server_pod, vllm_args
 
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from model_server import routing
-from model_server.engine_server import EngineServer
-from model_server.in_thread import serving
-from model_server.node import Cache, Faults, Node, Pace
+from fleet.simulators.model_server import routing
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Cache, Faults, Node, Pace
+from fleet.verify import declared
+from fleet.verify.findings import Check, Report
+from fleet.verify.verification import Asking, verify
 from settings.load import parse
 from settings.settings import Settings
 from settings.stack_file import read
-from verify import declared
-from verify.findings import Check, Report
-from verify.verification import Asking, verify
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEY = "sk-of-the-tests"
 DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from live.errors import LiveError, Reason
-from live.kubectl import Kubectl
-from live.stack_outputs import accept
-from model_server.node import Faults, Pace
+from fleet.clients.errors import LiveError, Reason
+from fleet.clients.kubectl import Kubectl
+from fleet.clients.stack_outputs import accept
+from fleet.simulators.model_server.node import Faults, Pace
+from fleet.verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
+from fleet.verify.cluster import _node, _one, _pod
+from fleet.verify.facts import Cluster, Facts, Reply, Server
+from fleet.verify.findings import Check
+from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
 from settings.settings import Settings
-from tests.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
-from tests.verify.stacks import check_of, served, settings_of
-from tests.verify.stacks import node_of as server_of
-from verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
-from verify.cluster import _node, _one, _pod
-from verify.facts import Cluster, Facts, Reply, Server
-from verify.findings import Check
-from verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
+from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
+from tests.fleet.verify.stacks import check_of, served, settings_of
+from tests.fleet.verify.stacks import node_of as server_of
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from live.metrics_text import MetricsText, parse
-from model_server.engine_server import EngineServer
-from model_server.in_thread import serving
-from model_server.node import Faults
+from fleet.clients.metrics_text import MetricsText, parse
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Faults
+from fleet.verify import checks_engine, checks_traffic, declared, questions
+from fleet.verify.facts import Facts, Reply, Server, Twice
+from fleet.verify.findings import Check
+from fleet.verify.verification import Asking, verify
 from settings.settings import Settings
-from tests.verify.stacks import ROOT, check_of, good, look, node_of, settings_of
-from verify import checks_engine, checks_traffic, declared, questions
-from verify.facts import Facts, Reply, Server, Twice
-from verify.findings import Check
-from verify.verification import Asking, verify
+from tests.fleet.verify.stacks import ROOT, check_of, good, look, node_of, settings_of
 
 
 @pytest.fixture(scope="module")

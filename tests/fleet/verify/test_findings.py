@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from verify.findings import Check, Report, State
-from verify.report import json_text
+from fleet.verify.findings import Check, Report, State
+from fleet.verify.report import json_text
 
 
 @pytest.mark.parametrize(

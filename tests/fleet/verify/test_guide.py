@@ -7,15 +7,15 @@ import re
 
 import typer.main
 
-from cli.verify import verify as command
-from tests.verify.made_cluster import node_of, pod_of, programmed_gateway
-from tests.verify.stacks import ROOT, good, settings_of
-from verify import ask, declared, questions
-from verify.cluster import _node, _pod
-from verify.facts import Cluster, Facts, Reply, Server
-from verify.questions import BURST_TOKENS
-from verify.report import json_text
-from verify.verification import judge
+from fleet.cli.verify import verify as command
+from fleet.verify import ask, declared, questions
+from fleet.verify.cluster import _node, _pod
+from fleet.verify.facts import Cluster, Facts, Reply, Server
+from fleet.verify.questions import BURST_TOKENS
+from fleet.verify.report import json_text
+from fleet.verify.verification import judge
+from tests.fleet.verify.made_cluster import node_of, pod_of, programmed_gateway
+from tests.fleet.verify.stacks import ROOT, good, settings_of
 
 GUIDE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
 

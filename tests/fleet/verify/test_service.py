@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from model_server.in_thread import serving
-from model_server.node import Faults
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Faults
+from fleet.verify import checks_service
+from fleet.verify.client import Client
+from fleet.verify.facts import Chat, Facts, Reply, Server
+from fleet.verify.findings import Report
+from fleet.verify.verification import Asking, verify
 from settings.settings import Settings
-from tests.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
-from tests.verify.stacks import good as good_of
-from verify import checks_service
-from verify.client import Client
-from verify.facts import Chat, Facts, Reply, Server
-from verify.findings import Report
-from verify.verification import Asking, verify
+from tests.fleet.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
+from tests.fleet.verify.stacks import good as good_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -342,7 +342,7 @@ def test_thinking_that_is_switched_off_shows_no_reasoning() -> None:
 
 def test_the_reasoning_field_is_the_one_that_vllm_0_18_1_has() -> None:
     whole = json.loads('{"choices":[{"message":{"content":"42","reasoning":"17+25"},"finish_reason":"stop"}]}')
-    from verify.client import _first, _reasoning
+    from fleet.verify.client import _first, _reasoning
 
     assert _reasoning(_first(whole["choices"])["message"]) == "17+25"
     assert _reasoning({"reasoning_content": "older releases"}) == ""

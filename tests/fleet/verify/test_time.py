@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from live.metrics_text import MetricsText, parse
-from model_server.node import Pace
+from fleet.clients.metrics_text import MetricsText, parse
+from fleet.simulators.model_server.node import Pace
+from fleet.verify import checks_service, checks_traffic
+from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Facts, Reply, Server, Twice
+from fleet.verify.verification import Asking, verify
 from settings.settings import Settings
-from tests.verify.stacks import check_of, node_of, served, settings_of
-from verify import checks_service, checks_traffic
-from verify.facts import OUT_OF_TIME, Burst, Chat, Facts, Reply, Server, Twice
-from verify.verification import Asking, verify
+from tests.fleet.verify.stacks import check_of, node_of, served, settings_of
 
 LATE = "no answer within 12 s"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.stacks import ROOT, settings_of
-from verify import declared
-from verify.checks_engine import _expected_labels
+from fleet.verify import declared
+from fleet.verify.checks_engine import _expected_labels
+from tests.fleet.verify.stacks import ROOT, settings_of
 
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from preview.recording import Recording
+from fleet.preview.record.recording import Recording
 from tests.support.google_api.complaint import Complaint
 from tests.support.google_api.documents import document
 from tests.support.google_api.mapping import table

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preview.values import UNKNOWN
+from fleet.preview.record.values import UNKNOWN
 
 _LONGEST_VALUE: Final = 80
 """Characters of a value that are shown. Assumed: enough to recognise it."""

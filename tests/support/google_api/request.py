@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from preview.values import Secret
+from fleet.preview.record.values import Secret
 from tests.support.google_api.mapping import Rename, TypeMapping
 
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")

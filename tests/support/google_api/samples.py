@@ -7,7 +7,7 @@ import functools
 import re
 from typing import Any
 
-from preview.recording import Recording
+from fleet.preview.record.recording import Recording
 from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, recorded
 from tests.support.google_api.check import check_inputs
 from tests.support.google_api.complaint import Complaint

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from preview.values import UNKNOWN
+from fleet.preview.record.values import UNKNOWN
 from tests.support.google_api.complaint import Complaint, listed, shown
 from tests.support.google_api.documents import Field, Method
 from tests.support.google_api.formats import described, integer

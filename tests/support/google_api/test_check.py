@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.values import UNKNOWN, Secret
 from tests.support.google_api.check import check, check_inputs
 from tests.support.google_api.documents import Document
 from tests.support.google_api.mapping import TypeMapping

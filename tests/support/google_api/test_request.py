@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preview.values import Secret
+from fleet.preview.record.values import Secret
 from tests.support.google_api.mapping import Rename, TypeMapping, table
 from tests.support.google_api.request import Node, api_path, build
 from tests.support.google_api.samples import full_name, inputs_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from preview.values import UNKNOWN
+from fleet.preview.record.values import UNKNOWN
 from tests.support.google_api.complaint import Complaint, shown
 from tests.support.google_api.formats import FORMATS
 from tests.support.google_api.mapping import Conflict, TypeMapping, ValueRule, table

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from benchmark.selftest.bucket import Answer, Request
-from tests.live.fake_google import FakeGoogle
+from fleet.simulators.bucket import Answer, Request
+from tests.fleet.clients.fake_google import FakeGoogle
 
 
 class FakeCloud(FakeGoogle):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.folder import Witness
+from fleet.bench.folder import Witness
 from tests.workloads.pod_scripts import tiny_tokenizer
 from tests.workloads.pod_scripts.stand_in import SERVE, stand_in
 from workloads.pod_scripts import bench_client

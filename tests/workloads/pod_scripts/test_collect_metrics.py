@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.folder import MetricsSample
+from fleet.bench.folder import MetricsSample
 from tests.workloads.pod_scripts.fake_cloud import fake_cloud
 from workloads.pod_scripts import collect_metrics, server_metrics
 from workloads.pod_scripts.collect_metrics import Collector

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.folder import Asked, MetricsSample, PodCourse, Witness
+from fleet.bench.folder import Asked, MetricsSample, PodCourse, Witness
 from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.pod_scripts.stand_in import stand_in
 from workloads.pod_scripts import launch_clients

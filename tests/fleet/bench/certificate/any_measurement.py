@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from benchmark.folder import AskedCost
-from benchmark.measurement import Distribution, Gpus, Histogram, ServerTimeline, Timeline
+from fleet.bench.folder import AskedCost
+from fleet.bench.measurement import Distribution, Gpus, Histogram, ServerTimeline, Timeline
 
 WORDS = st.sampled_from(
     ["", "connection", "timeout", "http 503", "http", "open files", "512", "x", "random-prefix-len"]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from benchmark.certificate import certify
-from benchmark.measurement import Check, ClientResult, EngineResult, Measurement, Run
-from tests.benchmark.measurements import a_measurement, an_asked, estimate
+from fleet.bench.certificate import certify
+from fleet.bench.measurement import Check, ClientResult, EngineResult, Measurement, Run
+from tests.fleet.bench.measurements import a_measurement, an_asked, estimate
 
 
 @cache

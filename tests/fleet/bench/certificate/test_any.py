@@ -6,11 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from benchmark.certificate import baseline, certify
-from benchmark.measurement import ClientResult, Measurement, Run, ServerMetrics
-from benchmark.repeats import welch_half_width
-from tests.benchmark.certificate.any_measurement import any_of
-from tests.benchmark.certificate.sound import sound
+from fleet.bench.certificate import baseline, certify
+from fleet.bench.measurement import ClientResult, Measurement, Run, ServerMetrics
+from fleet.bench.repeats import welch_half_width
+from tests.fleet.bench.certificate.any_measurement import any_of
+from tests.fleet.bench.certificate.sound import sound
 
 MODELS: list[type[BaseModel]] = [Run, ClientResult, ServerMetrics]
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.certificate import baseline
-from benchmark.certificate.baseline import Baseline, compare, of, regressed
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Batches, Comparison, Measurement, Run
-from benchmark.repeats import welch_half_width
-from benchmark.student_t import two_sided
-from tests.benchmark.certificate.sound import every_run, sound
-from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_point, an_asked
+from fleet.bench.certificate import baseline
+from fleet.bench.certificate.baseline import Baseline, compare, of, regressed
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Batches, Comparison, Measurement, Run
+from fleet.bench.repeats import welch_half_width
+from fleet.bench.student_t import two_sided
+from tests.fleet.bench.certificate.sound import every_run, sound
+from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_point, an_asked
 
 
 def _with_totals(*totals: float, measurement: Measurement | None = None) -> Measurement:
@@ -72,7 +72,7 @@ def test_a_rate_is_worse_only_beyond_noise(totals: tuple[float, ...], verdict: s
 
 
 def _passed() -> Any:
-    from benchmark.certificate import certify
+    from fleet.bench.certificate import certify
 
     return certify(sound())
 

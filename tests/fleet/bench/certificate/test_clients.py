@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.certificate import certify
-from benchmark.measurement import ErrorKind, Measurement, Run
-from tests.benchmark.certificate.sound import (
+from fleet.bench.certificate import certify
+from fleet.bench.measurement import ErrorKind, Measurement, Run
+from tests.fleet.bench.certificate.sound import (
     check,
     every_run,
     failed,

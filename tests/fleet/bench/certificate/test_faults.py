@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmark.certificate import certify, limits
-from benchmark.measurement import Certificate
-from benchmark.merge import MergeOptions, merge_folder
-from scripts.bench_results import make_measurement
+from fleet.bench.certificate import certify, limits
+from fleet.bench.measurement import Certificate
+from fleet.bench.merge import MergeOptions, merge_folder
+from tests.fleet.bench.made_up.results import make_measurement
 
 pytestmark = pytest.mark.slow
 

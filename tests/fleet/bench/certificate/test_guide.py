@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmark.certificate import certify, limits
-from benchmark.certificate.baseline import RELEVANT_LATENCY, RELEVANT_RATE
-from tests.benchmark.certificate.sound import sound
+from fleet.bench.certificate import certify, limits
+from fleet.bench.certificate.baseline import RELEVANT_LATENCY, RELEVANT_RATE
+from tests.fleet.bench.certificate.sound import sound
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "certificate.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[4] / "docs" / "certificate.md").read_text(encoding="utf-8")
 
 
 def _row(id_: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from benchmark.certificate import certify
-from benchmark.certificate.run_checks import slope_of
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Excluded, Measurement, Timeline
-from tests.benchmark.certificate.sound import check, every_run, failed, sound, with_client, with_rates, with_run
-from tests.benchmark.measurements import a_bare_measurement, a_measurement, a_point, an_asked
+from fleet.bench.certificate import certify
+from fleet.bench.certificate.run_checks import slope_of
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Excluded, Measurement, Timeline
+from tests.fleet.bench.certificate.sound import check, every_run, failed, sound, with_client, with_rates, with_run
+from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_point, an_asked
 
 RUN = sound().runs[1]
 GO = RUN.clients[2].go_at or 0.0
@@ -205,7 +205,7 @@ def _sweep() -> Measurement:
 
 
 def _alike(measurement: Measurement) -> Measurement:
-    from tests.benchmark.certificate.sound import _counted_alike
+    from tests.fleet.bench.certificate.sound import _counted_alike
 
     return every_run(measurement, _counted_alike)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from benchmark.certificate import certify
-from benchmark.certificate.server_checks import engine_spread
-from benchmark.folder import Asked, AskedWorkload, Kind
-from benchmark.measurement import EngineResult, ErrorKind, Lengths, Measurement, Prompts, Run
-from tests.benchmark.certificate.sound import (
+from fleet.bench.certificate import certify
+from fleet.bench.certificate.server_checks import engine_spread
+from fleet.bench.folder import Asked, AskedWorkload, Kind
+from fleet.bench.measurement import EngineResult, ErrorKind, Lengths, Measurement, Prompts, Run
+from tests.fleet.bench.certificate.sound import (
     check,
     every_run,
     failed,

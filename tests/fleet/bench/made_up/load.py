@@ -1,4 +1,4 @@
-"""A closed loop of clients on a made-up server: when each request began and how its tokens came. For scripts/bench_results.py.
+"""A closed loop of clients on a made-up server: when each request began and how its tokens came. For tests/fleet/bench/made_up/results.py.
 
 Nothing runs and nothing is waited for: every client keeps its connections busy, a request takes as long as its drawn
 time to first token and its drawn gaps between chunks say, and the next one starts when it ends.

@@ -1,7 +1,7 @@
 """Make a believable folder of benchmark results of any size, sound or with named faults; the same seed gives the same bytes.
 
-`python -m scripts.bench_results DIR --clients 32 --requests 3125 --connections 256` is as much as twelve nodes give.
-Every figure is made up: the folders test and time what reads them (layout: benchmark/folder.py). Chunks carry several
+`python -m tests.fleet.bench.made_up.results DIR --clients 32 --requests 3125 --connections 256` is as much as twelve nodes give.
+Every figure is made up: the folders test and time what reads them (layout: fleet/bench/folder.py). Chunks carry several
 tokens, as with speculative decoding, and every node has a monotonic clock of its own.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from scripts.bench_load import ClientLoad, Faults, Ints, Load, client_load, summary
-from scripts.bench_servers import engine_values, write_gpu
+from tests.fleet.bench.made_up.load import ClientLoad, Faults, Ints, Load, client_load, summary
+from tests.fleet.bench.made_up.servers import engine_values, write_gpu
 
 BEGAN = 1_780_000_000.0
 """Wall clock of the first run's common start: 2026-05-28."""
@@ -65,7 +65,7 @@ def make_measurement(
     """Write a measurement into `folder` and return it.
 
     `points`: how many (each has twice the connections of the one before), or the connections of a client at each. `faults`:
-    fields of `scripts.bench_load.Faults`. Without the run file there is one run, its clients' results directly in `folder`.
+    fields of `tests.fleet.bench.made_up.load.Faults`. Without the run file there is one run, its clients' results directly in `folder`.
     """
     wrong = Faults(**faults)
     loads = [connections_per_client * 2**i for i in range(points)] if isinstance(points, int) else list(points)

@@ -1,4 +1,4 @@
-"""What made-up servers say of themselves and of their GPUs. For scripts/bench_results.py."""
+"""What made-up servers say of themselves and of their GPUs. For tests/fleet/bench/made_up/results.py."""
 
 from __future__ import annotations
 

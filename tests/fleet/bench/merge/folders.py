@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
-from scripts.bench_results import make_measurement
+from tests.fleet.bench.made_up.results import make_measurement
 
 RUN = "point-00-repeat-0"
 _KEPT = TemporaryDirectory(prefix="merge-tests-")

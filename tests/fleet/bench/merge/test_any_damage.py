@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged, Measurement
-from benchmark.merge import merge_folder
-from benchmark.merge.judged import as_text, judge
-from tests.benchmark.merge.folders import RUN, sound
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged, Measurement
+from fleet.bench.merge import merge_folder
+from fleet.bench.merge.judged import as_text, judge
+from tests.fleet.bench.merge.folders import RUN, sound
 
 SMALL: dict[str, Any] = {
     "clients": 2,

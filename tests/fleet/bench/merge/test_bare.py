@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.merge import MergeOptions, merge_folder
-from tests.benchmark.merge.folders import RUN, client, copied, sound
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.merge import MergeOptions, merge_folder
+from tests.fleet.bench.merge.folders import RUN, client, copied, sound
 
 _METADATA = ("run", "point", "repeat", "client", "clients", "workload", "seed", "started_at")
 

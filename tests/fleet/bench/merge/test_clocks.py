@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.merge import MergeOptions, merge_folder
-from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
+from fleet.bench.merge import MergeOptions, merge_folder
+from tests.fleet.bench.merge.folders import RUN, client, copied, edit, sound, witness
 
 
 def test_without_witnesses_the_dates_lay_several_nodes() -> None:
@@ -81,7 +81,7 @@ def test_a_clock_that_moved_is_told_as_uncertainty_and_refused_beyond_a_second(t
     run = merge_folder(sound(clock_drift=0.2)).runs[0]
     assert run.clock_uncertainty_s == pytest.approx(0.2, abs=1e-6)
     folder = copied(tmp_path, clock_drift=-1.5)
-    from benchmark.errors import BenchmarkError
+    from fleet.bench.errors import BenchmarkError
 
     with pytest.raises(BenchmarkError, match=r"-1.500 s.*\[clock-drift\]"):
         merge_folder(folder)

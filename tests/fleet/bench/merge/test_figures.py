@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.folder import AskedSlo
-from benchmark.measurement import Rates, Run
-from benchmark.merge import MergeOptions, merge_folder
-from benchmark.merge.client_data import Floats
-from benchmark.merge.statistics import in_file
-from tests.benchmark.merge import naive
-from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
+from fleet.bench.folder import AskedSlo
+from fleet.bench.measurement import Rates, Run
+from fleet.bench.merge import MergeOptions, merge_folder
+from fleet.bench.merge.client_data import Floats
+from fleet.bench.merge.statistics import in_file
+from tests.fleet.bench.merge import naive
+from tests.fleet.bench.merge.folders import RUN, client, copied, edit, sound, witness
 
 SIZE: dict[str, Any] = {"requests_per_client": 96, "fail_share": 0.06}
 
@@ -265,8 +265,8 @@ def test_many_repeats_gaps_are_kept_in_a_file_and_come_to_the_same(monkeypatch: 
         filed.append(len(gaps))
         return in_file(gaps)
 
-    monkeypatch.setattr("benchmark.merge.run_figures.GAPS_IN_MEMORY", 1)
-    monkeypatch.setattr("benchmark.merge.run_figures.in_file", counted)
+    monkeypatch.setattr("fleet.bench.merge.run_figures.GAPS_IN_MEMORY", 1)
+    monkeypatch.setattr("fleet.bench.merge.run_figures.in_file", counted)
     assert merge_folder(folder) == kept
     assert filed == [4, 4], "the first repeat's gaps are below the limit"
 
@@ -274,7 +274,7 @@ def test_many_repeats_gaps_are_kept_in_a_file_and_come_to_the_same(monkeypatch: 
 def test_without_room_for_a_file_gaps_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = sound(repeats=3, repeat_noise=0.02)
     kept = merge_folder(folder)
-    monkeypatch.setattr("benchmark.merge.run_figures.GAPS_IN_MEMORY", 1)
+    monkeypatch.setattr("fleet.bench.merge.run_figures.GAPS_IN_MEMORY", 1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     assert merge_folder(folder) == kept
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.merge import merge_folder
-from benchmark.merge.gpus import DmonFile, gpus_of_run, of_dcgm, read_dmon
-from tests.benchmark.merge.folders import copied, sound
+from fleet.bench.merge import merge_folder
+from fleet.bench.merge.gpus import DmonFile, gpus_of_run, of_dcgm, read_dmon
+from tests.fleet.bench.merge.folders import copied, sound
 
 # Header lines as drivers 535 and 570 print them, one with and one without the newer columns.
 NEW = """#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk
@@ -172,7 +172,7 @@ def test_readings_of_another_time_are_said_to_be(tmp_path: Path) -> None:
 
 
 def test_dcgms_series() -> None:
-    from benchmark.folder import DcgmSeries
+    from fleet.bench.folder import DcgmSeries
 
     file = DcgmSeries.model_validate(
         {

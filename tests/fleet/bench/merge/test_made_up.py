@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.folder import METRICS_FILE, Asked, DcgmSeries, MetricsSample, PodCourse, Witness
-from scripts.bench_results import make_measurement
-from tests.benchmark.merge.folders import RUN, sound
+from fleet.bench.folder import METRICS_FILE, Asked, DcgmSeries, MetricsSample, PodCourse, Witness
+from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.merge.folders import RUN, sound
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark.folder import Barrier, ClientSamples, Clock, Witness
-from benchmark.merge.client_data import ClientData
-from benchmark.merge.client_file import _offsets
-from benchmark.merge.clocks import Clocks, lay
-from benchmark.merge.layout import RunFiles
-from benchmark.merge.run_clients import Client
-from benchmark.merge.run_figures import Pool, Surroundings, run_figures
-from benchmark.merge.statistics import distribution, in_file, percentile, ranked
-from benchmark.merge.windows import Placed, in_flight_means, totals
+from fleet.bench.folder import Barrier, ClientSamples, Clock, Witness
+from fleet.bench.merge.client_data import ClientData
+from fleet.bench.merge.client_file import _offsets
+from fleet.bench.merge.clocks import Clocks, lay
+from fleet.bench.merge.layout import RunFiles
+from fleet.bench.merge.run_clients import Client
+from fleet.bench.merge.run_figures import Pool, Surroundings, run_figures
+from fleet.bench.merge.statistics import distribution, in_file, percentile, ranked
+from fleet.bench.merge.windows import Placed, in_flight_means, totals
 
 Request = tuple[float, float, list[float], int, int]
 """Start, ttft, gaps, input tokens, output tokens (0: failed)."""

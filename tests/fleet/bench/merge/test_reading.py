@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.merge.reading import reader
-from tests.benchmark.merge.folders import RUN, sound
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.merge.reading import reader
+from tests.fleet.bench.merge.folders import RUN, sound
 
 ASKING = """
 import sys
@@ -89,7 +89,7 @@ def test_an_interrupt_is_the_asking_process_own() -> None:
 
 
 def test_readers_that_something_else_ended_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmark.merge.reading.SECOND_PROCESS_PAYS", 0)
+    monkeypatch.setattr("fleet.bench.merge.reading.SECOND_PROCESS_PAYS", 0)
     paths, before = _results(), {child.pid for child in active_children()}
 
     def killed() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import AskedSlo
-from benchmark.merge import MergeOptions, merge_folder, slo_of
-from tests.benchmark.merge.folders import RUN, client, copied, edit, sound, witness
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import AskedSlo
+from fleet.bench.merge import MergeOptions, merge_folder, slo_of
+from tests.fleet.bench.merge.folders import RUN, client, copied, edit, sound, witness
 
 LIGHT: dict[str, Any] = {"with_metrics": False, "with_gpu": False}
 """What most refusals do not look at."""

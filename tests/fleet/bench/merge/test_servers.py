@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.folder import MetricsSample
-from benchmark.merge import merge_folder
-from benchmark.merge.servers import server_metrics
-from tests.benchmark.merge.folders import copied, sound
+from fleet.bench.folder import MetricsSample
+from fleet.bench.merge import merge_folder
+from fleet.bench.merge.servers import server_metrics
+from tests.fleet.bench.merge.folders import copied, sound
 
 GENERATED, RUNNING = "vllm:generation_tokens_total", "vllm:num_requests_running"
 
@@ -154,7 +154,7 @@ def test_cache_configurations_that_differ_are_seen() -> None:
 
 
 def test_speculation_figures_of_clients_are_never_added_up(tmp_path: Path) -> None:
-    from tests.benchmark.merge.folders import client, edit
+    from tests.fleet.bench.merge.folders import client, edit
 
     folder = copied(tmp_path, with_metrics=False)
     for number in range(4):

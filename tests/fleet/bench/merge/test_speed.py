@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.merge import merge_folder
-from benchmark.merge.reading import SECOND_PROCESS_PAYS
-from scripts.bench_results import make_measurement
+from fleet.bench.merge import merge_folder
+from fleet.bench.merge.reading import SECOND_PROCESS_PAYS
+from tests.fleet.bench.made_up.results import make_measurement
 
 SECONDS = 10.0
 MEBIBYTES = 2048
@@ -31,7 +31,7 @@ def test_twelve_nodes_worth(tmp_path: Path) -> None:
     )  # fmt: skip
     size = sum(path.stat().st_size for path in folder.rglob("client-???.json"))
     assert size > 500 * 2**20
-    merge = [sys.executable, "-m", "cli.main", "bench", "merge", str(folder), "--format", "json"]
+    merge = [sys.executable, "-m", "fleet.cli.main", "bench", "merge", str(folder), "--format", "json"]
     # From a process of its own: Linux counts what a process forks from to that process's peak, and this one may be large.
     done = subprocess.run([sys.executable, "-c", WATCH, *merge], capture_output=True, text=True, check=False)
     code, took, spent, kibibytes = map(float, done.stdout.split())
@@ -51,5 +51,5 @@ def test_two_processes_read_what_one_does(tmp_path: Path, monkeypatch: pytest.Mo
     )  # fmt: skip
     assert sum(path.stat().st_size for path in folder.rglob("client-???.json")) > SECOND_PROCESS_PAYS
     two = merge_folder(folder)
-    monkeypatch.setattr("benchmark.merge.reading.SECOND_PROCESS_PAYS", 2**40)
+    monkeypatch.setattr("fleet.bench.merge.reading.SECOND_PROCESS_PAYS", 2**40)
     assert merge_folder(folder) == two

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Measurement, Run
-from benchmark.record import entry_of
-from tests.benchmark.certificate.sound import every_run, sound, with_client
-from tests.benchmark.measurements import a_bare_measurement, a_measurement, an_asked
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Measurement, Run
+from fleet.bench.record import entry_of
+from tests.fleet.bench.certificate.sound import every_run, sound, with_client
+from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, an_asked
 
 
 def _entry(measurement: Measurement | None = None, **options: Any) -> Any:

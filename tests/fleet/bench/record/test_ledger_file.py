@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmark.errors import BenchmarkError
-from benchmark.record import Entry, add, entry_of
-from tests.benchmark.certificate.sound import sound
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.record import Entry, add, entry_of
+from tests.fleet.bench.certificate.sound import sound
 
 EMPTY = "# Own measurements.\nfigures: {}\n"
 COMMENTED = """\

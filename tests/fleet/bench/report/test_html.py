@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from benchmark.folder import LOOPBACK_MACHINE, Asked, AskedPoint, AskedSlo
-from benchmark.measurement import (
+from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedPoint, AskedSlo
+from fleet.bench.measurement import (
     Comparison,
     ErrorKind,
     Excluded,
@@ -19,20 +19,20 @@ from benchmark.measurement import (
     Latencies,
     Measurement,
 )
-from benchmark.merge.gpus import _DCGM, _DMON
-from benchmark.record import add, entry_of
-from benchmark.report import article
-from benchmark.report.html import html_text
-from benchmark.report.ledger_entry import entry
-from benchmark.report.plots import plots_of
-from benchmark.report.shown import shown
-from benchmark.report.tables import clock_in_words
-from benchmark.report.texts import TEXTS
-from benchmark.report.words import interval
-from report.words import format_milliseconds, format_number, format_percent, format_usd
+from fleet.bench.merge.gpus import _DCGM, _DMON
+from fleet.bench.record import add, entry_of
+from fleet.bench.report import article
+from fleet.bench.report.html import html_text
+from fleet.bench.report.ledger_entry import entry
+from fleet.bench.report.plots import plots_of
+from fleet.bench.report.shown import shown
+from fleet.bench.report.tables import clock_in_words
+from fleet.bench.report.texts import TEXTS
+from fleet.bench.report.words import interval
+from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
 from settings.kubernetes import Benchmark
-from tests.benchmark.certificate.sound import sound
-from tests.benchmark.measurements import (
+from tests.fleet.bench.certificate.sound import sound
+from tests.fleet.bench.measurements import (
     CHECKS,
     FLAGS,
     a_bare_measurement,
@@ -44,7 +44,7 @@ from tests.benchmark.measurements import (
     compared,
     estimate,
 )
-from tests.planner.report.pages import Page
+from tests.fleet.plan.report.pages import Page
 
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>&\"'` <svg onload=x>"
 SOURCE = Path("bench/one")

@@ -3,16 +3,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.measurement import Distribution, Histogram, Measurement, Run
-from benchmark.report import article
-from benchmark.report.plots import IDS, plots_of
-from benchmark.report.plots_balance import clients, engines
-from benchmark.report.plots_latency import MOST_POINTS, cumulative, distributions
-from benchmark.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, power, runs, runs_drawn, throughput
-from benchmark.report.shown import shown
-from benchmark.report.tables import over_time
-from report.charts import Plot
-from tests.benchmark.measurements import (
+from fleet.bench.measurement import Distribution, Histogram, Measurement, Run
+from fleet.bench.report import article
+from fleet.bench.report.plots import IDS, plots_of
+from fleet.bench.report.plots_balance import clients, engines
+from fleet.bench.report.plots_latency import MOST_POINTS, cumulative, distributions
+from fleet.bench.report.plots_time import MOST_RUNS, cache_and_queue, in_flight, power, runs, runs_drawn, throughput
+from fleet.bench.report.shown import shown
+from fleet.bench.report.tables import over_time
+from fleet.report.charts import Plot
+from tests.fleet.bench.measurements import (
     FLAGS,
     RUN_SECONDS,
     TAIL_SECONDS,

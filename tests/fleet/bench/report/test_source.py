@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import MERGED_FILE
-from benchmark.measurement import Judged
-from benchmark.merge import merge_folder
-from benchmark.report.source import judged_of, newest_input_ns
-from scripts.bench_results import make_measurement
-from tests.benchmark.measurements import a_judged, a_measurement, an_asked
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import MERGED_FILE
+from fleet.bench.measurement import Judged
+from fleet.bench.merge import merge_folder
+from fleet.bench.report.source import judged_of, newest_input_ns
+from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.measurements import a_judged, a_measurement, an_asked
 
 NOW_NS = 1_795_000_000 * 10**9
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.measurement import Judged
-from benchmark.report import article, write
-from benchmark.report.headline import caption
-from benchmark.report.plots import plots_of
-from benchmark.report.shown import shown
-from benchmark.report.write import write_report
-from tests.benchmark.measurements import a_bare_measurement, a_certificate, a_judged, a_measurement, a_sweep, an_asked
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.measurement import Judged
+from fleet.bench.report import article, write
+from fleet.bench.report.headline import caption
+from fleet.bench.report.plots import plots_of
+from fleet.bench.report.shown import shown
+from fleet.bench.report.write import write_report
+from tests.fleet.bench.measurements import a_bare_measurement, a_certificate, a_judged, a_measurement, a_sweep, an_asked
 
 
 @pytest.fixture(scope="module")

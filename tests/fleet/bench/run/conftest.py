@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmark.run.laptop import Laptop, laptop
-from tests.live.fake_google import FakeGoogle, fake_google
+from tests.fleet.bench.run.laptop import Laptop, laptop
+from tests.fleet.clients.fake_google import FakeGoogle, fake_google
 
 
 @pytest.fixture(scope="session")
 def bare_control_plane() -> Iterator[object]:
     """API server, controllers and scheduler; nobody plays nodes."""
-    from rehearsal.control_plane.build import binaries
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.build import binaries
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
     with ControlPlane(binaries(print), stages=[]) as running:
         yield running

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rehearsal.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
-from tests.benchmark.run.laptop import NAMESPACE as VLLM
-from tests.benchmark.run.laptop import SERVER, Laptop
-from tests.live.fake_google import FakeGoogle
+from fleet.rehearse.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
+from tests.fleet.bench.run.laptop import NAMESPACE as VLLM
+from tests.fleet.bench.run.laptop import SERVER, Laptop
+from tests.fleet.clients.fake_google import FakeGoogle
 
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 JOB_LABEL = "batch.kubernetes.io/job-name"

@@ -16,10 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import SMALL_STACK, project
-from tests.live.fake_google import TOKEN, FakeGoogle
-from tests.live.programs import in_front, stand_in
-from tests.live.test_stack_outputs import outputs
+from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
+from tests.fleet.clients.programs import in_front, stand_in
+from tests.fleet.clients.test_stack_outputs import outputs
 
 NAMESPACE = "vllm"
 SERVER = "qwen35-server"

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmark.selftest.tokenizer_folder import write_tokenizer
-from rehearsal.api import CONFIG_MAP, ClusterApi
-from tests.benchmark.run.kubelet import until
-from tests.benchmark.run.laptop import NAMESPACE
-from tests.cli.command import ROOT
-from tests.live.fake_google import FakeGoogle
+from fleet.bench.selftest.tokenizer_folder import write_tokenizer
+from fleet.rehearse.api import CONFIG_MAP, ClusterApi
+from tests.fleet.bench.run.kubelet import until
+from tests.fleet.bench.run.laptop import NAMESPACE
+from tests.fleet.cli.command import ROOT
+from tests.fleet.clients.fake_google import FakeGoogle
 
-SMALL_CLIENT = ROOT / "benchmark" / "selftest" / "small_client"
+SMALL_CLIENT = ROOT / "fleet" / "bench" / "selftest" / "small_client"
 LABELS = "metadata.labels['"
 
 

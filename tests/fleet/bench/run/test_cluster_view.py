@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.cluster_view import look, stage_of
-from benchmark.run.display import State
-from benchmark.run.launch import Launched, ended
-from benchmark.run.servers import ServerPod, require_ready
-from benchmark.run.wanted import Changes, settings_for
-from benchmark.run.watching import watch
-from live.errors import LiveError
-from live.google_api import UserCredentials
-from live.kubectl import Kubectl
-from live.storage import Bucket
-from tests.benchmark.run.laptop import BENCHMARK
-from tests.cli.command import SMALL_STACK, project
-from tests.live.fake_google import FakeGoogle
-from tests.live.programs import stand_in
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.cluster_view import look, stage_of
+from fleet.bench.run.display import State
+from fleet.bench.run.launch import Launched, ended
+from fleet.bench.run.servers import ServerPod, require_ready
+from fleet.bench.run.wanted import Changes, settings_for
+from fleet.bench.run.watching import watch
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import UserCredentials
+from fleet.clients.kubectl import Kubectl
+from fleet.clients.storage import Bucket
+from tests.fleet.bench.run.laptop import BENCHMARK
+from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.fake_google import FakeGoogle
+from tests.fleet.clients.programs import stand_in
 
 FORBIDDEN = 'Error from server (Forbidden): x is forbidden: User "me" cannot list resource "{}" in API group "" in the namespace "vllm"'
 CANNED = """

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from benchmark.run.launch import Launched
-from benchmark.run.session import cluster_of
-from benchmark.run.wanted import Changes, settings_for
-from benchmark.run.watching import Ended, patiently
-from cli.exits import CommandError
-from live import stack_outputs
-from live.errors import LiveError
-from tests.benchmark.run.laptop import BENCHMARK
-from tests.cli.command import SMALL_STACK, project
-from tests.live.programs import in_front, stand_in
-from tests.live.test_stack_outputs import outputs
+from fleet.bench.run.launch import Launched
+from fleet.bench.run.session import cluster_of
+from fleet.bench.run.wanted import Changes, settings_for
+from fleet.bench.run.watching import Ended, patiently
+from fleet.cli.exits import CommandError
+from fleet.clients import stack_outputs
+from fleet.clients.errors import LiveError
+from tests.fleet.bench.run.laptop import BENCHMARK
+from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.programs import in_front, stand_in
+from tests.fleet.clients.test_stack_outputs import outputs
 
 # The package has functions of the same names.
-run: Any = importlib.import_module("cli.bench.run")
+run: Any = importlib.import_module("fleet.cli.bench.run")
 LAUNCHED = Launched("b", "0" * 36, "vllm", "try", " --out here")
 LATER = "its results are in the bucket: fleet bench fetch b-00000000 --stack try --out here"
 
@@ -99,7 +99,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr("benchmark.run.watching.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("fleet.bench.run.watching.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     with pytest.raises(LiveError, match="no route"):
         patiently(action, lambda _: None, poll_seconds=4.0, patience_seconds=10.0)
     assert asked == [1000.0, 1004.0, 1008.0, 1012.0]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.fetching import fetch, require_new
-from live.errors import LiveError
-from live.google_api import VARIABLE, UserCredentials
-from live.storage import Bucket
-from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.fetching import fetch, require_new
+from fleet.clients.errors import LiveError
+from fleet.clients.google_api import VARIABLE, UserCredentials
+from fleet.clients.storage import Bucket
+from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.folder import DcgmSeries
-from benchmark.run.gpu_history import AROUND_SECONDS, add_dcgm, span
-from live import stack_outputs
-from live.google_api import VARIABLE, UserCredentials
-from live.prometheus import GAUGES, ManagedPrometheus, Servers
-from scripts.bench_results import BEGAN, make_measurement
-from tests.live.fake_google import HASTY, TOKEN, FakeGoogle
-from tests.live.test_stack_outputs import outputs
+from fleet.bench.folder import DcgmSeries
+from fleet.bench.run.gpu_history import AROUND_SECONDS, add_dcgm, span
+from fleet.clients import stack_outputs
+from fleet.clients.google_api import VARIABLE, UserCredentials
+from fleet.clients.prometheus import GAUGES, ManagedPrometheus, Servers
+from tests.fleet.bench.made_up.results import BEGAN, make_measurement
+from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
+from tests.fleet.clients.test_stack_outputs import outputs
 
 SERVERS = Servers(namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}))
 STACK = stack_outputs.accept("try", outputs(), "here")

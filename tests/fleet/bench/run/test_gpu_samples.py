@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import live.kubectl
-from benchmark.run import gpu_samples
-from benchmark.run.gpu_samples import DMON, GpuSamples
-from live.kubectl import Kubectl
-from tests.benchmark.run.kubelet import until
-from tests.live.programs import in_front, stand_in
+import fleet.clients.kubectl
+from fleet.bench.run import gpu_samples
+from fleet.bench.run.gpu_samples import DMON, GpuSamples
+from fleet.clients.kubectl import Kubectl
+from tests.fleet.bench.run.kubelet import until
+from tests.fleet.clients.programs import in_front, stand_in
 
 HERE = """
 import os, pathlib, subprocess, sys
@@ -66,7 +66,7 @@ def running(tmp_path: Path) -> list[str]:
 def test_samples_are_written_while_the_block_lasts_and_dmon_ends_with_it(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live.kubectl, "STOP_SECONDS", 60.0)
+    monkeypatch.setattr(fleet.clients.kubectl, "STOP_SECONDS", 60.0)
     pods = ["server-a", "server-b"]
     files = [tmp_path / "gpu" / f"dmon-{pod}.txt" for pod in pods]
     with GpuSamples(kubectl, pods, "vllm", tmp_path) as samples:

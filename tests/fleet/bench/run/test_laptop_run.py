@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from model_server.node import Node, Pace
-from model_server.processes import ServerProcess, ServerProcesses
-from rehearsal.api import CONFIG_MAP, JOB, ClusterApi
-from scripts.bench_results import make_measurement
-from tests.benchmark.run import kubelet
-from tests.benchmark.run.laptop import NAMESPACE, SERVER, Laptop, laptop
-from tests.benchmark.run.real_pod import run_pod
-from tests.cli.command import ROOT, fleet
-from tests.live.fake_google import FakeGoogle
+from fleet.rehearse.api import CONFIG_MAP, JOB, ClusterApi
+from fleet.simulators.model_server.node import Node, Pace
+from fleet.simulators.model_server.processes import ServerProcess, ServerProcesses
+from tests.fleet.bench.made_up.results import make_measurement
+from tests.fleet.bench.run import kubelet
+from tests.fleet.bench.run.laptop import NAMESPACE, SERVER, Laptop, laptop
+from tests.fleet.bench.run.real_pod import run_pod
+from tests.fleet.cli.command import ROOT, fleet
+from tests.fleet.clients.fake_google import FakeGoogle
 
 pytestmark = [
     pytest.mark.slow,
@@ -192,9 +192,9 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
     here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals, times: int
 ) -> None:
     # A kubectl that does not want to end keeps the first Ctrl-C busy for two minutes.
-    slow = "import live.kubectl; live.kubectl.STOP_SECONDS = 60.0"
+    slow = "import fleet.clients.kubectl; fleet.clients.kubectl.STOP_SECONDS = 60.0"
     command = [
-        *(sys.executable, "-c", f"{slow}; import sys; from cli.main import main; sys.exit(main())"),
+        *(sys.executable, "-c", f"{slow}; import sys; from fleet.cli.main import main; sys.exit(main())"),
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]

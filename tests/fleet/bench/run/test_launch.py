@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.launch import Launched, launch
-from benchmark.run.wanted import Changes, settings_for
-from live import stack_outputs
-from live.errors import LiveError
-from live.kubectl import Kubectl
-from tests.benchmark.run.laptop import BENCHMARK
-from tests.cli.command import SMALL_STACK, project
-from tests.live.programs import stand_in
-from tests.live.test_stack_outputs import outputs
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.launch import Launched, launch
+from fleet.bench.run.wanted import Changes, settings_for
+from fleet.clients import stack_outputs
+from fleet.clients.errors import LiveError
+from fleet.clients.kubectl import Kubectl
+from tests.fleet.bench.run.laptop import BENCHMARK
+from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.programs import stand_in
+from tests.fleet.clients.test_stack_outputs import outputs
 
 # A cluster in files: `create` keeps objects, `get jobs` lists them, `delete jobs` removes those with a label.
 CLUSTER = """

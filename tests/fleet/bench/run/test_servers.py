@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.run import servers
-from benchmark.run.servers import ServerPod, require_idle
-from live.kubectl import Kubectl
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run import servers
+from fleet.bench.run.servers import ServerPod, require_idle
+from fleet.clients.kubectl import Kubectl
 
 PODS = (ServerPod("server-a", "n", True),)
 

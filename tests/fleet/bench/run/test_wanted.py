@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.run.price import price_of
-from benchmark.run.wanted import Changes, require_the_same_stack, settings_for
-from live import stack_outputs
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.run.price import price_of
+from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
+from fleet.clients import stack_outputs
 from settings.problems import SettingsError
-from tests.benchmark.run.laptop import BENCHMARK
-from tests.cli.command import SMALL_STACK, project
-from tests.live.test_stack_outputs import outputs
+from tests.fleet.bench.run.laptop import BENCHMARK
+from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.test_stack_outputs import outputs
 
 
 @pytest.fixture

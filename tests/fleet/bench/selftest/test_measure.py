@@ -14,27 +14,19 @@ from typing import Any
 
 import pytest
 
-from benchmark.errors import BenchmarkError
-from benchmark.folder import Asked
-from benchmark.measurement import Certificate, Check
-from benchmark.run.display import State
-from benchmark.run.progress_words import _WORDS
-from benchmark.selftest.agreement import Finding, findings
-from benchmark.selftest.cost import client_cost, server_cost, warm_up
-from benchmark.selftest.load import (
-    OVERLOAD,
-    Load,
-    SelfTest,
-    calibrating,
-    saturating,
-    slow_server,
-    sound,
-)
-from benchmark.selftest.measure import Measured, measure
-from benchmark.selftest.tokenizer_folder import write_tokenizer
-from model_server.node import Faults, Node, Pace
+from fleet.bench.errors import BenchmarkError
+from fleet.bench.folder import Asked
+from fleet.bench.measurement import Certificate, Check
+from fleet.bench.run.display import State
+from fleet.bench.run.progress_words import _WORDS
+from fleet.bench.selftest.agreement import Finding, findings
+from fleet.bench.selftest.cost import client_cost, server_cost, warm_up
+from fleet.bench.selftest.load import OVERLOAD, Load, SelfTest, calibrating, saturating, slow_server, sound
+from fleet.bench.selftest.measure import Measured, measure
+from fleet.bench.selftest.tokenizer_folder import write_tokenizer
+from fleet.simulators.model_server.node import Faults, Node, Pace
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.02), speculative_tokens=1, max_model_len=4096)
 SMALL = Load(
     node=NODE,
@@ -187,8 +179,8 @@ def test_a_pod_that_fails_is_quoted(tmp_path: Path) -> None:
 
 
 def test_answers_that_never_come_end_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmark.selftest.pods.START_SECONDS", 0.4)
-    monkeypatch.setattr("benchmark.selftest.pods.LONGER", 0.0)
+    monkeypatch.setattr("fleet.bench.selftest.pods.START_SECONDS", 0.4)
+    monkeypatch.setattr("fleet.bench.selftest.pods.LONGER", 0.0)
     stuck = replace(SMALL, node=replace(NODE, pace=Pace(fixed_s=3_600)), clients=1, pods=1)
     with pytest.raises(BenchmarkError, match="have not ended after 0 s"):
         measure(stuck, servers=1, folder=tmp_path / "m", vllm=None)
@@ -250,7 +242,13 @@ def test_the_true_clients_tokenizer_is_two_json_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_pods_and_clients_end_when_the_self_test_does(how: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; from cli.main import main; sys.exit(main())", "bench", "selftest"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from fleet.cli.main import main; sys.exit(main())",
+        "bench",
+        "selftest",
+    ]
     # Everything that it starts inherits this.
     mark = f"SELFTEST_MARK={uuid.uuid4().hex}"
     process = subprocess.Popen(

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from benchmark.selftest.small_client.vllm.benchmarks.statistics_of import percentile
-from benchmark.selftest.tokenizer_folder import words, write_tokenizer
-from model_server.engine_server import EngineServer
-from model_server.in_thread import serving
-from model_server.node import Faults, Node, Pace
+from fleet.bench.selftest.small_client.vllm.benchmarks.statistics_of import percentile
+from fleet.bench.selftest.tokenizer_folder import words, write_tokenizer
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Faults, Node, Pace
 
-ROOT = Path(__file__).resolve().parents[3]
-SMALL = ROOT / "benchmark" / "selftest" / "small_client"
+ROOT = Path(__file__).resolve().parents[4]
+SMALL = ROOT / "fleet" / "bench" / "selftest" / "small_client"
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 MODEL = "the/model"
 RUN = (
@@ -87,7 +87,7 @@ def test_a_result_holds_every_request_in_order_and_its_totals_are_what_the_serve
 def test_the_same_seed_draws_the_same_requests() -> None:
     from argparse import Namespace
 
-    from benchmark.selftest.small_client.vllm.benchmarks.datasets import get_samples
+    from fleet.bench.selftest.small_client.vllm.benchmarks.datasets import get_samples
 
     def prompts(seed: int) -> list[str]:
         asked = Namespace(
@@ -110,7 +110,7 @@ def test_the_same_seed_draws_the_same_requests() -> None:
 def test_its_bar_says_how_many_requests_are_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmark.selftest.small_client.vllm.benchmarks import serve
+    from fleet.bench.selftest.small_client.vllm.benchmarks import serve
     from workloads.pod_scripts.client_processes import _BAR
 
     now = [50.0]
@@ -132,7 +132,7 @@ def test_its_bar_says_how_many_requests_are_done(
 def test_conversations_are_filtered_as_vllm_filters_them(tmp_path: Path) -> None:
     from argparse import Namespace
 
-    from benchmark.selftest.small_client.vllm.benchmarks.datasets import get_samples
+    from fleet.bench.selftest.small_client.vllm.benchmarks.datasets import get_samples
 
     def talk(prompt: int, answer: int) -> dict[str, Any]:
         return {"conversations": [{"value": "p " * prompt}, {"value": "a " * answer}]}

@@ -9,29 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from planner import calibration as module
-from planner import figures, ledger
-from planner.calibration import FITTED, Parameters, calibration
-from planner.errors import errors
-from planner.rows import of_role, rows
-from scripts import calibrate_planner
+from facts import figures, ledger
+from fleet.plan.model import calibrate
+from fleet.plan.model import calibration as module
+from fleet.plan.model.calibration import FITTED, Parameters, calibration, contents
+from fleet.plan.model.errors import errors
+from fleet.plan.model.rows import of_role, rows
 
 TAKEN = calibration()
 
 
 @pytest.fixture
 def other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A ledger of one file, and nothing remembered before or after."""
-    monkeypatch.setattr(ledger, "DATA_FOLDER", tmp_path)
-    ledger.load.cache_clear()
+    """Another calibration file, and nothing remembered before or after."""
+    monkeypatch.setattr(module, "FILE", tmp_path / "calibration.yaml")
+    module.contents.cache_clear()
     calibration.cache_clear()
     yield tmp_path
-    ledger.load.cache_clear()
+    module.contents.cache_clear()
     calibration.cache_clear()
 
 
 def test_fitting_again_gives_the_parameters_in_the_repository() -> None:
-    again = calibrate_planner.fit(TAKEN.parameters, calibrate_planner.fit_memory())
+    again = calibrate.fit(TAKEN.parameters, calibrate.fit_memory())
     for name in FITTED:
         assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=2e-4), name
 
@@ -46,21 +46,21 @@ def test_fitting_from_elsewhere_ends_at_the_same_place() -> None:
         tensor_parallel_ms_per_step=20.0,
         wait_s=6.0,
     )
-    again = calibrate_planner.fit(elsewhere, calibrate_planner.fit_memory())
+    again = calibrate.fit(elsewhere, calibrate.fit_memory())
     for name in FITTED:
         assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=0.01), name
 
 
 def test_memory_is_what_the_two_published_cache_sizes_leave() -> None:
-    again = calibrate_planner.fit_memory()
+    again = calibrate.fit_memory()
     assert again.activations_gib == pytest.approx(TAKEN.memory.activations_gib, rel=1e-3)
     assert again.sampler_copies == pytest.approx(TAKEN.memory.sampler_copies, rel=1e-3)
 
 
 def test_other_host_times_were_fitted_to_the_record_and_explain_it_as_well() -> None:
-    memory = calibrate_planner.fit_memory()
+    memory = calibrate.fit_memory()
     for variant in TAKEN.variants.values():
-        again = calibrate_planner.fit_variant(TAKEN.parameters, memory, variant.host_ms_per_step)
+        again = calibrate.fit_variant(TAKEN.parameters, memory, variant.host_ms_per_step)
         assert again.ms_per_token == pytest.approx(variant.ms_per_token, rel=2e-3)
         assert again.ms_per_sequence == pytest.approx(variant.ms_per_sequence, rel=2e-3)
     hosts = [variant.host_ms_per_step for variant in TAKEN.variants.values()]
@@ -71,19 +71,19 @@ def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
     throughputs = [row for row in of_role("fitted") if row.metric == "total_tokens_per_s"]
     assert len(throughputs) == 9
     assert len(FITTED) == 8
-    assert set(FITTED) == set(ledger.section("calibration", "fitted"))
+    assert set(FITTED) == set(contents()["fitted"])
     free = set(Parameters.__dataclass_fields__) - {"uncaptured_ms_per_step", "acceptance"}
     assert free == set(FITTED)
 
 
 def test_a_part_moved_by_a_hundredth_explains_the_fitted_rows_less_well() -> None:
-    memory = calibrate_planner.fit_memory()
+    memory = calibrate.fit_memory()
     kept = [
         row
         for row in of_role("fitted")
         if row.metric in ("total_tokens_per_s", "tpot_ms") and row.id not in ("cluster_ip.nodes-2", "gateway.nodes-2")
     ]
-    residuals = calibrate_planner._residuals(kept, memory)
+    residuals = calibrate._residuals(kept, memory)
     best = sum(value**2 for value in residuals(TAKEN.parameters))
     for name in FITTED[:6]:
         for factor in (0.99, 1.01):
@@ -113,15 +113,15 @@ def test_the_split_is_the_one_that_was_agreed_before_the_fit() -> None:
 
 def test_no_parameter_rests_on_a_row_that_is_predicted() -> None:
     fitted = {row.id.partition(":")[0] for row in of_role("fitted")}
-    for name, entry in ledger.section("calibration", "fitted").items():
+    for name, entry in contents()["fitted"].items():
         assert set(entry["rows"]) <= fitted, name
-    for entry in ledger.section("calibration", "memory").values():
+    for entry in contents()["memory"].values():
         for row in entry.get("rows", ()):
             assert row.removeprefix("memory.") in ledger.section("memory", "values")
 
 
 def test_what_was_not_fitted_has_a_source() -> None:
-    for entry in ledger.section("calibration", "fixed").values():
+    for entry in contents()["fixed"].values():
         assert ledger.source(entry["source"])
     positions = figures.published("phases.tp8-mtp5").details["acceptance_percent_by_position"]
     scaled = [0.9 * share / positions[0] for share in positions]
@@ -155,14 +155,14 @@ def test_power_is_that_of_the_ledger() -> None:
 def test_the_script_says_every_row_and_writes_only_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert calibrate_planner.main([]) == 0
+    assert calibrate.main([]) == 0
     printed = capsys.readouterr().out
     assert all(row.id in printed for row in rows())
-    before = calibrate_planner.FILE.read_text(encoding="utf-8")
+    before = module.FILE.read_text(encoding="utf-8")
     copy = tmp_path / "calibration.yaml"
     copy.write_text(before.replace("value: 24.92\n", "value: 1\n"), encoding="utf-8")
-    monkeypatch.setattr(calibrate_planner, "FILE", copy)
-    assert calibrate_planner.main(["--write"]) == 0
+    monkeypatch.setattr(calibrate, "FILE", copy)
+    assert calibrate.main(["--write"]) == 0
     assert copy.read_text(encoding="utf-8") == before
 
 

@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 
-from planner import departures as module
-from planner.departures import departures
-from planner.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
-from planner.gpus import H200
-from planner.models import QWEN3_5_397B_NVFP4
+from facts.machines import H200
+from facts.models import QWEN3_5_397B_NVFP4
+from fleet.plan.model import departures as module
+from fleet.plan.model.departures import departures
+from fleet.plan.model.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
 
 ARTICLE = named_workload("article")
 

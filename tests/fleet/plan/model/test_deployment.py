@@ -7,8 +7,9 @@ from math import ceil, floor
 
 import pytest
 
-from planner import ledger
-from planner.deployment import (
+from facts import ledger
+from facts.ledger import LedgerError
+from fleet.plan.model.deployment import (
     Deployment,
     EngineShape,
     Lengths,
@@ -19,7 +20,6 @@ from planner.deployment import (
     record_fleet,
     workloads_with_lengths,
 )
-from planner.ledger import LedgerError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.estimates import Estimate
+from fleet.plan.model.estimates import Estimate
 
 
 def test_an_interval_that_does_not_hold_its_value_is_refused() -> None:

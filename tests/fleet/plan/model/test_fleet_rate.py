@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.calibration import calibration
-from planner.deployment import Deployment, OfferedLoad, measured_load, named_workload, record_fleet
-from planner.fleet_rate import (
+from fleet.plan.model.calibration import calibration
+from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, named_workload, record_fleet
+from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,
     GATEWAY_GROWING,
     GATEWAY_HALFWAY,
@@ -17,7 +17,7 @@ from planner.fleet_rate import (
     OverloadedError,
     fleet_load,
 )
-from planner.gpu_memory import budget
+from fleet.plan.model.gpu_memory import budget
 
 ARTICLE = named_workload("article")
 PARAMETERS = calibration().parameters

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import memory
-from planner.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
-from planner.gpu_memory import DoesNotFitError, MemoryBudget, budget
-from planner.gpus import H200
-from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
-from planner.rows import PHASE_2_RUNNING, PHASES
+from facts import memory
+from facts.machines import H200
+from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from fleet.plan.model.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
+from fleet.plan.model.gpu_memory import DoesNotFitError, MemoryBudget, budget
+from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES
 
 REQUEST = named_workload("article").tokens_per_request
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.order_statistics import expected_maximum
+from fleet.plan.model.order_statistics import expected_maximum
 
 
 def test_of_one_it_is_the_mean_and_of_two_and_three_the_textbook_value() -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import baseline
-from planner.calibration import calibration
-from planner.checks import checks
-from planner.deployment import (
+from fleet.plan.model import baseline
+from fleet.plan.model.calibration import calibration
+from fleet.plan.model.checks import checks
+from fleet.plan.model.deployment import (
     Deployment,
     EngineShape,
     Lengths,
@@ -24,12 +24,12 @@ from planner.deployment import (
     named_workload,
     record_fleet,
 )
-from planner.errors import Error, errors, mean_percent
-from planner.estimates import Estimate
-from planner.fleet_rate import OverloadedError
-from planner.performance import ContextTooShortError, Performance, estimate
+from fleet.plan.model.errors import Error, errors, mean_percent
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.fleet_rate import OverloadedError
+from fleet.plan.model.performance import ContextTooShortError, Performance, estimate
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 ARTICLE = named_workload("article")
 PREDICTED = errors("predicted")
 RATES = [error for error in PREDICTED if error.row.metric in ("total_tokens_per_s", "requests_per_s")]
@@ -286,7 +286,7 @@ def test_a_longer_context_than_needed_never_brings_more(
 
 def test_a_plan_takes_less_than_50_ms_after_import() -> None:
     program = (
-        "import time; from planner.nodes_for import Goal, nodes_for; from planner.deployment import *;"
+        "import time; from fleet.plan.nodes_for import Goal, nodes_for; from fleet.plan.model.deployment import *;"
         "start = time.process_time();"
         "nodes_for(record_fleet(1), named_workload('article'), Goal(total_tokens_per_s=1e6, tpot_ms=45));"
         "print(time.process_time() - start)"
@@ -296,10 +296,10 @@ def test_a_plan_takes_less_than_50_ms_after_import() -> None:
 
 def test_the_planner_imports_nothing_heavy_and_no_other_room() -> None:
     program = (
-        "import sys; from planner import nodes_for, checks, errors, model_page;"
-        "print(' '.join(sorted({name.partition('.')[0] for name in sys.modules})))"
+        "import sys; from fleet.plan import nodes_for; from fleet.plan.model import checks, errors;"
+        "print(' '.join(sorted({'.'.join(name.split('.')[:n]) for name in sys.modules for n in (1, 2)})))"
     )
-    forbidden = {"pulumi", "pydantic", "numpy", "yaml", "settings", "infra", "workloads", "preview", "cli", "scripts"}
+    forbidden = {"pulumi", "pydantic", "numpy", "yaml", "settings", "infra", "workloads", "fleet.preview", "fleet.cli"}
     assert forbidden & set(_run(program).split()) == set()
 
 

@@ -8,11 +8,19 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planner.calibration import calibration
-from planner.deployment import Deployment, Lengths, Workload, named_workload, record_fleet
-from planner.gpu_memory import budget
-from planner.gpus import H200
-from planner.step_time import StepCosts, closed_loop, highest_rate, open_loop, step_costs, tokens_per_step, wait_s
+from facts.machines import H200
+from fleet.plan.model.calibration import calibration
+from fleet.plan.model.deployment import Deployment, Lengths, Workload, named_workload, record_fleet
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.step_time import (
+    StepCosts,
+    closed_loop,
+    highest_rate,
+    open_loop,
+    step_costs,
+    tokens_per_step,
+    wait_s,
+)
 
 PARAMETERS = calibration().parameters
 ARTICLE = named_workload("article")

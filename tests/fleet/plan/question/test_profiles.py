@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from planner import profile_file
-from planner.deployment import record_fleet
-from planner.ledger import LedgerError
-from planner.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
-from planner.profiles import engine_shape, model_shape, profile_facts, profile_names, profiles_for
-from planner.rows import PHASES
+from facts.ledger import LedgerError
+from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from fleet.plan.model.deployment import record_fleet
+from fleet.plan.model.rows import PHASES
+from fleet.plan.question.profiles import engine_shape, model_shape, profile_facts, profile_names, profiles_for
+from settings import profile_file
 
 
 def test_the_record_is_the_fleet_that_the_model_was_fitted_to() -> None:

@@ -7,12 +7,12 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from planner import planning
-from planner.deployment import Lengths, Workload, named_workload
-from planner.goals import Batch, PlanQuestion, TokensPerSecond
-from planner.plan import Plan
-from planner.profiles import profile_facts
-from report.svg import text_width
+from fleet.plan import planning
+from fleet.plan.model.deployment import Lengths, Workload, named_workload
+from fleet.plan.plan import Plan
+from fleet.plan.question.goals import Batch, PlanQuestion, TokensPerSecond
+from fleet.plan.question.profiles import profile_facts
+from fleet.report.svg import text_width
 
 _VOID = {"meta", "br", "line", "rect", "circle", "polyline", "polygon"}
 ASCENT, DESCENT = 9.5, 3.0

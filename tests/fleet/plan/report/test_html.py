@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from planner import planning
-from planner.economics import Duty
-from planner.goals import Limits, Users
-from planner.plan import Alternative, Plan
-from planner.report.html import html_text
-from planner.words import CAPACITIES, format_goal, format_lengths, format_span
-from report.page import TEMPLATES
-from report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
-from tests.planner.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question
+from fleet.plan import planning
+from fleet.plan.economics import Duty
+from fleet.plan.plan import Alternative, Plan
+from fleet.plan.question.goals import Limits, Users
+from fleet.plan.report.html import html_text
+from fleet.plan.words import CAPACITIES, format_goal, format_lengths, format_span
+from fleet.report.page import TEMPLATES
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
+from tests.fleet.plan.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question
 
 STYLE = (TEMPLATES / "style.css").read_text()
 PLANS = {"rate": a_plan, "batch": a_batch, "unpriced": an_unpriced_plan}
@@ -206,12 +206,12 @@ def test_one_plan_gives_one_page() -> None:
     here = html_text(plan)
     assert here == html_text(planning.plan(question()))
     script = (
-        "from tests.planner.report.pages import a_plan; from planner.report.html import html_text; import sys; "
+        "from tests.fleet.plan.report.pages import a_plan; from fleet.plan.report.html import html_text; import sys; "
         "sys.stdout.buffer.write(html_text(a_plan()).encode())"
     )
     elsewhere = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         env={"PYTHONHASHSEED": "7", "PYTHONPATH": "."},
         capture_output=True,
         check=True,
@@ -231,9 +231,9 @@ def test_making_a_page_is_quick_and_needs_no_template_engine_before() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, planner.report.html; print('jinja2' in sys.modules, 'pulumi' in sys.modules)",
+            "import sys, fleet.plan.report.html; print('jinja2' in sys.modules, 'pulumi' in sys.modules)",
         ],
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         capture_output=True,
         text=True,
         check=True,

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from planner import planning
-from planner.deployment import Lengths, Workload
-from planner.economics import Duty
-from planner.goals import (
+from facts.time_to_serve import Start, time_to_serve
+from fleet.plan import planning
+from fleet.plan.economics import Duty
+from fleet.plan.model.deployment import Lengths, Workload
+from fleet.plan.plan import Plan
+from fleet.plan.question.goals import (
     CAPACITIES,
     Batch,
     Budget,
@@ -23,15 +25,13 @@ from planner.goals import (
     TokensPerSecond,
     Users,
 )
-from planner.plan import Plan
-from planner.profiles import profile_facts
-from planner.report import drawn, memory_bar, prices, throughput, way_to_serve
-from planner.report.prices import PriceRow
-from planner.time_to_serve import Start, time_to_serve
-from report.charts import drawing
-from report.rows import rows_drawing
-from report.svg import Drawing, Format
-from tests.planner.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question, taken_apart
+from fleet.plan.question.profiles import profile_facts
+from fleet.plan.report import drawn, memory_bar, prices, throughput, way_to_serve
+from fleet.plan.report.prices import PriceRow
+from fleet.report.charts import drawing
+from fleet.report.rows import rows_drawing
+from fleet.report.svg import Drawing, Format
+from tests.fleet.plan.report.pages import Page, a_batch, a_plan, an_unpriced_plan, question, taken_apart
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
 

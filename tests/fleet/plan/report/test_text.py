@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.asking import Asked, question_of
-from planner.goals import CAPACITIES, PlanImpossibleError
-from planner.plan import Plan
-from planner.planning import compare, plan
-from preview.plan_text import print_comparison, print_plan
-from report.terminal import Paper
+from fleet.plan.plan import Plan
+from fleet.plan.planning import compare, plan
+from fleet.plan.question.asking import Asked, question_of
+from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
+from fleet.plan.report.text import print_comparison, print_plan
+from fleet.report.terminal import Paper
 
 GOALS: dict[str, dict[str, Any]] = {
     "documents": {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500, "deadline": "8h"},

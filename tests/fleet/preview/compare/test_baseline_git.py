@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from preview import children
-from preview.against import start
-from preview.baseline import BaselineError
-from preview.baseline_git import GitBaseline
-from preview.recording import Recording
+from fleet.preview import children
+from fleet.preview.compare.against import start
+from fleet.preview.compare.baseline import BaselineError
+from fleet.preview.compare.baseline_git import GitBaseline
+from fleet.preview.record.recording import Recording
 
 pytestmark = pytest.mark.slow
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from preview.against import is_state, start
-from preview.baseline import Baseline, BaselineError
-from preview.changes import Changes
-from preview.compare import compare
-from preview.offline import open_stack, record_stack
-from preview.recording import Recording
-from tests.preview.fleets import one_of
-from tests.preview.programs import fleet_like
-from tests.preview.state_export import CIPHERTEXT, write_state
+from fleet.preview.compare.against import is_state, start
+from fleet.preview.compare.baseline import Baseline, BaselineError
+from fleet.preview.compare.changes import Changes
+from fleet.preview.compare.compare import compare
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Recording
+from tests.fleet.preview.fleets import one_of
+from tests.fleet.preview.programs import fleet_like
+from tests.fleet.preview.state_export import CIPHERTEXT, write_state
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 def baseline(path: Path, stack: str = "spot") -> Baseline:

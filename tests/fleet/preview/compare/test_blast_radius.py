@@ -9,24 +9,15 @@ from typing import Any
 
 import pytest
 
-from preview.changes import Changes
-from preview.compare import compare
-from preview.gpu_pods import gpu_pods
-from preview.recording import RecordedResource
-from preview.values import UNKNOWN
-from tests.preview.fleets import (
-    CLUSTER,
-    NAMESPACE,
-    ROOT,
-    SERVER,
-    WEIGHTS,
-    changes_of,
-    edited,
-    recording,
-)
-from tests.preview.sample_report import resource
+from fleet.preview.compare.changes import Changes
+from fleet.preview.compare.compare import compare
+from fleet.preview.compare.gpu_pods import gpu_pods
+from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import UNKNOWN
+from tests.fleet.preview.fleets import CLUSTER, NAMESPACE, ROOT, SERVER, WEIGHTS, changes_of, edited, recording
+from tests.fleet.preview.sample_report import resource
 
-ROOT_FOLDER = Path(__file__).parents[2]
+ROOT_FOLDER = Path(__file__).parents[4]
 IMAGE = "spec/template/spec/containers/0/image"
 
 
@@ -216,7 +207,9 @@ def test_the_guide_lists_every_danger_and_every_number() -> None:
     guide = (ROOT_FOLDER / "docs" / "compare.md").read_text(encoding="utf-8")
     table = guide[guide.index("| danger | when |") :].partition("\n\n")[0]
     listed = {id_ for row in table.splitlines() for id_ in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
-    code = "".join((ROOT_FOLDER / "preview" / f"{name}.py").read_text() for name in ("dangers", "compare"))
+    code = "".join(
+        (ROOT_FOLDER / "fleet" / "preview" / "compare" / f"{name}.py").read_text() for name in ("dangers", "compare")
+    )
     written = set(re.findall(r'\bid="([a-z-]+)"', code))
     made = {f"{stem}-{verb}" for stem in re.findall(r'id=f"([a-z]+)-{', code) for verb in ("replaced", "deleted")}
     assert listed == written | made

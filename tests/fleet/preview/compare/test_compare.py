@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preview.compare import compare
-from preview.recording import Alias, RecordedResource, urn_of
-from preview.values import UNKNOWN, Secret
-from tests.preview.fleets import (
+from fleet.preview.compare.compare import compare
+from fleet.preview.record.recording import Alias, RecordedResource, urn_of
+from fleet.preview.record.values import UNKNOWN, Secret
+from tests.fleet.preview.compare.test_structural_diff import VALUES
+from tests.fleet.preview.fleets import (
     ALL,
     CLUSTER,
     ON_CLUSTER,
@@ -26,9 +27,8 @@ from tests.preview.fleets import (
     one_of,
     recording,
 )
-from tests.preview.programs import TOKEN, fleet_like
-from tests.preview.sample_report import PROJECT, STACK, resource
-from tests.preview.test_structural_diff import VALUES
+from tests.fleet.preview.programs import TOKEN, fleet_like
+from tests.fleet.preview.sample_report import PROJECT, STACK, resource
 
 
 def test_the_same_program_changes_nothing() -> None:

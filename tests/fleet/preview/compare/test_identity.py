@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pulumi
 
-from preview.identity import Matches, match
-from preview.recording import Recording
-from tests.preview.programs import run
+from fleet.preview.compare.identity import Matches, match
+from fleet.preview.record.recording import Recording
+from tests.fleet.preview.programs import run
 
 NETWORK = "gcp:compute/network:Network"
 BUCKET = "gcp:storage/bucket:Bucket"

@@ -10,15 +10,17 @@ from types import ModuleType
 import pytest
 import yaml
 
-from preview.replacement import DATA, is_known, rules_of
-from tests.preview.programs import fleet_like
+from fleet.preview.compare.replacement import DATA, is_known, rules_of
+from tests.fleet.preview.programs import fleet_like
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 WRITTEN = yaml.safe_load((DATA / "replacement.yaml").read_text(encoding="utf-8"))
 
 
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("documented", ROOT / "scripts" / "documented_replacements.py")
+    spec = importlib.util.spec_from_file_location(
+        "documented", ROOT / "docs" / "generate" / "documented_replacements.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

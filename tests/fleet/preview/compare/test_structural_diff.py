@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preview.structural_diff import Difference, differences, path_text, touches
-from preview.values import UNKNOWN, Secret, Value, transform
+from fleet.preview.compare.structural_diff import Difference, differences, path_text, touches
+from fleet.preview.record.values import UNKNOWN, Secret, Value, transform
 
 
 def told(old: Value, new: Value) -> list[tuple[str, str, Any, Any]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from preview import quick_sdk
+from fleet.preview.record import quick_sdk
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 RECORD = """
 import json, sys
@@ -22,11 +22,11 @@ from preview import quick_sdk
 quick_sdk.KNOWN.update(json.loads(sys.argv[3]))
 if sys.argv[1] == "lazy":
     quick_sdk.install()
-from preview.recorder import record
-from preview.redact import Redactor
-from preview.values import reveal
+from fleet.preview.record.recorder import record
+from fleet.preview.record.redact import Redactor
+from fleet.preview.record.values import reveal
 recording = record(
-    Path("tests/preview/fixtures/fleet_like"), project="vllm-fleet", stack="spot", mode=sys.argv[2],
+    Path("tests/fleet/preview/fixtures/fleet_like"), project="vllm-fleet", stack="spot", mode=sys.argv[2],
     config={"gcp:project": "p", "gcp:region": "europe-west4", "vllm-fleet:token": "hush"},
     secret_keys=["vllm-fleet:token"],
 )
@@ -202,7 +202,7 @@ print(hasattr(serviceaccount, "__wrapped__"))
 def test_a_class_that_a_program_derives_from_an_sdks_is_recorded() -> None:
     code = """
 from pathlib import Path
-from preview.recorder import record
+from fleet.preview.record.recorder import record
 
 def program():
     import pulumi

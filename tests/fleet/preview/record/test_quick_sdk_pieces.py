@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from preview.quick_sdk import Definitions, cut
+from fleet.preview.record.quick_sdk import Definitions, cut
 
 GENERATED = '''
 """A module as the generator writes it."""

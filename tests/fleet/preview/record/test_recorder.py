@@ -12,8 +12,8 @@ import pytest
 from pulumi.resource import DependencyResource
 from pulumi_gcp import organizations, projects, serviceaccount
 
-from preview.recorder import UNKNOWN, ProgramError, Recording, Secret, record
-from tests.preview.programs import TOKEN, fleet_like, run
+from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, record
+from tests.fleet.preview.programs import TOKEN, fleet_like, run
 
 
 class Outer(pulumi.ComponentResource):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from preview.recording import ProgramError, RecordedResource, in_dependency_order, urn_of
+from fleet.preview.record.recording import ProgramError, RecordedResource, in_dependency_order, urn_of
 
 
 def resource(urn: str, *dependencies: str, provider: str = "", deleted_with: str = "") -> RecordedResource:

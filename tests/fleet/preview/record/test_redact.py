@@ -3,8 +3,8 @@ from __future__ import annotations
 import base64
 import json
 
-from preview.redact import KUBERNETES_SECRET, Redactor
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.redact import KUBERNETES_SECRET, Redactor
+from fleet.preview.record.values import UNKNOWN, Secret
 
 
 def test_marked_secrets_and_unknowns_become_words_at_any_depth() -> None:

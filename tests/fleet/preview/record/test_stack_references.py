@@ -6,9 +6,9 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from preview.recorder import UNKNOWN, ProgramError, Recording, Secret, StackOutputs
-from preview.stack_references import StackReferences
-from tests.preview.programs import TOKEN, run
+from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, StackOutputs
+from fleet.preview.record.stack_references import StackReferences
+from tests.fleet.preview.programs import TOKEN, run
 
 
 @pytest.fixture

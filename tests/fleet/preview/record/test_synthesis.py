@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from preview.synthesis import ANSWERED_INVOKES, Cloud, answer_invoke, outputs_of
-from preview.values import UNKNOWN, Secret
+from fleet.preview.record.synthesis import ANSWERED_INVOKES, Cloud, answer_invoke, outputs_of
+from fleet.preview.record.values import UNKNOWN, Secret
 
 CLOUD = Cloud.of(
     "vllm-fleet", "spot", {"gcp:project": "my-project", "gcp:region": "europe-west4", "gcp:zone": "europe-west4-b"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 
-from preview.values import UNKNOWN, Secret, merge, paths_of_unknowns, reveal
+from fleet.preview.record.values import UNKNOWN, Secret, merge, paths_of_unknowns, reveal
 
 
 def test_there_is_one_unknown() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from preview.change_tree import ChangeNode, change_tree
-from preview.changes import Changes
-from tests.preview.sample_changes import change, edited, sample_changes
-from tests.preview.sample_report import TOKEN, sample_recording
+from fleet.preview.compare.changes import Changes
+from fleet.preview.report.change_tree import ChangeNode, change_tree
+from tests.fleet.preview.sample_changes import change, edited, sample_changes
+from tests.fleet.preview.sample_report import TOKEN, sample_recording
 
 
 def lines(changes: Changes) -> list[str]:

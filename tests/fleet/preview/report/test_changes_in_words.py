@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preview.changes import Delta
-from preview.changes_in_words import (
+from fleet.preview.compare.changes import Delta
+from fleet.preview.report.changes_in_words import (
     after_in_words,
     before_in_words,
     difference_in_words,
@@ -16,7 +16,7 @@ from preview.changes_in_words import (
     summary_in_words,
     value_in_words,
 )
-from tests.preview.sample_changes import change, edited, sample_changes
+from tests.fleet.preview.sample_changes import change, edited, sample_changes
 
 
 def delta(before: float | None, after: float | None, unit: str = "", **fields: bool) -> Delta:

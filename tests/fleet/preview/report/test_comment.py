@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from preview.policy import Violation
-from preview.report_markdown import markdown_text
-from preview.report_model import Policies
-from tests.preview.sample_report import TOKEN, sample_report
+from fleet.preview.policy import Violation
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.model import Policies
+from tests.fleet.preview.sample_report import TOKEN, sample_report
 
 _FOLD = re.compile(r"<details><summary>.*?</summary>\n\n.*?\n\n</details>", re.DOTALL)
 

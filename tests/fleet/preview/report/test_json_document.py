@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from preview.policy import Violation
-from preview.report_json import as_document, json_text
-from preview.report_model import Policies
-from tests.preview.sample_report import TOKEN, sample_recording, sample_report
+from fleet.preview.policy import Violation
+from fleet.preview.report.json_document import as_document, json_text
+from fleet.preview.report.model import Policies
+from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
 
 
 def document(**report: Any) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from preview.markdown import LIMIT, Section, cell, code, escape, fenced, fold, joined, prose, table
-from preview.policy import Violation
-from preview.report_markdown import markdown_text
-from preview.report_model import Policies
-from preview.several_stacks import Refusal
-from tests.preview.sample_changes import change, compared_report, edited, sample_changes
+from fleet.preview.policy import Violation
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.markdown import LIMIT, Section, cell, code, escape, fenced, fold, joined, prose, table
+from fleet.preview.report.model import Policies
+from fleet.preview.report.several_stacks import Refusal
+from tests.fleet.preview.sample_changes import change, compared_report, edited, sample_changes
 
 
 @pytest.mark.parametrize(

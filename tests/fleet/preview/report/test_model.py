@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from preview.recording import Diagnostic, Recording
-from preview.report_model import Node
-from preview.resource_facts import kind_of
+from fleet.preview.record.recording import Diagnostic, Recording
+from fleet.preview.report.model import Node
+from fleet.preview.report.resource_facts import kind_of
 from settings.load import check
-from tests.preview.sample_report import resource, sample_recording, sample_report
+from tests.fleet.preview.sample_report import resource, sample_recording, sample_report
 from tests.support.settings import make_settings
 
 

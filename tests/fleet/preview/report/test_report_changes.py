@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from preview.changes import Delta, PropertyChange
-from preview.report_html import html_text
-from preview.report_json import json_text
-from preview.report_markdown import markdown_text
-from preview.report_model import Policies, Report
-from preview.report_text import print_text
-from preview.several_stacks import Outcome
-from report.terminal import Paper
-from tests.preview.sample_changes import ADVISORY, change, compared_report, edited, sample_changes
-from tests.preview.sample_report import TOKEN, sample_report
+from fleet.preview.compare.changes import Delta, PropertyChange
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.html_page import html_text
+from fleet.preview.report.json_document import json_text
+from fleet.preview.report.model import Policies, Report
+from fleet.preview.report.several_stacks import Outcome
+from fleet.preview.report.text import print_text
+from fleet.report.terminal import Paper
+from tests.fleet.preview.sample_changes import ADVISORY, change, compared_report, edited, sample_changes
+from tests.fleet.preview.sample_report import TOKEN, sample_report
 
 
 def text_of(*outcomes: Outcome, width: int = 100) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from preview.recording import Recording
-from preview.resource_facts import _FACTS, cloud_name, facts_of, kind_of
-from preview.values import UNKNOWN, Secret, transform
-from tests.cli.command import ROOT
-from tests.preview.sample_report import resource
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Recording
+from fleet.preview.record.values import UNKNOWN, Secret, transform
+from fleet.preview.report.resource_facts import _FACTS, cloud_name, facts_of, kind_of
+from tests.fleet.cli.command import ROOT
+from tests.fleet.preview.sample_report import resource
 
 
 @cache

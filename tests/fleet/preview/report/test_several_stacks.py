@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from preview.recording import ProgramError
-from preview.report_html import html_text
-from preview.report_json import json_text
-from preview.report_markdown import markdown_text
-from preview.report_model import Policies, Report
-from preview.report_text import print_text
-from preview.several_stacks import Refusal, preview_each, refusals_of, reports_of, stack_of
-from preview.stack_list import line_of
-from report.terminal import Paper
+from fleet.preview.record.recording import ProgramError
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.html_page import html_text
+from fleet.preview.report.json_document import json_text
+from fleet.preview.report.model import Policies, Report
+from fleet.preview.report.several_stacks import Refusal, preview_each, refusals_of, reports_of, stack_of
+from fleet.preview.report.stack_list import line_of
+from fleet.preview.report.text import print_text
+from fleet.report.terminal import Paper
 from settings.problems import Problem, SettingsError
-from tests.preview.sample_changes import ADVISORY, compared_report
-from tests.preview.sample_report import sample_report
+from tests.fleet.preview.sample_changes import ADVISORY, compared_report
+from tests.fleet.preview.sample_report import sample_report
 
 REFUSAL = Refusal(stack="guest", message="Stack 'guest': 1 setting cannot be used.\n\nvllm-fleet:x: refused")
 
@@ -95,7 +95,7 @@ def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:
 
 
 def test_a_comment_about_unchanged_stacks_is_short() -> None:
-    from tests.preview.test_report_changes import unchanged_report
+    from tests.fleet.preview.report.test_report_changes import unchanged_report
 
     quiet = replace(unchanged_report(), policies=Policies(state="judged", violations=ADVISORY))
     text = markdown_text(quiet, quiet)
@@ -109,7 +109,7 @@ def test_a_comment_about_unchanged_stacks_is_short() -> None:
 
 
 def test_an_unchanged_stack_that_breaks_a_mandatory_policy_is_not_folded_away() -> None:
-    from tests.preview.test_report_changes import unchanged_report
+    from tests.fleet.preview.report.test_report_changes import unchanged_report
 
     text = markdown_text(unchanged_report(), unchanged_report())
     assert "Preview of 2 stacks: 2 stacks break a mandatory policy" in text

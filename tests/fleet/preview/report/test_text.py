@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from preview.policy import Violation
-from preview.report_model import Policies, Report
-from preview.report_text import print_text
-from report.terminal import Paper
-from tests.preview.sample_report import TOKEN, sample_recording, sample_report
+from fleet.preview.policy import Violation
+from fleet.preview.report.model import Policies, Report
+from fleet.preview.report.text import print_text
+from fleet.report.terminal import Paper
+from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
 
 
 def shown(report: Report, width: int = 100, *, styled: bool = False) -> str:

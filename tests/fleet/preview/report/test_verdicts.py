@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from preview.policy import Violation
-from preview.verdicts import shared, verdicts
-from tests.preview.sample_changes import ADVISORY, MANDATORY
+from fleet.preview.policy import Violation
+from fleet.preview.report.verdicts import shared, verdicts
+from tests.fleet.preview.sample_changes import ADVISORY, MANDATORY
 
 
 def test_what_stops_comes_first_and_places_share_an_entry() -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rehearsal.api import ApiRefusedError, ApiUnreachableError, Kind, Manifest
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, Kind, Manifest
 
 Key = tuple[Kind, str, str]
 

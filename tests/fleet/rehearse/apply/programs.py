@@ -8,10 +8,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from preview.recording import Recording
-from rehearsal.apply.findings_static import static_findings
-from rehearsal.results import Finding
-from tests.preview.programs import run
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.apply.findings_static import static_findings
+from fleet.rehearse.results import Finding
+from tests.fleet.preview.programs import run
 
 NAMESPACE = "apply-test"
 

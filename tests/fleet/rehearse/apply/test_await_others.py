@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal.apply import await_helm
-from rehearsal.apply.await_custom import custom
-from rehearsal.apply.await_network import service
-from rehearsal.apply.await_storage import claim, resource_quota
-from rehearsal.apply.options import Options
-from rehearsal.apply.readiness import rule_for
-from rehearsal.apply.verdict import Context, Failed, Ready, Waiting
+from fleet.rehearse.apply import await_helm
+from fleet.rehearse.apply.await_custom import custom
+from fleet.rehearse.apply.await_network import service
+from fleet.rehearse.apply.await_storage import claim, resource_quota
+from fleet.rehearse.apply.options import Options
+from fleet.rehearse.apply.readiness import rule_for
+from fleet.rehearse.apply.verdict import Context, Failed, Ready, Waiting
 
 FIRST_CONSUMER = {"volumeBindingMode": "WaitForFirstConsumer"}
 IMMEDIATE = {"volumeBindingMode": "Immediate"}

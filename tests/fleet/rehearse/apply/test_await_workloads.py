@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.apply.await_workloads import deployment, job
-from rehearsal.apply.verdict import Context, Failed, Ready, Waiting
+from fleet.rehearse.apply.await_workloads import deployment, job
+from fleet.rehearse.apply.verdict import Context, Failed, Ready, Waiting
 
 REVISION = "deployment.kubernetes.io/revision"
 AVAILABLE = {"type": "Available", "status": "True"}

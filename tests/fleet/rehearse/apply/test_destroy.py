@@ -10,13 +10,13 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 import pytest
 
-from preview.recording import Recording
-from rehearsal.api import CONFIG_MAP, PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, Kind, Manifest
-from rehearsal.apply.inventory import Retained
-from rehearsal.apply.quantity import gib
-from tests.rehearsal.apply.fake_cluster import FakeCluster
-from tests.rehearsal.apply.programs import NAMESPACE, meta, recorded
-from tests.rehearsal.apply.test_up import applier, config_maps, names
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.api import CONFIG_MAP, PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, Kind, Manifest
+from fleet.rehearse.apply.inventory import Retained
+from fleet.rehearse.apply.quantity import gib
+from tests.fleet.rehearse.apply.fake_cluster import FakeCluster
+from tests.fleet.rehearse.apply.programs import NAMESPACE, meta, recorded
+from tests.fleet.rehearse.apply.test_up import applier, config_maps, names
 
 Options = Callable[..., pulumi.ResourceOptions]
 
@@ -248,7 +248,7 @@ def test_kinds_that_the_cluster_does_not_have_are_not_left() -> None:
     class Bare(FakeCluster):
         def list_all(self, kind: Kind, namespace: str | None = None, **selectors: str) -> list[Manifest]:
             if kind in (VOLUME_SNAPSHOT_CONTENT, PERSISTENT_VOLUME):
-                from tests.rehearsal.apply.fake_cluster import refuse
+                from tests.fleet.rehearse.apply.fake_cluster import refuse
 
                 refuse(404, "NotFound", "the server has no kind")
             return super().list_all(kind, namespace, **selectors)

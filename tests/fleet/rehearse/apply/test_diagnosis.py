@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.api import (
+from fleet.rehearse.api import (
     DEPLOYMENT,
     EVENT,
     JOB,
@@ -17,10 +17,10 @@ from rehearsal.api import (
     STORAGE_CLASS,
     Kind,
 )
-from rehearsal.apply.diagnosis import diagnose
-from rehearsal.apply.pod_trouble import trouble_of
-from rehearsal.apply.state import ObjectRef
-from tests.rehearsal.apply.fake_cluster import FakeCluster
+from fleet.rehearse.apply.diagnosis import diagnose
+from fleet.rehearse.apply.pod_trouble import trouble_of
+from fleet.rehearse.apply.state import ObjectRef
+from tests.fleet.rehearse.apply.fake_cluster import FakeCluster
 
 SPACE = "vllm"
 LABELS = {"app": "server"}

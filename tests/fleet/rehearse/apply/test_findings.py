@@ -9,7 +9,15 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 
-from tests.rehearsal.apply.programs import NAMESPACE, deployment_spec, findings, meta, namespace, pod_template, said
+from tests.fleet.rehearse.apply.programs import (
+    NAMESPACE,
+    deployment_spec,
+    findings,
+    meta,
+    namespace,
+    pod_template,
+    said,
+)
 
 Options = Callable[..., pulumi.ResourceOptions]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rehearsal.apply.graph import everything_below, turned_round, walk
+from fleet.rehearse.apply.graph import everything_below, turned_round, walk
 
 DIAMOND = {"bottom": set[str](), "left": {"bottom"}, "right": {"bottom"}, "top": {"left", "right"}}
 

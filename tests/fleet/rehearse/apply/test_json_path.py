@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.apply.json_path import JsonPathError, parse
+from fleet.rehearse.apply.json_path import JsonPathError, parse
 
 ROUTE: dict[str, Any] = {
     "metadata": {"labels": {"example.com/tier": "gold"}},

@@ -10,19 +10,19 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 
-from preview.recording import Recording
-from rehearsal.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ClusterApi
-from rehearsal.apply.applier import Applier
-from rehearsal.apply.state import AppliedState, ApplyEvent
-from rehearsal.clock import Clock
-from rehearsal.timeline import Timeline
-from tests.rehearsal.apply.programs import deployment_spec, meta, pod_template, recorded
-from tests.rehearsal.apply.test_up import names
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ClusterApi
+from fleet.rehearse.apply.applier import Applier
+from fleet.rehearse.apply.state import AppliedState, ApplyEvent
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.timeline import Timeline
+from tests.fleet.rehearse.apply.programs import deployment_spec, meta, pod_template, recorded
+from tests.fleet.rehearse.apply.test_up import names
 
 if TYPE_CHECKING:
-    from rehearsal.apply.state import ApplyReport
-    from rehearsal.control_plane.build import Binaries
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.apply.state import ApplyReport
+    from fleet.rehearse.control_plane.build import Binaries
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
 
@@ -279,7 +279,7 @@ def test_an_api_server_that_restarts_in_the_middle_costs_one_more_up(
     binaries: Binaries, quick_stages: list[dict[str, Any]]
 ) -> None:
     """On a control plane of its own: the session's is not to be restarted under the others."""
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
     with ControlPlane(binaries, stages=quick_stages) as own:
         add_nodes(own.api)

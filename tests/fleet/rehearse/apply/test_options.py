@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.apply.options import Options, duration_seconds, options_of
+from fleet.rehearse.apply.options import Options, duration_seconds, options_of
 
 
 def of(**annotations: str) -> Options:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from rehearsal.apply.catalogue import Catalogue
-from rehearsal.apply.findings_static import static_findings
-from rehearsal.apply.manifests import is_object
+from fleet.preview.offline import open_stack, record_stack
+from fleet.rehearse.apply.catalogue import Catalogue
+from fleet.rehearse.apply.findings_static import static_findings
+from fleet.rehearse.apply.manifests import is_object
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("stack", ["dev", "spot", "cud", "gateway"])

@@ -13,16 +13,16 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 import pytest
 
-from preview.recording import Recording
-from rehearsal.api import CONFIG_MAP, JOB, ApiUnreachableError, Kind, Manifest
-from rehearsal.apply.applier import Applier
-from rehearsal.apply.state import ApplyEvent, ApplyReport
-from rehearsal.clock import Clock
-from rehearsal.results import RehearsalError
-from rehearsal.timeline import Timeline
-from tests.preview.programs import TOKEN
-from tests.rehearsal.apply.fake_cluster import FakeCluster, refuse
-from tests.rehearsal.apply.programs import NAMESPACE, meta, namespace, pod_template, recorded
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.api import CONFIG_MAP, JOB, ApiUnreachableError, Kind, Manifest
+from fleet.rehearse.apply.applier import Applier
+from fleet.rehearse.apply.state import ApplyEvent, ApplyReport
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.timeline import Timeline
+from tests.fleet.preview.programs import TOKEN
+from tests.fleet.rehearse.apply.fake_cluster import FakeCluster, refuse
+from tests.fleet.rehearse.apply.programs import NAMESPACE, meta, namespace, pod_template, recorded
 
 Options = Callable[..., pulumi.ResourceOptions]
 THING = Kind("example.com/v1", "Thing")
@@ -162,7 +162,7 @@ def test_the_providers_namespace_is_where_things_go_that_name_none() -> None:
         options = pulumi.ResourceOptions(provider=cluster)
         k8s.core.v1.ConfigMap("one", metadata={"name": "one"}, data={}, opts=options)
 
-    from tests.preview.programs import run
+    from tests.fleet.preview.programs import run
 
     cluster = FakeCluster()
     applier(cluster).up(run(program))
@@ -474,7 +474,7 @@ def test_a_namespace_that_is_not_there_yet_is_tried_again() -> None:
 
 
 def test_a_server_that_is_just_starting_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rehearsal.apply.operations.BUSY_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("fleet.rehearse.apply.operations.BUSY_PAUSE_SECONDS", 0.01)
     tries: list[str] = []
 
     def busy(one: Manifest) -> None:

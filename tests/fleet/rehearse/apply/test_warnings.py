@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rehearsal.api import Manifest
-from rehearsal.apply.warnings import OF_A_CHART, warning_findings
-from tests.rehearsal.apply.fake_cluster import FakeCluster, refuse
-from tests.rehearsal.apply.test_up import applier, chart, config_maps, names, release
-from tests.rehearsal.autopilot.test_verdicts import REFUSED, WARNED
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.apply.warnings import OF_A_CHART, warning_findings
+from tests.fleet.rehearse.apply.fake_cluster import FakeCluster, refuse
+from tests.fleet.rehearse.apply.test_up import applier, chart, config_maps, names, release
+from tests.fleet.rehearse.autopilot.test_verdicts import REFUSED, WARNED
 
 NO_NODE = (
     "Validation failed for ValidatingAdmissionPolicy 'autopilot-no-node-comes' with binding "

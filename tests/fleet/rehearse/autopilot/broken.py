@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.rehearsal.autopilot.objects import (
+from tests.fleet.rehearse.autopilot.objects import (
     CLASS_TAINT,
     FLEX,
     GKE,

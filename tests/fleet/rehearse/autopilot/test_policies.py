@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from rehearsal.autopilot.policies import SYSTEM_NAMESPACES, Policy, policies
-from tests.rehearsal.autopilot.broken import BROKEN
+from fleet.rehearse.autopilot.policies import SYSTEM_NAMESPACES, Policy, policies
+from tests.fleet.rehearse.autopilot.broken import BROKEN
 
 BY_NAME = {one.name: one for one in policies()}
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rehearsal.api import NAMESPACE as NAMESPACE_KIND
-from rehearsal.api import ApiRefusedError, ClusterApi, Kind
-from rehearsal.autopilot.install import BINDING, POLICY, SENTINEL, install
-from rehearsal.autopilot.policies import policies
-from rehearsal.autopilot.verdicts import Verdict, verdict, verdicts
-from tests.rehearsal.autopilot.broken import BROKEN, Broken
-from tests.rehearsal.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
-from tests.rehearsal.shapes import SHAPES, STACKS, manifests, recorded
+from fleet.rehearse.api import NAMESPACE as NAMESPACE_KIND
+from fleet.rehearse.api import ApiRefusedError, ClusterApi, Kind
+from fleet.rehearse.autopilot.install import BINDING, POLICY, SENTINEL, install
+from fleet.rehearse.autopilot.policies import policies
+from fleet.rehearse.autopilot.verdicts import Verdict, verdict, verdicts
+from tests.fleet.rehearse.autopilot.broken import BROKEN, Broken
+from tests.fleet.rehearse.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
+from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests, recorded
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.cluster import ControlPlane
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.control_plane.cluster import ControlPlane
+    from fleet.rehearse.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
 EFFECTS = {one.name: one.effect for one in policies()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rehearsal.autopilot.verdicts import verdict, verdicts
+from fleet.rehearse.autopilot.verdicts import verdict, verdicts
 
 REFUSED = (
     "pods \"app\" is forbidden: ValidatingAdmissionPolicy 'autopilot-security' with binding 'autopilot-security-pods' denied "

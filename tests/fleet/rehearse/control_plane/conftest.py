@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane.cache import OVERRIDE
+from fleet.rehearse.control_plane.cache import OVERRIDE
 
 SCRIPT = """#!/bin/sh
 echo "$@" >> "{calls}"

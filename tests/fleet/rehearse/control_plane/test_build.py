@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane import build
-from rehearsal.control_plane.build import ETCD, EVERYTHING, HELM, KUBERNETES, KWOK, SOURCES, binaries, helm
-from rehearsal.control_plane.toolchain import GO_FOLDER
-from rehearsal.results import RehearsalError
-from tests.rehearsal.control_plane.conftest import FakeGo
+from fleet.rehearse.control_plane import build
+from fleet.rehearse.control_plane.build import ETCD, EVERYTHING, HELM, KUBERNETES, KWOK, SOURCES, binaries, helm
+from fleet.rehearse.control_plane.toolchain import GO_FOLDER
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.rehearse.control_plane.conftest import FakeGo
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def cached(tmp_path: Path) -> set[str]:
@@ -114,7 +114,7 @@ def test_a_failed_build_keeps_nothing_and_the_next_one_works(fake_go: FakeGo, tm
     assert not list((tmp_path / "cache" / "control-plane").glob("building-*"))
 
 
-BUILD = "from rehearsal.control_plane.build import binaries; binaries(lambda line: print(line, flush=True))"
+BUILD = "from fleet.rehearse.control_plane.build import binaries; binaries(lambda line: print(line, flush=True))"
 
 
 def spawn() -> subprocess.Popen[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane import cache
-from rehearsal.control_plane.cache import GIB, OVERRIDE, folder, locked, require_room
-from rehearsal.results import RehearsalError
+from fleet.rehearse.control_plane import cache
+from fleet.rehearse.control_plane.cache import GIB, OVERRIDE, folder, locked, require_room
+from fleet.rehearse.results import RehearsalError
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rehearsal.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
-from rehearsal.control_plane.cluster import ControlPlane
-from rehearsal.mirror import Mirror
-from rehearsal.results import RehearsalError
-from rehearsal.simulation.world import SIMULATED_NODE, is_ready
-from tests.rehearsal.control_plane.test_process import alive, within
+from fleet.rehearse.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
+from fleet.rehearse.control_plane.cluster import ControlPlane
+from fleet.rehearse.mirror import Mirror
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.world import SIMULATED_NODE, is_ready
+from tests.fleet.rehearse.control_plane.test_process import alive, within
 
 if TYPE_CHECKING:
-    from rehearsal.api import Manifest
-    from rehearsal.control_plane.build import Binaries
+    from fleet.rehearse.api import Manifest
+    from fleet.rehearse.control_plane.build import Binaries
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 
@@ -185,8 +185,8 @@ def test_two_side_by_side_know_nothing_of_each_other(binaries: Binaries, control
 
 PARENT = """
 import sys, time
-from rehearsal.control_plane.build import binaries
-from rehearsal.control_plane.cluster import ControlPlane
+from fleet.rehearse.control_plane.build import binaries
+from fleet.rehearse.control_plane.cluster import ControlPlane
 with ControlPlane(binaries(print), stages=[]) as running:
     print("up", running.kubeconfig.parent, flush=True)
     time.sleep(600)

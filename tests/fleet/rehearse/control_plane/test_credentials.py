@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from rehearsal.control_plane.credentials import issue
+from fleet.rehearse.control_plane.credentials import issue
 
 
 def test_every_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane import go_command, toolchain
-from rehearsal.results import RehearsalError
-from tests.rehearsal.control_plane.conftest import FakeGo
+from fleet.rehearse.control_plane import go_command, toolchain
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.rehearse.control_plane.conftest import FakeGo
 
 
 def run(fake_go: FakeGo, tmp_path: Path, extra: str, **options: object) -> list[str]:

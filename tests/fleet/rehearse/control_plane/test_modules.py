@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane.modules import module_folders, pinned
-from tests.rehearsal.control_plane.conftest import FakeGo
+from fleet.rehearse.control_plane.modules import module_folders, pinned
+from tests.fleet.rehearse.control_plane.conftest import FakeGo
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rehearsal.control_plane.port import HeldPort
+from fleet.rehearse.control_plane.port import HeldPort
 
 
 def test_a_held_port_is_refused_to_whoever_wants_it_alone() -> None:

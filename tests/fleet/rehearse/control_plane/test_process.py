@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane.process import Process, last_lines
-from rehearsal.results import RehearsalError
+from fleet.rehearse.control_plane.process import Process, last_lines
+from fleet.rehearse.results import RehearsalError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SHELL = "/bin/sh"
 PARENT = """
 import sys, time
 from pathlib import Path
-from rehearsal.control_plane.process import Process
+from fleet.rehearse.control_plane.process import Process
 folder = Path(sys.argv[1])
 Process("p", ["/bin/sh", "-c", "sleep 600 & echo $! > grandchild; echo $$ > child; wait"], folder=folder, log=folder / "log",
         orphaned_folder=folder)

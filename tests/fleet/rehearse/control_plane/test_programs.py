@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rehearsal.control_plane import programs
-from rehearsal.control_plane.credentials import Credentials
-from rehearsal.control_plane.programs import Pace
-from rehearsal.simulation.world import SIMULATED_NODE
+from fleet.rehearse.control_plane import programs
+from fleet.rehearse.control_plane.credentials import Credentials
+from fleet.rehearse.control_plane.programs import Pace
+from fleet.rehearse.simulation.world import SIMULATED_NODE
 
 FILES = Credentials(
     authority=Path("/f/ca.pem"),

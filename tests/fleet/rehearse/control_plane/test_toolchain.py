@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.control_plane import toolchain
-from rehearsal.control_plane.toolchain import GO_BIN, find, needed_version
-from rehearsal.results import RehearsalError
-from tests.rehearsal.control_plane.conftest import FakeGo
+from fleet.rehearse.control_plane import toolchain
+from fleet.rehearse.control_plane.toolchain import GO_BIN, find, needed_version
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.rehearse.control_plane.conftest import FakeGo
 
 
 @pytest.fixture

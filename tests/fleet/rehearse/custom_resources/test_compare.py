@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.custom_resources.definitions import own_definitions
-from tests.rehearsal.custom_resources.compare import differences
+from fleet.rehearse.custom_resources.definitions import own_definitions
+from tests.fleet.rehearse.custom_resources.compare import differences
 from tests.support.schemas import CRD_FOLDER
 
 Schema = dict[str, Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.control_plane.modules import pinned
-from rehearsal.custom_resources.definitions import INFERENCE_EXTENSION, REAL, own_definitions, real_definitions
-from rehearsal.results import RehearsalError
-from tests.rehearsal.shapes import manifests
+from fleet.rehearse.control_plane.modules import pinned
+from fleet.rehearse.custom_resources.definitions import INFERENCE_EXTENSION, REAL, own_definitions, real_definitions
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.rehearse.shapes import manifests
 
 OURS = own_definitions()
 BUILT_IN = {"apps", "batch", "networking.k8s.io", "policy", "storage.k8s.io", "rbac.authorization.k8s.io"}

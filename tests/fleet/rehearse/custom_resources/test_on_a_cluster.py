@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from rehearsal.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Kind
-from rehearsal.control_plane.modules import module_folders
-from rehearsal.custom_resources.definitions import definitions, own_definitions
-from rehearsal.custom_resources.install import FIELD_MANAGER, Installed, install, install_definitions
-from rehearsal.results import RehearsalError
-from tests.rehearsal.custom_resources.samples import GOOD, WRONG, Wrong, changed, good
-from tests.rehearsal.shapes import SHAPES, STACKS, distinct, manifests
+from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, ApiRefusedError, ClusterApi, Kind
+from fleet.rehearse.control_plane.modules import module_folders
+from fleet.rehearse.custom_resources.definitions import definitions, own_definitions
+from fleet.rehearse.custom_resources.install import FIELD_MANAGER, Installed, install, install_definitions
+from fleet.rehearse.results import RehearsalError
+from tests.fleet.rehearse.custom_resources.samples import GOOD, WRONG, Wrong, changed, good
+from tests.fleet.rehearse.shapes import SHAPES, STACKS, distinct, manifests
 from tests.support.schemas import CRD_FOLDER
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
 PLURALS = {one["spec"]["names"]["kind"]: one["spec"]["names"]["plural"] for one in own_definitions()}
@@ -90,7 +90,7 @@ def test_a_definition_that_another_one_shadows_is_named_with_the_reason(
     twin["metadata"]["name"] = f"twins.{twin['spec']['group']}"
     api.apply(twin, field_manager=FIELD_MANAGER)
     try:
-        monkeypatch.setattr("rehearsal.custom_resources.install.TIMEOUT_SECONDS", 1.0)
+        monkeypatch.setattr("fleet.rehearse.custom_resources.install.TIMEOUT_SECONDS", 1.0)
         with pytest.raises(
             RehearsalError, match=r'twins\.cloud\.google\.com: .*"ComputeClass(List)?" is already in use'
         ):

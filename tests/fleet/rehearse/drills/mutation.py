@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from preview.recording import RecordedResource, Recording
-from rehearsal.apply.state import AppliedState
+from fleet.preview.record.recording import RecordedResource, Recording
+from fleet.rehearse.apply.state import AppliedState
 
 Mutation = Callable[[Recording], Recording]
 Inputs = dict[str, Any]

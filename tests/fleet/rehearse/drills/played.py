@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from preview.recording import Recording
-from rehearsal.apply.state import ApplyReport
-from rehearsal.drills.catalogue import DRILLS
-from rehearsal.drills.drill import DrillBrokenOffError, Proof
-from rehearsal.results import DrillResult
-from rehearsal.runner import result_of
-from rehearsal.stage import Stage
-from tests.rehearsal.drills.mutation import Mutation
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.apply.state import ApplyReport
+from fleet.rehearse.drills.catalogue import DRILLS
+from fleet.rehearse.drills.drill import DrillBrokenOffError, Proof
+from fleet.rehearse.results import DrillResult
+from fleet.rehearse.runner import result_of
+from fleet.rehearse.stage import Stage
+from tests.fleet.rehearse.drills.mutation import Mutation
 
 
 class BreakableStage(Stage):

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from preview.recording import Recording
-from rehearsal.apply.findings_static import static_findings
-from rehearsal.results import Finding
-from tests.rehearsal.drills.mutation import Inputs, Mutation, changed
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import Recording
+from fleet.rehearse.apply.findings_static import static_findings
+from fleet.rehearse.results import Finding
+from tests.fleet.rehearse.drills.mutation import Inputs, Mutation, changed
 
 if TYPE_CHECKING:
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.simulation.chart import Charts
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

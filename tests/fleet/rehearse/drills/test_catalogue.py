@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from rehearsal.drills.catalogue import DRILLS, chosen
-from rehearsal.drills.drill import Drill, Proof
-from rehearsal.results import RehearsalError
+from fleet.rehearse.drills.catalogue import DRILLS, chosen
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.results import RehearsalError
 
 NAMES = [one.name for one in DRILLS]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from preview.offline import open_stack
-from rehearsal.drills.catalogue import DRILLS
-from rehearsal.drills.conditions import all_of, has_gateway, needs_servers, on_spot, owns_platform, writes_weights
-from rehearsal.variants import varied
+from fleet.preview.offline import open_stack
+from fleet.rehearse.drills.catalogue import DRILLS
+from fleet.rehearse.drills.conditions import all_of, has_gateway, needs_servers, on_spot, owns_platform, writes_weights
+from fleet.rehearse.variants import varied
 from settings.settings import Settings
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def make_settings(stack: str, **sections: Any) -> Settings:

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from preview.offline import open_stack
-from rehearsal import runner
-from rehearsal import stage as stage_module
-from rehearsal.api import POD, Manifest
-from rehearsal.drills import disruption
-from rehearsal.drills.catalogue import chosen
-from rehearsal.simulation.world import World
-from rehearsal.stage import Surroundings
-from rehearsal.variants import varied
-from tests.rehearsal.drills.mutation import Inputs, both, changed, retaining, without
-from tests.rehearsal.drills.played import BreakableStage, failures, played
+from fleet.preview.offline import open_stack
+from fleet.rehearse import runner
+from fleet.rehearse import stage as stage_module
+from fleet.rehearse.api import POD, Manifest
+from fleet.rehearse.drills import disruption
+from fleet.rehearse.drills.catalogue import chosen
+from fleet.rehearse.simulation.world import World
+from fleet.rehearse.stage import Surroundings
+from fleet.rehearse.variants import varied
+from tests.fleet.rehearse.drills.mutation import Inputs, both, changed, retaining, without
+from tests.fleet.rehearse.drills.played import BreakableStage, failures, played
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.build import Binaries
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.control_plane.build import Binaries
+    from fleet.rehearse.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SERVERS = 2
 """The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
 SPEED = 240.0
@@ -37,7 +37,7 @@ LAG_SECONDS = 8.0
 @pytest.fixture(scope="module")
 def around(binaries: Binaries, charts: Charts) -> Surroundings:
     """Programs, definitions and speed of every stage here."""
-    from rehearsal.custom_resources.definitions import definitions
+    from fleet.rehearse.custom_resources.definitions import definitions
 
     found = tuple(definitions(charts.modules))
     return Surroundings(binaries=binaries, definitions=found, charts=charts, speed=SPEED)

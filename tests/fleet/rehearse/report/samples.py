@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rehearsal.apply.inventory import Retained
-from rehearsal.report.model import Phase, RehearsalReport, Scale, Versions
-from rehearsal.results import Check, DrillResult, Figure, Finding
-from rehearsal.timeline import Lane, Moment, Mood
+from fleet.rehearse.apply.inventory import Retained
+from fleet.rehearse.report.model import Phase, RehearsalReport, Scale, Versions
+from fleet.rehearse.results import Check, DrillResult, Figure, Finding
+from fleet.rehearse.timeline import Lane, Moment, Mood
 
 TOKEN = "hf_never_shown"
 URN = "urn:pulumi:spot::vllm-fleet::vllm-fleet:workloads:Weights$kubernetes:core/v1:PersistentVolumeClaim::weights-reader-b"

@@ -4,9 +4,9 @@ import dataclasses
 import re
 from html.parser import HTMLParser
 
-from rehearsal.report.html import html_text
-from rehearsal.results import Check, DrillResult
-from tests.rehearsal.report.samples import (
+from fleet.rehearse.report.html import html_text
+from fleet.rehearse.results import Check, DrillResult
+from tests.fleet.rehearse.report.samples import (
     bring_up,
     gateway_skipped,
     moment,

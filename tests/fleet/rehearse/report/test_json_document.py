@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 import re
 
-from rehearsal.report import json_document
-from rehearsal.report.json_document import as_document, json_text
-from tests.rehearsal.report.samples import bring_up, sample_report
+from fleet.rehearse.report import json_document
+from fleet.rehearse.report.json_document import as_document, json_text
+from tests.fleet.rehearse.report.samples import bring_up, sample_report
 
 
 def test_the_documents_keys_are_those_it_documents() -> None:

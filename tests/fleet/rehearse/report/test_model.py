@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from rehearsal.report.json_document import json_text
-from rehearsal.report.model import Phase, RehearsalReport, Scale, advice, redacted
-from rehearsal.results import DrillResult, Finding
-from tests.rehearsal.report.samples import (
+from fleet.rehearse.report.json_document import json_text
+from fleet.rehearse.report.model import Phase, RehearsalReport, Scale, advice, redacted
+from fleet.rehearse.results import DrillResult, Finding
+from tests.fleet.rehearse.report.samples import (
     TOKEN,
     bring_up,
     gateway_skipped,

@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-from rehearsal.report.counts import counts_of
-from rehearsal.report.picture import (
-    LABEL_CHARACTERS,
-    MAX_LINES,
-    MAX_ROWS,
-    in_words,
-    short_label,
-    timeline_of,
-)
-from rehearsal.timeline import Moment
-from report.rows import Row, Rows
-from tests.rehearsal.report.samples import bring_up, moment, preempt_four, scale_128, stretch
+from fleet.rehearse.report.counts import counts_of
+from fleet.rehearse.report.picture import LABEL_CHARACTERS, MAX_LINES, MAX_ROWS, in_words, short_label, timeline_of
+from fleet.rehearse.timeline import Moment
+from fleet.report.rows import Row, Rows
+from tests.fleet.rehearse.report.samples import bring_up, moment, preempt_four, scale_128, stretch
 
 
 def drawn(*moments: Moment) -> Rows:

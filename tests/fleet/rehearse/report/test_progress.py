@@ -5,11 +5,11 @@ import threading
 import time
 from typing import Any
 
-from rehearsal.clock import Clock
-from rehearsal.report import progress
-from rehearsal.report.progress import Live, PlainLines, Shown, shown
-from report.terminal import Paper
-from tests.rehearsal.report.samples import bring_up, gateway_skipped, stock_out
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.report import progress
+from fleet.rehearse.report.progress import Live, PlainLines, Shown, shown
+from fleet.report.terminal import Paper
+from tests.fleet.rehearse.report.samples import bring_up, gateway_skipped, stock_out
 
 
 class Terminal(io.StringIO):

@@ -5,12 +5,12 @@ import io
 
 import pytest
 
-from rehearsal.apply.inventory import Retained
-from rehearsal.report.model import RehearsalReport
-from rehearsal.report.text import print_text, subject_in_words
-from rehearsal.results import Figure
-from report.terminal import Paper
-from tests.rehearsal.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
+from fleet.rehearse.apply.inventory import Retained
+from fleet.rehearse.report.model import RehearsalReport
+from fleet.rehearse.report.text import print_text, subject_in_words
+from fleet.rehearse.results import Figure
+from fleet.report.terminal import Paper
+from tests.fleet.rehearse.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
 
 
 def shown(report: RehearsalReport, width: int = 100, *, styled: bool = False, written: tuple[str, ...] = ()) -> str:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from rehearsal.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
-from rehearsal.clock import Clock
-from rehearsal.mirror import Change, Mirror
-from rehearsal.simulation.pod_needs import PodNeeds, needs_of
-from rehearsal.simulation.world import World
-from rehearsal.timeline import Timeline
+from fleet.rehearse.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.mirror import Change, Mirror
+from fleet.rehearse.simulation.pod_needs import PodNeeds, needs_of
+from fleet.rehearse.simulation.world import World
+from fleet.rehearse.timeline import Timeline
 
 GKE = "cloud.google.com"
 SPOT = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}

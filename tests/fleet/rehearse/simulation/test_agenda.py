@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from rehearsal.api import ApiRefusedError, ApiUnreachableError
-from rehearsal.clock import Clock
-from rehearsal.simulation.agenda import Agenda, Backoff
+from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.simulation.agenda import Agenda, Backoff
 
 WAIT = 5.0
 
@@ -22,7 +22,7 @@ def test_calls_come_in_order_of_their_time() -> None:
 
 
 def test_a_call_that_nobody_answers_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rehearsal.simulation.persistence.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("fleet.rehearse.simulation.persistence.RETRY_SECONDS", 0.001)
     agenda, done, attempts = Agenda(Clock(), "test"), threading.Event(), []
 
     def call() -> None:
@@ -54,7 +54,7 @@ def test_what_is_refused_is_logged_and_what_is_gone_is_not_news(caplog: pytest.L
 
 
 def test_a_busy_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rehearsal.simulation.agenda.BUSY_WALL_SECONDS", 0.001)
+    monkeypatch.setattr("fleet.rehearse.simulation.agenda.BUSY_WALL_SECONDS", 0.001)
     agenda, done, answers = Agenda(Clock(), "test"), threading.Event(), [429, 500, 503]
 
     def call() -> None:

@@ -4,9 +4,15 @@ from typing import get_args
 
 import pytest
 
-from rehearsal.simulation.autoscaler_events import MESSAGE_LENGTH, event_manifest, not_placed, refused, unbound_volume
-from rehearsal.simulation.stock import Refusal, ReservationStock
-from tests.rehearsal.simulation.fake_world import gpu_pod
+from fleet.rehearse.simulation.autoscaler_events import (
+    MESSAGE_LENGTH,
+    event_manifest,
+    not_placed,
+    refused,
+    unbound_volume,
+)
+from fleet.rehearse.simulation.stock import Refusal, ReservationStock
+from tests.fleet.rehearse.simulation.fake_world import gpu_pod
 
 HELD = ReservationStock(nodes=4, zone="europe-west4-a")
 

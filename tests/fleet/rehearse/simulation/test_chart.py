@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from preview.recording import RecordedResource
-from rehearsal.api import Manifest
-from rehearsal.control_plane import build
-from rehearsal.control_plane.modules import pinned
-from rehearsal.results import RehearsalError
-from rehearsal.simulation.chart import MODULE, Charts
-from tests.rehearsal.shapes import SHAPES, STACKS, recorded
+from fleet.preview.record.recording import RecordedResource
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.control_plane import build
+from fleet.rehearse.control_plane.modules import pinned
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.chart import MODULE, Charts
+from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
 from workloads.gateway_values import CHART, chart_values

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal.api import STORAGE_CLASS, Manifest
-from rehearsal.simulation.disks import Disks
-from rehearsal.simulation.provisioning import DRIVER, PROVISIONER, SELECTED_NODE
-from rehearsal.simulation.snapshots import VOLUME_SNAPSHOT_CLASS
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import VOLUMES_ATTACHED, World
-from tests.rehearsal.simulation.fake_world import FakeApi, feed, make_world, until
+from fleet.rehearse.api import STORAGE_CLASS, Manifest
+from fleet.rehearse.simulation.disks import Disks
+from fleet.rehearse.simulation.provisioning import DRIVER, PROVISIONER, SELECTED_NODE
+from fleet.rehearse.simulation.snapshots import VOLUME_SNAPSHOT_CLASS
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World
+from tests.fleet.rehearse.simulation.fake_world import FakeApi, feed, make_world, until
 
 ZONE = "europe-west4-b"
 _uids = itertools.count(1)

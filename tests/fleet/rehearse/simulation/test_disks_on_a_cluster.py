@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rehearsal.api import (
+from fleet.rehearse.api import (
     EVENT,
     NODE,
     PERSISTENT_VOLUME,
@@ -17,15 +17,15 @@ from rehearsal.api import (
     ClusterApi,
     Manifest,
 )
-from rehearsal.clock import Clock
-from rehearsal.mirror import Mirror
-from rehearsal.simulation.disks import Disks
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
-from rehearsal.timeline import Timeline
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.mirror import Mirror
+from fleet.rehearse.simulation.disks import Disks
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
+from fleet.rehearse.timeline import Timeline
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
 ZONE = "europe-west4-b"
@@ -35,8 +35,8 @@ WAIT = 30.0
 
 @pytest.fixture(scope="module")
 def platform(control_plane: ControlPlane) -> ClusterApi:
-    from rehearsal.control_plane.modules import module_folders
-    from rehearsal.custom_resources.install import install
+    from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.install import install
 
     install(control_plane.api, module_folders(print))
     return control_plane.api
@@ -78,7 +78,7 @@ class Scene:
             self.api.delete(VOLUME_SNAPSHOT_CONTENT, f"snapcontent-{uid}")
 
     def delete(self, one: Manifest) -> None:
-        from rehearsal.api import Kind
+        from fleet.rehearse.api import Kind
 
         metadata = one["metadata"]
         grace = 0 if one["kind"] == "Pod" else None

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from preview.recording import RecordedResource
-from rehearsal.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
-from rehearsal.clock import Clock
-from rehearsal.control_plane.modules import pinned
-from rehearsal.mirror import Mirror
-from rehearsal.simulation.chart import MODULE
-from rehearsal.simulation.gateway import (
+from fleet.preview.record.recording import RecordedResource
+from fleet.rehearse.api import EVENT, GATEWAY, NAMESPACE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.control_plane.modules import pinned
+from fleet.rehearse.mirror import Mirror
+from fleet.rehearse.simulation.chart import MODULE
+from fleet.rehearse.simulation.gateway import (
     BACKEND_POLICY,
     GATEWAY_CLASS,
     HEALTH_CHECK_POLICY,
@@ -23,10 +23,10 @@ from rehearsal.simulation.gateway import (
     INFERENCE_POOL,
     GatewayController,
 )
-from rehearsal.simulation.gateway_prerequisites import CLASSES, GatewayPrerequisites
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import World
-from rehearsal.timeline import Timeline
+from fleet.rehearse.simulation.gateway_prerequisites import CLASSES, GatewayPrerequisites
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World
+from fleet.rehearse.timeline import Timeline
 from tests.support.settings import make_settings
 from workloads.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway_values import CHART, chart_values
@@ -34,8 +34,8 @@ from workloads.namespace import pod_security_labels
 from workloads.server_pod import drain
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.cluster import ControlPlane
-    from rehearsal.simulation.chart import Charts
+    from fleet.rehearse.control_plane.cluster import ControlPlane
+    from fleet.rehearse.simulation.chart import Charts
 
 pytestmark = pytest.mark.slow
 WAIT = 30.0
@@ -47,8 +47,8 @@ DRAIN = drain(SETTINGS.placement, SETTINGS.serving.engine)
 
 @pytest.fixture(scope="module")
 def platform(control_plane: ControlPlane) -> ClusterApi:
-    from rehearsal.control_plane.modules import module_folders
-    from rehearsal.custom_resources.install import install
+    from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.install import install
 
     install(control_plane.api, module_folders(print))
     return control_plane.api

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from preview.offline import open_stack, record_stack
-from preview.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from rehearsal.simulation.gateway_prerequisites import GatewayPrerequisites, prerequisites_of
+from fleet.preview.offline import open_stack, record_stack
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from fleet.rehearse.simulation.gateway_prerequisites import GatewayPrerequisites, prerequisites_of
 
 NETWORK = "projects/p/global/networks/vllm"
 SERVICE = ("gcp:projects/service:Service", {"service": "networkservices.googleapis.com"})
@@ -80,5 +80,5 @@ def test_somebody_elses_platform_is_taken_to_have_what_is_needed() -> None:
 
 
 def test_the_gateway_stack_brings_its_own() -> None:
-    opened = open_stack(Path(__file__).parents[3], "gateway")
+    opened = open_stack(Path(__file__).parents[4], "gateway")
     assert prerequisites_of(record_stack(opened, "known")) == GatewayPrerequisites()

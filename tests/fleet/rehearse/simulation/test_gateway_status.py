@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rehearsal.simulation.gateway_status import (
+from fleet.rehearse.simulation.gateway_status import (
     GOOD,
     Verdict,
     gateway_status,

@@ -5,17 +5,11 @@ from typing import Any
 
 import pytest
 
-from rehearsal.api import Manifest
-from rehearsal.clock import Clock
-from rehearsal.simulation.kubelet_stages import (
-    EXIT_CODE,
-    LEADER,
-    LEADER_FLAG,
-    RUN_SECONDS,
-    kubelet_stages,
-)
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import VOLUMES_ATTACHED
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.simulation.kubelet_stages import EXIT_CODE, LEADER, LEADER_FLAG, RUN_SECONDS, kubelet_stages
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED
 
 
 def stages(speed: float = 60.0, **timings: Any) -> dict[str, Manifest]:

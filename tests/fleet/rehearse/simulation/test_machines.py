@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.simulation.machines import A4, FAMILIES, general_purpose, machines, smallest
-from rehearsal.simulation.pod_needs import GIB, Amounts
+from fleet.rehearse.simulation.machines import A4, FAMILIES, general_purpose, machines, smallest
+from fleet.rehearse.simulation.pod_needs import GIB, Amounts
 from settings.kubernetes import Resources
 
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rehearsal.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Manifest
-from rehearsal.clock import Clock
-from rehearsal.simulation.kubelet_stages import EXIT_CODE, kubelet_stages
-from rehearsal.simulation.provisioner import Provisioner
-from rehearsal.simulation.spot import kill_containers, preempt
-from rehearsal.simulation.standby import Standby
-from rehearsal.simulation.stock import Stock
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.world import VOLUMES_ATTACHED, World, condition, is_ready
-from rehearsal.simulation.writer import Writer
-from rehearsal.timeline import Timeline
-from tests.rehearsal.shapes import manifests
-from tests.rehearsal.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT
+from fleet.rehearse.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Manifest
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.simulation.kubelet_stages import EXIT_CODE, kubelet_stages
+from fleet.rehearse.simulation.provisioner import Provisioner
+from fleet.rehearse.simulation.spot import kill_containers, preempt
+from fleet.rehearse.simulation.standby import Standby
+from fleet.rehearse.simulation.stock import Stock
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World, condition, is_ready
+from fleet.rehearse.simulation.writer import Writer
+from fleet.rehearse.timeline import Timeline
+from tests.fleet.rehearse.shapes import manifests
+from tests.fleet.rehearse.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT
 
 if TYPE_CHECKING:
-    from rehearsal.control_plane.build import Binaries
-    from rehearsal.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.build import Binaries
+    from fleet.rehearse.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
 SPEED = 240.0
@@ -38,9 +38,9 @@ SERVERS = 12
 
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries) -> Iterator[tuple[ControlPlane, Clock]]:
-    from rehearsal.control_plane.cluster import ControlPlane
-    from rehearsal.control_plane.modules import module_folders
-    from rehearsal.custom_resources.install import install
+    from fleet.rehearse.control_plane.cluster import ControlPlane
+    from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.install import install
 
     clock = Clock(SPEED)
     with ControlPlane(binaries, stages=kubelet_stages(TIMINGS, clock)) as running:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 
-from rehearsal.simulation.machines import A4, machines
-from rehearsal.simulation.node_objects import node_address, node_manifest, node_name, pod_range, template
-from rehearsal.simulation.offers import Offer
-from tests.rehearsal.simulation.fake_world import GKE, gpu_pod, needs, pod
+from fleet.rehearse.simulation.machines import A4, machines
+from fleet.rehearse.simulation.node_objects import node_address, node_manifest, node_name, pod_range, template
+from fleet.rehearse.simulation.offers import Offer
+from tests.fleet.rehearse.simulation.fake_world import GKE, gpu_pod, needs, pod
 
 SPOT = Offer(machine=A4, mode="spot", zone="europe-west4-b")
 SERVER = needs(gpu_pod())

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.autoscaler_events import Trouble
-from rehearsal.simulation.node_objects import template
-from rehearsal.simulation.offers import Offer, offers
-from rehearsal.simulation.stock import Stock
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.autoscaler_events import Trouble
+from fleet.rehearse.simulation.node_objects import template
+from fleet.rehearse.simulation.offers import Offer, offers
+from fleet.rehearse.simulation.stock import Stock
 from settings.capacity import STEADY_GRACE_SECONDS
-from tests.rehearsal.shapes import SHAPES, STACKS, manifests
-from tests.rehearsal.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
+from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests
+from tests.fleet.rehearse.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
 
 pytestmark = pytest.mark.slow
 

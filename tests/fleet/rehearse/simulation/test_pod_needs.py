@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.simulation.pod_needs import GIB, Amounts, PodNeeds, quantity
-from tests.rehearsal.simulation.fake_world import gpu_pod, needs, pod
+from fleet.rehearse.simulation.pod_needs import GIB, Amounts, PodNeeds, quantity
+from tests.fleet.rehearse.simulation.fake_world import gpu_pod, needs, pod
 
 
 @pytest.mark.parametrize(

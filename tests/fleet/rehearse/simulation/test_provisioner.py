@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.api import STORAGE_CLASS, Manifest
-from rehearsal.simulation.cluster_view import TO_BE_DELETED
-from rehearsal.simulation.offers import COMPUTE_CLASS_KIND
-from rehearsal.simulation.provisioner import EVENTS_A_LOOK, Provisioner
-from rehearsal.simulation.stock import Stock
-from rehearsal.simulation.timings import Timings
-from tests.rehearsal.simulation.fake_world import (
+from fleet.rehearse.api import STORAGE_CLASS, Manifest
+from fleet.rehearse.simulation.cluster_view import TO_BE_DELETED
+from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
+from fleet.rehearse.simulation.provisioner import EVENTS_A_LOOK, Provisioner
+from fleet.rehearse.simulation.stock import Stock
+from fleet.rehearse.simulation.timings import Timings
+from tests.fleet.rehearse.simulation.fake_world import (
     GKE,
     FakeApi,
     feed,
@@ -194,7 +194,7 @@ def test_a_ladder_is_read_from_the_cluster(play: Play) -> None:
 
 
 def test_room_that_the_scheduler_does_not_use_becomes_a_trouble(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rehearsal.simulation.provisioner.SCHEDULER_SECONDS", 0.05)
+    monkeypatch.setattr("fleet.rehearse.simulation.provisioner.SCHEDULER_SECONDS", 0.05)
     server = gpu_pod()
     play.wait(server)
     play.nodes(1)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.offers import offers
-from rehearsal.simulation.pod_needs import PodNeeds
-from rehearsal.simulation.scale_up import Decision, Market, Memory, Room, Rooms, decide
-from rehearsal.simulation.stock import Pool, Stock
-from tests.rehearsal.simulation.fake_world import GKE, gpu_pod, needs, pod
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.offers import offers
+from fleet.rehearse.simulation.pod_needs import PodNeeds
+from fleet.rehearse.simulation.scale_up import Decision, Market, Memory, Room, Rooms, decide
+from fleet.rehearse.simulation.stock import Pool, Stock
+from tests.fleet.rehearse.simulation.fake_world import GKE, gpu_pod, needs, pod
 
 RETRY = 300.0
 RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.kubelet_stages import LEADER
-from rehearsal.simulation.standby import Standby
-from rehearsal.simulation.timings import Timings
-from tests.rehearsal.simulation.fake_world import feed, make_world, on_node, pod, until
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.kubelet_stages import LEADER
+from fleet.rehearse.simulation.standby import Standby
+from fleet.rehearse.simulation.timings import Timings
+from tests.fleet.rehearse.simulation.fake_world import feed, make_world, on_node, pod, until
 
 
 class Pickers:

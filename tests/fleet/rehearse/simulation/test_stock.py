@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.simulation.stock import Stock
+from fleet.rehearse.simulation.stock import Stock
 from settings.settings import Settings
 from tests.support.settings import make_settings
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.simulation.timings import Timings, timings_for, weights_read_seconds
+from fleet.rehearse.simulation.timings import Timings, timings_for, weights_read_seconds
 from tests.support.settings import make_settings
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.api import Manifest
-from rehearsal.simulation.kubelet_stages import EXIT_CODE, RUN_SECONDS
-from rehearsal.simulation.timings import Timings
-from rehearsal.simulation.writer import Attempt, Writer
-from tests.rehearsal.simulation.fake_world import feed, make_world, on_node, pod, until
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.simulation.kubelet_stages import EXIT_CODE, RUN_SECONDS
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.writer import Attempt, Writer
+from tests.fleet.rehearse.simulation.fake_world import feed, make_world, on_node, pod, until
 
 WHOLE = Timings(writer_seconds=300.0)
 

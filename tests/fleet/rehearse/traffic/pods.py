@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from rehearsal.api import Manifest
-from rehearsal.mirror import Change, Listener
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.mirror import Change, Listener
 
 NAMESPACE, SERVER = "vllm", "qwen35-server"
 ONE_API_SERVER = ("--api-server-count=1", "--shutdown-timeout=10")

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from rehearsal.traffic.expected import share_cut
-from rehearsal.traffic.pod_end import grace_left, pod_end
-from tests.rehearsal.traffic.pods import ONE_API_SERVER, changed, pod
+from fleet.rehearse.traffic.expected import share_cut
+from fleet.rehearse.traffic.pod_end import grace_left, pod_end
+from tests.fleet.rehearse.traffic.pods import ONE_API_SERVER, changed, pod
 
 
 def test_with_several_api_servers_only_the_sleep_saves_a_stream() -> None:

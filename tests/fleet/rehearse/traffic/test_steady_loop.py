@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from rehearsal.traffic.steady_loop import LONGEST_GAP_WALL_SECONDS, SteadyLoop
+from fleet.rehearse.traffic.steady_loop import LONGEST_GAP_WALL_SECONDS, SteadyLoop
 
 
 def test_a_pause_of_the_process_takes_nobodys_time() -> None:

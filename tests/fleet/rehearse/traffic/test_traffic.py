@@ -11,14 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from model_server.timing import Request, ServerTiming
-from rehearsal.clock import Clock
-from rehearsal.results import RehearsalError
-from rehearsal.timeline import Timeline
-from rehearsal.traffic.driver import Retry, sample_rate
-from rehearsal.traffic.expected import share_cut
-from rehearsal.traffic.traffic import Load, Traffic
-from tests.rehearsal.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
+from fleet.rehearse.clock import Clock
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.timeline import Timeline
+from fleet.rehearse.traffic.driver import Retry, sample_rate
+from fleet.rehearse.traffic.expected import share_cut
+from fleet.rehearse.traffic.traffic import Load, Traffic
+from fleet.simulators.model_server.timing import Request, ServerTiming
+from tests.fleet.rehearse.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
 
 pytestmark = pytest.mark.slow
 

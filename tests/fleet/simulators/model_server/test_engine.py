@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_server.answers import Asked, Finish
-from model_server.clock import WallClock
-from model_server.engine import Engine, Generation, goal_of
-from model_server.node import Cache, Evenly, Node, Pace, from_plain
-from model_server.outbox import Outbox
-from model_server.prefix_cache import PrefixCache
-from model_server.routing import Router
+from fleet.simulators.model_server.answers import Asked, Finish
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.engine import Engine, Generation, goal_of
+from fleet.simulators.model_server.node import Cache, Evenly, Node, Pace, from_plain
+from fleet.simulators.model_server.outbox import Outbox
+from fleet.simulators.model_server.prefix_cache import PrefixCache
+from fleet.simulators.model_server.routing import Router
 
 
 def asked(**fields: Any) -> Asked:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from model_server.answers import by_characters
-from model_server.clock import WallClock
-from model_server.engine_server import EngineServer
-from model_server.in_thread import serving
-from model_server.node import Cache, Faults, Node, Pace, planned_pace
+from fleet.simulators.model_server.answers import by_characters
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.engine_server import EngineServer
+from fleet.simulators.model_server.in_thread import serving
+from fleet.simulators.model_server.node import Cache, Faults, Node, Pace, planned_pace
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from model_server.clock import WallClock
-from model_server.engine import Engine
-from model_server.metrics import render
-from model_server.node import Cache, Node, Pace
-from model_server.outbox import Outbox
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.engine import Engine
+from fleet.simulators.model_server.metrics import render
+from fleet.simulators.model_server.node import Cache, Node, Pace
+from fleet.simulators.model_server.outbox import Outbox
 from workloads.pod_scripts.server_metrics import KEPT, parse
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 NODE = Node(
     model="m",

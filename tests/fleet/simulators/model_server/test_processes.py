@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from model_server.node import Faults, Node, Pace
-from model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
+from fleet.simulators.model_server.node import Faults, Node, Pace
+from fleet.simulators.model_server.processes import ServerProcess, ServerProcessError, ServerProcesses
 
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.001))
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def complete(url: str, tokens: int = 5) -> int:
@@ -76,8 +76,8 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing_behind() -> None
 def test_servers_end_when_the_process_that_started_them_is_killed() -> None:
     program = (
         "import sys, time\n"
-        "from model_server.node import Node, Pace\n"
-        "from model_server.processes import ServerProcess, ServerProcesses\n"
+        "from fleet.simulators.model_server.node import Node, Pace\n"
+        "from fleet.simulators.model_server.processes import ServerProcess, ServerProcesses\n"
         "with ServerProcesses([ServerProcess(node=Node(model='m', ranks=1, pace=Pace(fixed_s=0.01)))] * 2) as servers:\n"
         "    print(*servers.pids, flush=True)\n"
         "    time.sleep(60)\n"

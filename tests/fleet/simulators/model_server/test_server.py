@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from model_server.clock import WallClock
-from model_server.server import ModelServer
-from model_server.timing import Request, ServerTiming, published_request, published_timing
+from fleet.simulators.model_server.clock import WallClock
+from fleet.simulators.model_server.server import ModelServer
+from fleet.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
 QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)

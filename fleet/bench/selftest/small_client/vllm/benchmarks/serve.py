@@ -1,6 +1,6 @@
 """`vllm bench serve` as far as the benchmark's pods use it: the same functions, options, course and results.
 
-Source: vLLM 0.18.1, benchmarks/serve.py. tests/benchmark/selftest/test_small_client.py holds both results next to each other.
+Source: vLLM 0.18.1, benchmarks/serve.py. tests/fleet/bench/selftest/test_small_client.py holds both results next to each other.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The toolbox: what looks at the program. Nothing of the program imports it."""

@@ -1,0 +1,1 @@
+"""Compares a recording with another one, or with an exported state."""

@@ -1,0 +1,1 @@
+"""Records the program over Pulumi's own protocol."""

@@ -1,0 +1,1 @@
+"""What a preview says, as text, JSON, a pull-request comment and a page."""

@@ -1,0 +1,1 @@
+"""What plays a real part on loopback: model servers and a bucket."""
