@@ -18,11 +18,11 @@ from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedP
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
-from settings.capacity import Calendar, Ladder
 from settings.figures import figures
 from settings.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.load import load
 from settings.measurement import measurement
+from settings.sections.capacity import Calendar, Ladder
 from workloads.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

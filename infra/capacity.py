@@ -8,8 +8,8 @@ import pulumi
 from pulumi_gcp import compute
 
 from settings.arguments import refuse, within_limits
-from settings.capacity import MACHINE_TYPE, CalendarRequest
-from settings.platform_checks import window_problems
+from settings.checks.platform import window_problems
+from settings.sections.capacity import MACHINE_TYPE, CalendarRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings import google_cloud
 from settings.arguments import refuse, within_limits
-from settings.google_cloud import IpEndpoint, Maintenance
-from settings.platform_checks import endpoint_problems, maintenance_problems
+from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.sections.cluster import IpEndpoint, Maintenance
 
 METRIC_COMPONENTS = (
     "SYSTEM_COMPONENTS",

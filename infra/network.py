@@ -10,9 +10,9 @@ from pulumi_gcp import compute
 
 from infra.naming import name_of
 from settings.arguments import refuse, within_limits
-from settings.google_cloud import Nat
+from settings.checks.platform import nat_problems, range_problems
 from settings.names import EPP_EXT_PROC_PORT, HTTP_PORT
-from settings.platform_checks import nat_problems, range_problems
+from settings.sections.network import Nat
 
 POD_RANGE = "pods"
 SERVICE_RANGE = "services"

@@ -10,7 +10,7 @@ from pulumi_gcp import storage
 
 from infra.naming import bucket_name_of
 from settings.arguments import within_limits
-from settings.google_cloud import Results
+from settings.sections.results import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 
 from settings.problems import Problem
-from settings.section import Section
+from settings.sections.section import Section
 
 
 def within_limits(args: object, section: type[Section], *, prefix: str = "", only: Iterable[str] | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from facts.figures import ServingShape
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 ENGINE_CONNECTIONS: Final = 250
 """Requests in flight per engine at the article's load: 2,000 a replica of eight engines."""

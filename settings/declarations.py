@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settings.lessons import repeated_on_purpose
+from settings.checks.lessons import repeated_on_purpose
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 def declarations(settings: Settings) -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from settings.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
 from settings.docstrings import field_docs
 from settings.problems import Problem, value_at
-from settings.section import NAMESPACE
-from settings.settings import Settings
+from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
+from settings.sections.section import NAMESPACE
+from settings.stack import Settings
 
 _GCP_KEYS = {"project", "region"}
 _MODES: dict[Any, type[BaseModel]] = {
@@ -47,7 +47,7 @@ def explain(error: ValidationError, prefix: str = "") -> list[Problem]:
     title = error.title
     root: type[BaseModel] = Settings
     if prefix:
-        from settings.engine import Engine
+        from settings.sections.engine import Engine
 
         root = Engine if title == Engine.__name__ else Settings
     problems: dict[tuple[str, str], Problem] = {}

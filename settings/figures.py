@@ -10,10 +10,10 @@ from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.sizing import VLLM_IMAGE_GIB
-from settings.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
+from settings.sections.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def figures(settings: Settings) -> Figures:
 
 def serving_shape(settings: Settings) -> published.ServingShape:
     """What decides the stack's throughput, in the terms figures are published in."""
-    from settings.engine import effective_environment, effective_flags
+    from settings.sections.engine import effective_environment, effective_flags
 
     engine = settings.serving.engine
     benchmark = settings.benchmark if settings.benchmark.enabled else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from settings.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 def required_apis(settings: Settings) -> tuple[str, ...]:

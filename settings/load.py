@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from facts.ledger import LedgerError
 from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
-from settings.secrets_in_text import secrets_in
-from settings.section import NAMESPACE, SECRET_KEYS, tuples
-from settings.settings import PLACEHOLDER_PROJECT, Settings
+from settings.rules.secrets_in_text import secrets_in
+from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
+from settings.stack import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
     import pulumi
@@ -122,8 +122,8 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
 
 def check(settings: Settings) -> tuple[Problem, ...]:
     """Everything that the article, Google Cloud or vLLM would hold against these settings, of every level."""
-    from settings.checks import structural_problems
-    from settings.lessons import lessons
+    from settings.checks.lessons import lessons
+    from settings.checks.structure import structural_problems
 
     return (*structural_problems(settings), *lessons(settings))
 

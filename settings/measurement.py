@@ -11,9 +11,10 @@ from settings.benchmark_load import Load, load_of, longest_minutes, measured_sha
 from settings.figures import figures
 
 if TYPE_CHECKING:
-    from settings.kubernetes import Dataset, Model
     from settings.secret_stores import SecretStore
-    from settings.settings import Settings
+    from settings.sections.benchmark import Dataset
+    from settings.sections.model import Model
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from settings.redact import Redactor, plaintexts_in
-from settings.secrets_in_text import SECRET_TEXT, without_secrets
+from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
 
 Level = Literal["refused", "finding", "notice"]
 

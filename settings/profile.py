@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.engine import Engine
-from settings.kubernetes import Model
-from settings.section import Section
+from settings.sections.engine import Engine
+from settings.sections.model import Model
+from settings.sections.section import Section
 
 Evidence = Literal["measured there", "inferred", "unmeasured"]
 """`measured there`: by the article on B200, or by the trial on an H200, as the reason says. `inferred`: follows from

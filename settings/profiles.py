@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from facts.ledger import LedgerError
 from settings import profile_file
 from settings.profile import Difference, Evidence, Profile
-from settings.section import tuples
+from settings.sections.section import tuples
 
 __all__ = ["NAMES", "Difference", "Evidence", "Profile", "UnknownProfileError", "profile", "validated"]
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from settings.docstrings import field_docs
-from settings.engine import Engine
 from settings.load import KEYS
 from settings.profiles import NAMES
-from settings.section import NAMESPACE, SECRET_KEYS, Section
-from settings.settings import Settings
+from settings.sections.engine import Engine
+from settings.sections.section import NAMESPACE, SECRET_KEYS, Section
+from settings.stack import Settings
 
 SCHEMA_FILE = "settings/stack.schema.json"
 """Where the committed copy is, from the project's root; the stack files' first line points there."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from settings.engine import Engine
-from settings.kubernetes import Model
 from settings.problems import Problem, SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
-from settings.section import NAMESPACE
+from settings.sections.engine import Engine
+from settings.sections.model import Model
+from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

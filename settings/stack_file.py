@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
-from settings.secrets_in_text import SECRET_TEXT, form_of, looks_secret
-from settings.section import NAMESPACE, SECRET_KEYS
+from settings.rules.secrets_in_text import SECRET_TEXT, form_of, looks_secret
+from settings.sections.section import NAMESPACE, SECRET_KEYS
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

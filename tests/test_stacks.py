@@ -10,7 +10,7 @@ import pytest
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Mode, Recording
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
-from settings.secrets_in_text import without_secrets
+from settings.rules.secrets_in_text import without_secrets
 from settings.stack_file import stack_names
 from tests.inventory import FOLDER, ROOT, inventory, stack_inventory
 from tests.support.schemas import problems

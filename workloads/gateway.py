@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from settings import kubernetes as sections
 from settings.arguments import within_limits
-from settings.kubernetes import Epp
+from settings.sections.gateway import Epp
 from workloads import names
 from workloads.gateway_values import CHART, chart_values
 

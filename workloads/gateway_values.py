@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from settings.kubernetes import Epp as EppSettings
+from settings.sections.gateway import Epp as EppSettings
 from workloads import c4_nodes, names
 
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"

@@ -17,7 +17,7 @@ from settings.arguments import within_limits
 from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
 
 if TYPE_CHECKING:
-    from settings.engine import Engine
+    from settings.sections.engine import Engine
     from workloads.gateway import Gateway
     from workloads.server import Server
 

@@ -10,8 +10,8 @@ import pulumi_kubernetes as k8s
 
 from settings import kubernetes as sections
 from settings.arguments import within_limits
-from settings.engine import Engine
 from settings.secret_stores import SecretStore
+from settings.sections.engine import Engine
 from workloads import api_key, names, secret_files
 from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 

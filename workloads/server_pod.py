@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from settings import kubernetes as sections
 from settings.arguments import within_limits
-from settings.capacity import GPUS_PER_NODE
-from settings.engine import GPUS_PER_POD
-from settings.kubernetes import Resources
+from settings.sections.capacity import GPUS_PER_NODE
+from settings.sections.engine import GPUS_PER_POD
+from settings.sections.server import Resources
 from workloads import api_key, hf_token, names, secret_files, vllm_args
 from workloads.manifest import Manifest
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
-    from settings.capacity import Placement
-    from settings.engine import Engine
-    from settings.kubernetes import Model
     from settings.secret_stores import SecretManagerSecret, SecretStore
+    from settings.sections.capacity import Placement
+    from settings.sections.engine import Engine
+    from settings.sections.model import Model
     from workloads.weights import WeightsMount
 
 USER_ID: Final = 2000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from settings.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict

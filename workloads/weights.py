@@ -18,8 +18,9 @@ import pulumi_kubernetes as k8s
 from facts.disks import throughput_floor_mibps
 from settings import kubernetes as sections
 from settings.arguments import within_limits
-from settings.kubernetes import Model, Writer
 from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.model import Model
+from settings.sections.weights import Writer
 from workloads import c4_nodes, pod_programs, secret_files
 from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels

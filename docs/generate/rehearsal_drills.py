@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet.preview.offline import open_stack
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.drill import Drill
-from settings.settings import Settings
+from settings.stack import Settings
 from settings.stack_file import stack_names
 
 ROOT = Path(__file__).resolve().parents[2]

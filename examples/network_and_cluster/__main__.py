@@ -9,7 +9,7 @@ from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.network import Network, NetworkArgs
 from infra.services import Services, ServicesArgs
-from settings.google_cloud import AuthorizedNetwork, IpEndpoint
+from settings.sections.cluster import AuthorizedNetwork, IpEndpoint
 
 gcp = pulumi.Config("gcp")
 project, region = gcp.require("project"), gcp.require("region")

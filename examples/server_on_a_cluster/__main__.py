@@ -5,9 +5,10 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.capacity import Spot, placement
-from settings.engine import Engine
-from settings.kubernetes import Image, Model
+from settings.sections.capacity import Spot, placement
+from settings.sections.engine import Engine
+from settings.sections.model import Model
+from settings.sections.server import Image
 from settings.traffic import Traffic
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs

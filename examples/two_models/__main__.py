@@ -5,9 +5,10 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.capacity import Reservation, placement
-from settings.kubernetes import Image, Model
 from settings.profiles import profile
+from settings.sections.capacity import Reservation, placement
+from settings.sections.model import Model
+from settings.sections.server import Image
 from settings.traffic import Traffic
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server import Server, ServerArgs

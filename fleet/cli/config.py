@@ -13,7 +13,7 @@ from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from settings.problems import Problem
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 config = typer.Typer(
     help="What a stack file may say, and whether this one says it right.",

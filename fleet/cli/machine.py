@@ -284,7 +284,7 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     """What is wrong with gcp:project of that stack, None if nothing is."""
     try:
         from settings.problems import SettingsError
-        from settings.settings import PLACEHOLDER_PROJECT
+        from settings.stack import PLACEHOLDER_PROJECT
         from settings.stack_file import read
     except ImportError as error:
         return f"not looked at ({error})"

@@ -37,7 +37,7 @@ def main() -> int:
         if os.environ.get("FLEET_DEBUG"):
             raise
         flush(UNUSABLE)
-        from settings.secrets_in_text import without_secrets
+        from settings.rules.secrets_in_text import without_secrets
 
         sys.stderr.write(without_secrets(_in_words(error)) + "\n")
         return UNUSABLE

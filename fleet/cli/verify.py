@@ -12,7 +12,7 @@ from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 _Format = Literal["text", "json"]
 _KEY_VARIABLE = "VLLM_API_KEY"

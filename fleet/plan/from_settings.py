@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.plan.model.deployment import Deployment
 from fleet.plan.question.profiles import ProfileFacts
-from settings.engine import Engine, effective_environment, effective_flags
+from settings.sections.engine import Engine, effective_environment, effective_flags
 
 if TYPE_CHECKING:
     from settings.profile import Profile
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 def facts_of_profile(profile: Profile, overrides: Mapping[str, Any] | None = None) -> ProfileFacts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 STAND_IN_WORKLOAD = "article"
 """Counted with where the traffic has no stated lengths: a chat or a file of requests may have any."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from settings.load import check, parse
 from settings.problems import Problem, SettingsError
-from settings.settings import PLACEHOLDER_PROJECT, Settings
+from settings.stack import PLACEHOLDER_PROJECT, Settings
 from settings.stack_file import StackFile, read
 
 if TYPE_CHECKING:

@@ -37,11 +37,11 @@ from fleet.rehearse.simulation.writer import Writer
 from fleet.rehearse.story import Story
 from fleet.rehearse.timeline import Timeline
 from fleet.rehearse.variants import varied
-from settings.section import NAMESPACE
+from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.build import Binaries
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 Progress = Callable[[str], None]
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Any
 from fleet.preview.offline import OfflineStack
 from settings.load import check, parse
 from settings.problems import SettingsError
-from settings.section import NAMESPACE
+from settings.sections.section import NAMESPACE
 
 
 def varied(stack: OfflineStack, sections: Mapping[str, Any]) -> OfflineStack:

@@ -21,7 +21,7 @@ from fleet.verify.cluster import READ_SECONDS
 from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 GREETING_SECONDS: Final = 10.0
 """For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server_pod.py)."""

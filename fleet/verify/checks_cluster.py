@@ -11,10 +11,10 @@ from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
 from fleet.verify.findings import Check, Difference
 from fleet.verify.outcome import judged, not_checked, told
-from settings.capacity import MACHINE_TYPE, Ladder
+from settings.sections.capacity import MACHINE_TYPE, Ladder
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 GATEWAY_API_SERVICE: Final = "networkservices.googleapis.com"
 """Source: the article, "ClusterIP vs Inference Gateway"; Inference Gateway guide v1.4.0."""

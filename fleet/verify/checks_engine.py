@@ -15,10 +15,10 @@ from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, Difference, Lesson
 from fleet.verify.outcome import judged, not_checked, where_in_words
-from settings.secrets_in_text import SECRET_TEXT, looks_secret
+from settings.rules.secrets_in_text import SECRET_TEXT, looks_secret
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 INFO: Final = "vllm:cache_config_info"
 RUNNING: Final = "vllm:num_requests_running"
@@ -76,7 +76,7 @@ def environment(facts: Facts, settings: Settings) -> Check:
     pods, why = _server_pods(facts)
     if not pods:
         return not_checked("environment", title, why)
-    from settings.engine import ENVIRONMENT, Engine, effective_environment
+    from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
     from workloads import vllm_args
 
     wanted = effective_environment(settings.serving.engine)
@@ -160,7 +160,7 @@ def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
 
 def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The engine setting that a pod's flag is, to ask which lesson it repeats; nothing for what has no setting."""
-    from settings.engine import Engine, flag_fields, long_name
+    from settings.sections.engine import Engine, flag_fields, long_name
 
     bare = name.removeprefix("--").removeprefix("no-")
     field = next((one for one in flag_fields() if long_name(one) == bare), None)

@@ -13,7 +13,7 @@ from fleet.verify.findings import Check, Difference, Lesson
 from fleet.verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 KEY_VARIABLE: Final = "VLLM_API_KEY"
 """Where the user puts the key; the name that vLLM's own server reads."""

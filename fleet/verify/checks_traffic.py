@@ -15,7 +15,7 @@ from fleet.verify.findings import Check, Difference, Lesson
 from fleet.verify.outcome import judged, not_checked, told, where_in_words
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 DRAFTED: Final = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED: Final = "vllm:spec_decode_num_accepted_tokens_total"

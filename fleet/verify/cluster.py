@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
 from fleet.verify.facts import Cluster, Node, Pod
-from settings.capacity import ACCELERATOR
 from settings.names import HTTP_PORT
+from settings.sections.capacity import ACCELERATOR
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 GATEWAYS: Final = "gateways.gateway.networking.k8s.io"
 ROUTES: Final = "httproutes.gateway.networking.k8s.io"

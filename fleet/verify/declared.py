@@ -15,11 +15,11 @@ from facts import memory
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.question.profiles import engine_shape
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
-from settings.engine import LONGEST_CONTEXT_TOKENS
+from settings.sections.engine import LONGEST_CONTEXT_TOKENS
 
 if TYPE_CHECKING:
     from fleet.plan.model.deployment import Deployment
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 ARTICLE_MODEL = "Qwen3.5-27B"
 """Part of the id of the model whose acceptance and cache the article published."""

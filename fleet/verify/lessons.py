@@ -1,7 +1,7 @@
 """The lesson that applies to what was found, in the words that settings/ and the ledger have for it.
 
 Nothing is told twice in this repository: a lesson about settings is found by laying what the server says over the stack's
-settings and asking settings/lessons.py what these repeat.
+settings and asking settings/checks/lessons.py what these repeat.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fleet.verify.findings import Lesson
 from settings.problems import Problem, SettingsError
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 _SHOWN_BY: Mapping[str, Mapping[str, Any]] = {
     "utilisation-with-mtp": {
@@ -70,7 +70,7 @@ def acceptance_falls() -> Lesson:
 
 def proxy_only_subnet(settings: Settings) -> tuple[Lesson, ...]:
     """Why a Gateway stays unprogrammed. For a stack that joins another's network, that network's setting is meant."""
-    from settings.google_cloud import Network
+    from settings.sections.network import Network
 
     network = settings.network
     without = network.model_copy(update={"proxy_only": network.proxy_only.model_copy(update={"enabled": False})})
@@ -83,7 +83,7 @@ def proxy_only_subnet(settings: Settings) -> tuple[Lesson, ...]:
 
 
 def _problems(settings: Settings | None) -> tuple[Problem, ...]:
-    from settings.lessons import lessons
+    from settings.checks.lessons import lessons
 
     if settings is None:
         return ()

@@ -22,7 +22,7 @@ from fleet.verify.outcome import where_in_words
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 ENDPOINT: Final = "endpoint"
 """Name of the endpoint among the servers."""

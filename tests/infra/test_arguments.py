@@ -17,7 +17,7 @@ from infra.network import NetworkArgs
 from infra.results_bucket import ResultsBucketArgs
 from infra.services import ServicesArgs
 from settings.docstrings import field_docs
-from settings.google_cloud import AuthorizedNetwork, IpEndpoint, Maintenance
+from settings.sections.cluster import AuthorizedNetwork, IpEndpoint, Maintenance
 from tests.infra.recorded import ROOT
 
 PLACE = {"project": "a-project", "region": "europe-west4", "name_prefix": "mine"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.preview.record.recorder import RecordedResource
-from settings.capacity import window_total_usd
+from settings.sections.capacity import window_total_usd
 from tests.infra.recorded import all_of, only, recorded
 
 REQUEST = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from settings.capacity import window_total_usd
-from settings.checks import structural_problems
+from settings.checks.structure import structural_problems
 from settings.google_cloud_needs import required_apis
+from settings.sections.capacity import window_total_usd
 from tests.infra.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
 

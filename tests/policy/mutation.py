@@ -28,7 +28,7 @@ from fleet.preview.policy_messages import PolicyMessages
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, ProgramError, RecordedResource, Recording
 from fleet.preview.record.values import merge
 from settings.problems import SettingsError
-from settings.section import NAMESPACE
+from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
 from tests.policy.mutant import Mutant, Patch, returning
 
@@ -267,7 +267,7 @@ def _patched(patches: Iterable[Patch]) -> Iterator[None]:
 
 
 def _resolve(name: str) -> Any:
-    """A module, or a thing in one: `workloads.server` or `settings.settings.Settings`."""
+    """A module, or a thing in one: `workloads.server` or `settings.stack.Settings`."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

@@ -22,7 +22,7 @@ from settings.benchmark_load import (
     run_minutes,
 )
 from settings.profiles import NAMES
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.settings import make_settings
 
 FILE = {"url": "https://example.com/requests.jsonl", "sha256": "0123456789abcdef" * 4}

@@ -18,9 +18,9 @@ from facts.memory import (
     startup_concurrency,
 )
 from settings import profile_file
-from settings.engine import Engine, effective_environment, effective_flags
-from settings.lessons import lessons
+from settings.checks.lessons import lessons
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
+from settings.sections.engine import Engine, effective_environment, effective_flags
 from tests.support.settings import make_settings
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from settings.load import KEYS, parse
-from settings.section import NAMESPACE, SECRET_KEYS
+from settings.sections.section import NAMESPACE, SECRET_KEYS
 from settings.stack_file import read, stack_names
 
 ROOT = Path(__file__).resolve().parents[2]

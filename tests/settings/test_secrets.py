@@ -12,7 +12,7 @@ import pytest
 from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse
 from settings.problems import SettingsError
-from settings.secrets_in_text import looks_drawn, looks_secret, without_secrets
+from settings.rules.secrets_in_text import looks_drawn, looks_secret, without_secrets
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
 from tests.support.formats import in_every_format

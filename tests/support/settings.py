@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from settings.load import parse
-from settings.settings import Settings
+from settings.stack import Settings
 
 BASE: dict[str, Any] = {
     "zones": ["europe-west4-b"],

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from facts.memory import CacheLayout, attention_block_tokens
-from settings.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
 from settings.profiles import NAMES, profile
+from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
 from workloads.vllm_args import args, env, writable_environment
 
 VERSION = "0.18.1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settings.capacity import Ladder
 from settings.measurement import measurement
-from settings.settings import Settings
+from settings.sections.capacity import Ladder
+from settings.stack import Settings
 from workloads.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

@@ -10,7 +10,7 @@ import pulumi
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, record
 from fleet.preview.record.values import reveal
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from settings.docstrings import field_docs
-from settings.engine import Engine
-from settings.kubernetes import Writer
+from settings.sections.engine import Engine
+from settings.sections.weights import Writer
 from settings.traffic import Traffic
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args, weights_args

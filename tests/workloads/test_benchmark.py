@@ -16,7 +16,7 @@ from fleet.preview.record.recorder import Mode, RecordedResource, Recording
 from settings.benchmark_load import MACHINES, measured_shape
 from settings.figures import serving_shape
 from settings.measurement import measurement
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args

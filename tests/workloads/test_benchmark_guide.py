@@ -12,8 +12,8 @@ import yaml
 
 from facts import ledger
 from settings.benchmark_load import expected_seconds, load_of
-from settings.kubernetes import Benchmark
 from settings.load import check
+from settings.sections.benchmark import Benchmark
 from tests.support.settings import make_settings
 
 ROOT = Path(__file__).resolve().parents[2]

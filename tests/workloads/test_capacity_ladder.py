@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from settings.capacity import Ladder
+from settings.sections.capacity import Ladder
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import ladder_args

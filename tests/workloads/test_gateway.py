@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN
-from settings.kubernetes import Epp
-from settings.settings import Settings
+from settings.sections.gateway import Epp
+from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
 from tests.workloads.recorded import manifest, needs, objects, recorded

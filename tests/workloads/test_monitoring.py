@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Recording
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings

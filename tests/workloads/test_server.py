@@ -9,7 +9,7 @@ import pytest
 
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
 from tests.workloads.recorded import manifest, needs, objects, recorded

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from settings.engine import Engine, Speculative
 from settings.profiles import NAMES, profile
+from settings.sections.engine import Engine, Speculative
 from workloads.vllm_args import args, command, env, writable_environment
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret, paths_of_unknowns
-from settings.kubernetes import Model
-from settings.settings import Settings
+from settings.sections.model import Model
+from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, weights_args

@@ -14,7 +14,7 @@ from fleet.clients.errors import LiveError
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl, Manifest
     from fleet.clients.stack_outputs import StackOutputs
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 KEPT_SECONDS: Final = 24 * 3600
 """How long a launch's Job, pods and logs stay after its end. Unlike the program's own Job, nothing makes it again. Assumed: a day

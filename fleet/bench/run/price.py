@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 _BENCHMARK_ITEM: Final = "benchmark"
 """Id of the benchmark machine's line. Source: facts/cost.py."""

@@ -16,7 +16,7 @@ from fleet.clients.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 CONTAINER: Final = "vllm"
 """Source: workloads/server_pod.py."""

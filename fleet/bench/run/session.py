@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.clients.prometheus import ManagedPrometheus, Servers
     from fleet.clients.stack_outputs import StackOutputs
     from fleet.clients.storage import Bucket
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from fleet.bench.errors import BenchmarkError
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 _KEY: Final = "vllm-fleet:benchmark"
 
@@ -76,7 +76,7 @@ def _section(text: str) -> dict[str, Any] | None:
 
 
 def _written(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
-    from settings.benchmark_checks import FILE_WORKLOADS
+    from settings.checks.benchmark import FILE_WORKLOADS
 
     written: dict[str, Any] = {}
     if changes.workload is not None:

@@ -9,7 +9,7 @@ from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 _SHOWN: Final = 4
 """Differences that the message names."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fleet.bench.run.watching import Ended
     from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ StartsFrom = Literal["nothing", "cluster", "weights"]
 
 # Assumed: share of time in which all nodes of the goal shall be there, where losses are known.
 DEFAULT_CONFIDENCE: Final = 0.95
-# The most replicas that a stack file may ask for (settings/kubernetes.py, Server.replicas).
+# The most replicas that a stack file may ask for (settings/sections/server.py, Server.replicas).
 MOST_MACHINES: Final = 1_000
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>s|m|min|h|d)?")

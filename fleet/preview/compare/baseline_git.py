@@ -217,7 +217,7 @@ def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
 def stood_in(config: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the placeholder project stood in for, as the other side has it."""
     from fleet.preview.offline import STAND_IN_PROJECT
-    from settings.settings import PLACEHOLDER_PROJECT
+    from settings.stack import PLACEHOLDER_PROJECT
 
     return {
         key: STAND_IN_PROJECT if key == "gcp:project" and value == PLACEHOLDER_PROJECT else value

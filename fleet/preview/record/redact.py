@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleet.preview.record.values import UNKNOWN, Secret, Value
 from settings.redact import Redactor as PlainRedactor
-from settings.secrets_in_text import SECRET_TEXT
+from settings.rules.secrets_in_text import SECRET_TEXT
 
 UNKNOWN_TEXT: Final = "[unknown]"
 KUBERNETES_SECRET: Final = "kubernetes:core/v1:Secret"  # noqa: S105 - a type

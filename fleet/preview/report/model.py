@@ -16,8 +16,8 @@ from fleet.preview.record.recording import (
 )
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
-from settings.capacity import Calendar, Reservation
 from settings.problems import Problem
+from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes
     from fleet.preview.policy import Violation
     from settings.figures import Figures
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 GROUP_FROM = 4
 """Siblings of one kind, without children, that share a line from this many on."""

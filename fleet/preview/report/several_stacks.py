@@ -47,7 +47,7 @@ def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tup
     from fleet.preview.record.recording import ProgramError
     from fleet.preview.render import RenderError
     from settings.problems import SettingsError
-    from settings.secrets_in_text import without_secrets
+    from settings.rules.secrets_in_text import without_secrets
 
     outcomes: list[Outcome] = []
     for stack in stacks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 Skip = Callable[["Settings"], str]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fleet.rehearse.apply.inventory import Retained
     from fleet.rehearse.report.model import Scale
     from fleet.rehearse.stage import Stage
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 Start = Literal["running", "empty"]
 

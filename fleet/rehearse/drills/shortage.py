@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from fleet.rehearse.api import EVENT, Manifest
 from fleet.rehearse.drills.conditions import all_of, needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
-from settings.capacity import Spot
+from settings.sections.capacity import Spot
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 HOLD_SECONDS = 120.0
 """How long a drill looks on to be sure that nothing happens, simulated."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 Mode = Literal["spot", "flex-start", "reservation", "on-demand"]
 """How a machine is consumed. A4 cannot be had on demand."""
@@ -50,7 +50,7 @@ class Stock:
     @classmethod
     def for_settings(cls, settings: Settings) -> Stock:
         """Plenty of everything in the stack's zones, and the reservation that its capacity names."""
-        from settings.capacity import Calendar, Ladder, Reservation
+        from settings.sections.capacity import Calendar, Ladder, Reservation
 
         zones = tuple(sorted({*(f"{settings.region}-{letter}" for letter in "abc"), *settings.zones}))
         stock = cls(zones=zones, gpu_zones=settings.zones)

@@ -10,7 +10,7 @@ from facts.time_to_serve import MB_PER_MIB, download_mb_per_s, image_seconds, st
 from settings.benchmark_load import expected_seconds
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 DOWNLOAD_MB_PER_S: Final = download_mb_per_s()
 """What one C4A pod gets through Cloud NAT. Source: facts/data/durations.yaml, as of everything read from the planner

@@ -10,7 +10,7 @@ from fleet.preview.report.model import Policies, Report, build_report
 from settings.figures import figures
 from settings.load import check
 from settings.problems import Problem
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.settings import make_settings
 
 PROJECT, STACK = "vllm-fleet", "test"

@@ -10,8 +10,8 @@ import pytest
 
 from fleet.preview.offline import OfflineStack, open_stack
 from fleet.rehearse.variants import varied
-from settings.capacity import Ladder, Spot
 from settings.problems import SettingsError
+from settings.sections.capacity import Ladder, Spot
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.verify import declared
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
 from tests.workloads.args import server_args
 from workloads import server_pod, vllm_args

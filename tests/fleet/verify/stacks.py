@@ -19,7 +19,7 @@ from fleet.verify import declared
 from fleet.verify.findings import Check, Report
 from fleet.verify.verification import Asking, verify
 from settings.load import parse
-from settings.settings import Settings
+from settings.stack import Settings
 from settings.stack_file import read
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import check_of, served, settings_of
 from tests.fleet.verify.stacks import node_of as server_of

@@ -14,7 +14,7 @@ from fleet.verify import checks_engine, checks_traffic, declared, questions
 from fleet.verify.facts import Facts, Reply, Server, Twice
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, verify
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.fleet.verify.stacks import ROOT, check_of, good, look, node_of, settings_of
 
 

@@ -17,7 +17,7 @@ from fleet.verify.client import Client
 from fleet.verify.facts import Chat, Facts, Reply, Server
 from fleet.verify.findings import Report
 from fleet.verify.verification import Asking, verify
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.fleet.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
 from tests.fleet.verify.stacks import good as good_of
 

@@ -11,7 +11,7 @@ from fleet.simulators.model_server.node import Pace
 from fleet.verify import checks_service, checks_traffic
 from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.fleet.verify.stacks import check_of, node_of, served, settings_of
 
 LATE = "no answer within 12 s"

@@ -42,7 +42,7 @@ _CLASS_TYPE = "kubernetes:cloud.google.com/v1:ComputeClass"
 def _selecting(selector: Mapping[str, str] | None = None, **changes: Any) -> Patch:
     """Server pods placed in another way than the capacity mode says."""
     chosen = {} if selector is None else {"node_selector": selector}
-    return result("settings.settings.placement", lambda made: replace(made, **chosen, **changes))
+    return result("settings.stack.placement", lambda made: replace(made, **chosen, **changes))
 
 
 def _compute_class(count: int = 8, **spec: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from fleet.bench.report.tables import clock_in_words
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
-from settings.kubernetes import Benchmark
+from settings.sections.benchmark import Benchmark
 from tests.fleet.bench.certificate.sound import sound
 from tests.fleet.bench.measurements import (
     CHECKS,

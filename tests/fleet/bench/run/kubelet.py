@@ -63,7 +63,7 @@ def clear(api: ClusterApi) -> None:
 
 def _image() -> str:
     """That of a stack that says nothing of it: another one would not be measured."""
-    from settings.kubernetes import Image
+    from settings.sections.server import Image
 
     image = Image()
     return f"hub/{image.repository}:{image.tag}@{image.digest}"

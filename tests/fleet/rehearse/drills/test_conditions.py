@@ -11,7 +11,7 @@ from fleet.preview.offline import open_stack
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.conditions import all_of, has_gateway, needs_servers, on_spot, owns_platform, writes_weights
 from fleet.rehearse.variants import varied
-from settings.settings import Settings
+from settings.stack import Settings
 
 ROOT = Path(__file__).parents[4]
 

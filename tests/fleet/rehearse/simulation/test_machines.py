@@ -4,7 +4,7 @@ import pytest
 
 from fleet.rehearse.simulation.machines import A4, FAMILIES, general_purpose, machines, smallest
 from fleet.rehearse.simulation.pod_needs import GIB, Amounts
-from settings.kubernetes import Resources
+from settings.sections.server import Resources
 
 
 def amounts(vcpu: float, gib: float = 1.0, gpus: int = 0) -> Amounts:

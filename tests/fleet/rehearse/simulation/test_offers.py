@@ -9,7 +9,7 @@ from fleet.rehearse.simulation.autoscaler_events import Trouble
 from fleet.rehearse.simulation.node_objects import template
 from fleet.rehearse.simulation.offers import Offer, offers
 from fleet.rehearse.simulation.stock import Stock
-from settings.capacity import STEADY_GRACE_SECONDS
+from settings.sections.capacity import STEADY_GRACE_SECONDS
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests
 from tests.fleet.rehearse.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
 

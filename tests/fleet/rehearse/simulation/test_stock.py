@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.rehearse.simulation.stock import Stock
-from settings.settings import Settings
+from settings.stack import Settings
 from tests.support.settings import make_settings
 
 SPOT, FLEX, HELD = ("spot", ""), ("flex-start", ""), ("reservation", "block")

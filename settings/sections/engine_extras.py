@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from settings.secrets_in_text import names_secret
+from settings.rules.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -97,7 +97,7 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
 def _owner(name: str) -> str | None:
     """Who sets this flag, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
     # Here because engine.py imports this module for its validators.
-    from settings.engine import Engine, flag_fields, long_name
+    from settings.sections.engine import Engine, flag_fields, long_name
 
     for field in flag_fields():
         if long_name(field).startswith(name):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from settings.section import Section
+from settings.sections.section import Section
 
 MACHINE_TYPE = "a4-highgpu-8g"
 """Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""

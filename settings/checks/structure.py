@@ -1,6 +1,6 @@
 """What Google Cloud, GKE or plain arithmetic would hold against a stack's settings, said before anything is created.
 
-The lessons that the article paid for are in `settings/lessons.py`; here are the limits of the platform.
+The lessons that the article paid for are in `settings/checks/lessons.py`; here are the limits of the platform.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from settings.benchmark_checks import benchmark_problems
-from settings.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
-from settings.platform_checks import keyed, platform_problems, window_problems
+from settings.checks.benchmark import benchmark_problems
+from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
-from settings.section import NAMESPACE, key
+from settings.sections.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
+from settings.sections.section import NAMESPACE, key
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs: the objects, which become the files by hard links, and the file system itself.

@@ -10,12 +10,12 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from settings.engine_lessons import Judged, engine_key, engine_lessons
+from settings.checks.engine_lessons import Judged, engine_key, engine_lessons
 from settings.problems import Problem
-from settings.section import NAMESPACE
+from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 CONNECTIONS_PER_CLIENT = 1_000
 """Connections one client process carried in the article; at 16,000 one core was busy to 99 %."""

@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from settings.capacity import window_total_usd
 from settings.problems import Problem
-from settings.section import key
+from settings.sections.capacity import window_total_usd
+from settings.sections.section import key
 
 if TYPE_CHECKING:
-    from settings.google_cloud import IpEndpoint, Maintenance
-    from settings.settings import Settings
+    from settings.sections.cluster import IpEndpoint, Maintenance
+    from settings.stack import Settings
 
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 _DAYS = re.compile(r"BYDAY=([A-Z,]+)")

@@ -7,12 +7,12 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts import memory
-from settings.engine import DEFAULT_SEQUENCES
 from settings.problems import Problem
-from settings.section import key
+from settings.sections.engine import DEFAULT_SEQUENCES
+from settings.sections.section import key
 
 if TYPE_CHECKING:
-    from settings.settings import Settings
+    from settings.stack import Settings
 
 CONTEXT_SLACK = 4
 """How many times the needed context a stack may configure. Assumed: the article's 85-fold is far, 1.7-fold (2560) is not."""

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from settings.capacity import GPUS_PER_NODE, Capacity, Placement, placement
-from settings.google_cloud import Budget, Cluster, Network, Platform, Results
-from settings.kubernetes import Benchmark, Gateway, Model, Monitoring, Server, Weights
 from settings.names import APP_LABEL, label_value
 from settings.secret_stores import SecretManagerSecret, SecretStore
-from settings.section import Section
+from settings.sections.benchmark import Benchmark
+from settings.sections.budget import Budget
+from settings.sections.capacity import GPUS_PER_NODE, Capacity, Placement, placement
+from settings.sections.cluster import Cluster
+from settings.sections.gateway import Gateway
+from settings.sections.model import Model
+from settings.sections.monitoring import Monitoring
+from settings.sections.network import Network
+from settings.sections.platform import Platform
+from settings.sections.results import Results
+from settings.sections.section import Section
+from settings.sections.server import Server
+from settings.sections.weights import Weights
 
 if TYPE_CHECKING:
     from settings.serving import Serving

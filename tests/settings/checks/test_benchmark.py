@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from facts import ledger
-from settings.kubernetes import Benchmark, Dataset
 from settings.load import check
 from settings.problems import Problem, SettingsError
+from settings.sections.benchmark import Benchmark, Dataset
 from settings.stack_file import read as read_stack_file
 from tests.support.settings import make_settings
 
@@ -162,7 +162,7 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
 
     from settings.load import parse
 
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     settings = parse(stack, read_stack_file(root, stack).config)
     assert [one.id for one in check(settings) if "benchmark" in one.path and one.level != "notice"] == []
 

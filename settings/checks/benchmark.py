@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from settings.problems import Problem
-from settings.section import key
+from settings.sections.section import key
 
 if TYPE_CHECKING:
-    from settings.kubernetes import Dataset
-    from settings.settings import Settings
+    from settings.sections.benchmark import Dataset
+    from settings.stack import Settings
 
 FILE_WORKLOADS = ("sharegpt", "trace")
 """Workloads that draw their requests from a file."""

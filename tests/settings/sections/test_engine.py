@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from settings import engine_settings
-from settings.engine import ENVIRONMENT, Engine, Speculative, effective_environment, effective_flags, flag_fields
+from settings.sections.engine import (
+    ENVIRONMENT,
+    Engine,
+    Speculative,
+    effective_environment,
+    effective_flags,
+    flag_fields,
+)
 
 
 def refusal(**changes: Any) -> str:

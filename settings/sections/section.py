@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from settings.rules.secrets_in_text import looks_drawn
 
 NAMESPACE = "vllm-fleet"
 """The configuration namespace: the project's name in Pulumi.yaml, so keys read `vllm-fleet:capacity`."""
@@ -44,3 +46,14 @@ def tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: tuples(item) for key, item in value.items()}
     return value
+
+
+def _is_a_name(text: str) -> str:
+    """The text. Raises ValueError for what is the secret itself, by the look of it."""
+    if looks_drawn(text):
+        raise ValueError("the name of a secret, and this looks like the secret itself: put it into Secret Manager")
+    return text
+
+
+SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$"), AfterValidator(_is_a_name)]
+"""Name of a Secret Manager secret of the stack's project."""

@@ -2,7 +2,7 @@
 
 A field left at None writes no flag, and vLLM's own default (named in the docstring) applies. The order of the fields is
 the order in which the flags are rendered: the article's listing first. Only what one value alone can get wrong is
-refused here; settings/lessons.py judges values against each other and against the traffic.
+refused here; settings/checks/lessons.py judges values against each other and against the traffic.
 
 Source of options, choices, ranges and defaults, where nothing else is named: the argument parser of vLLM 0.18.1.
 """
@@ -16,11 +16,11 @@ from pydantic import AfterValidator, Field
 
 from facts.engines import Scalar
 from settings import engine_settings
-from settings.engine_extras import check_extra_args, check_extra_env
 from settings.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.engine_settings import environment_text as environment_text
 from settings.engine_settings import long_name as long_name
-from settings.section import Section
+from settings.sections.engine_extras import check_extra_args, check_extra_env
+from settings.sections.section import Section
 
 Switch = bool | None
 """True writes `--x`, False writes `--no-x`, None writes nothing."""

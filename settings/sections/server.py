@@ -1,0 +1,75 @@
+"""Section `server`: the vLLM server; its engine's flags are in engine.py."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from settings.sections.section import SecretName, Section
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class Image(Section):
+    """The vLLM image, pulled through the stack's own Artifact Registry repository."""
+
+    repository: str = "vllm/vllm-openai"
+    """Repository on Docker Hub."""
+    tag: Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+")] = "v0.18.1"
+    """Tag; says which vLLM the digest is. `latest` is not a version."""
+    digest: Digest = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
+    """Digest; what is pulled. Default: the published digest of v0.18.1."""
+
+    @property
+    def reference(self) -> str:
+        """What follows the registry's prefix: the tag for people, the digest for the machine."""
+        return f"{self.repository}:{self.tag}@{self.digest}"
+
+
+class Resources(Section):
+    """What a server pod asks of its node; requests equal limits."""
+
+    cpu: Annotated[int, Field(ge=1, le=216)] = 160
+    """vCPU of the pod. An engine keeps 1.1 to 1.3 cores busy (measured on an H200), eight engines, their API servers and
+    the coordinator more than 16; a node has 224, of which system pods need some."""
+    memory_gib: Annotated[int, Field(ge=64, le=3_700)] = 1_000
+    """Memory of the pod in GiB, /dev/shm included; a node has 3968."""
+    ephemeral_storage_gib: Annotated[int, Field(ge=20, le=10_000)] = 500
+    """Local SSD space of the pod in GiB: image layers, logs, compile caches."""
+    shm_gib: Annotated[int, Field(ge=8, le=1_000)] = 64
+    """Size of /dev/shm in GiB; counts against the memory."""
+
+
+class Needs(Section):
+    """What the traffic needs, so that the settings can be held against it."""
+
+    context_tokens: Annotated[int, Field(gt=0)] | None = None
+    """Longest prompt plus answer in tokens. Default: the profile's."""
+    concurrency_per_replica: Annotated[int, Field(gt=0)] | None = None
+    """Requests in flight per replica at peak. Default: the profile's (2,000 in the article)."""
+
+
+class Server(Section):
+    """The vLLM Deployment and its Service."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "qwen35-server"
+    """Name of Deployment and Service, and value of the label `app`; the article's by default."""
+    profile: str = "record"
+    """Which set of engine flags; `docs/profiles.md` lists them."""
+    replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
+    """Server pods, one A4 node each. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
+    engine: dict[str, Any] = {}
+    """Engine settings that differ from the profile's, by their camelCase names, e.g. `{maxModelLen: 8192}`."""
+    needs: Needs = Needs()
+    """What the traffic needs."""
+    image: Image = Image()
+    """The vLLM image."""
+    resources: Resources = Resources()
+    """CPU, memory and disk of a server pod."""
+    startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
+    """Minutes a pod may take from start to ready. The article measured about 10; kernels compiled at first start add more."""
+    api_key_secret: SecretName | None = None
+    """Secret Manager secret that holds the API key. It guards /v1 alone, so nothing else is routed then."""
+    internal_load_balancer: bool = False
+    """Also publish the Service on an internal passthrough load balancer of the VPC."""
