@@ -9,8 +9,8 @@ import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
 from infra.naming import MAX_BUDGET_TITLE, title
-from settings import google_cloud
 from settings.arguments import within_limits
+from settings.sections import budget as budget_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class BudgetArgs:
     """What the mail calls it; cut at 60 letters."""
 
     def __post_init__(self) -> None:
-        within_limits(self, google_cloud.Budget)
+        within_limits(self, budget_section.Budget)
 
 
 class Budget(pulumi.ComponentResource):

@@ -11,9 +11,9 @@ from pulumi_gcp import container
 
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
-from settings import google_cloud
 from settings.arguments import refuse, within_limits
 from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.sections import cluster as cluster_section
 from settings.sections.cluster import IpEndpoint, Maintenance
 
 METRIC_COMPONENTS = (
@@ -68,7 +68,7 @@ class ClusterArgs:
     """Labels of the cluster."""
 
     def __post_init__(self) -> None:
-        within_limits(self, google_cloud.Cluster)
+        within_limits(self, cluster_section.Cluster)
         endpoint = endpoint_problems("ip_endpoint.authorized_networks", self.ip_endpoint)
         refuse(self, (*endpoint, *maintenance_problems("maintenance", self.maintenance)))
 
