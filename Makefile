@@ -7,6 +7,7 @@ STACK  ?= spot
 OUT    ?= out/$(STACK)
 SPEED  ?= 60
 DRILLS ?= --fast
+PACK   ?= out/policy-pack
 STAMP  := $(VENV)/.installed
 READY  := $(VENV)/.installed-rehearsal
 TESTED := $(VENV)/.installed-test
@@ -18,7 +19,7 @@ CHECKS := .venv-workflows
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -81,7 +82,7 @@ lint: setup ## ruff, yamllint
 types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
 	@for program in __main__.py examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
-	@cd policy && ../$(BIN)/mypy --strict --config-file= .
+	@cd policy && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
 	@$(BIN)/python tests/fleet/preview/speed.py
@@ -91,6 +92,11 @@ schema: setup ## Write settings/stack.schema.json anew
 
 model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
 	@$(BIN)/python -m docs.generate.model_page
+
+policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
+	@rm -rf $(PACK) && mkdir -p $(PACK)
+	@tar -c --exclude=__pycache__ -C policy . | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme

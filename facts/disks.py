@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Final
+
+TYPE: Final = "hyperdisk-ml"
 
 MIN_SIZE_GIB = 4
 MAX_SIZE_GIB = 64 * 1024
@@ -27,6 +30,15 @@ NODE_READ_MIBPS = 4_000
 # persistent-disk CSI driver,
 # node-labeler table, 2026-08.
 ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
+HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a"})
+"""Machine families that attach no Persistent Disk of any kind. Source: GKE cluster autoscaler, machine types."""
+DEFAULT_CLASSES: Final = {
+    "": "pd-balanced",
+    "standard-rwo": "pd-balanced",
+    "premium-rwo": "pd-ssd",
+    "standard": "pd-standard",
+}
+"""Disk types of the StorageClasses that GKE makes by itself; "" is a claim that names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +54,17 @@ class Finding:
     """What to write instead."""
 
 
-def throughput_floor_mibps(size_gib: int) -> float:
+def throughput_floor_mibps(size_gib: float) -> float:
     """Lowest throughput that can be provisioned for a volume of this size."""
     return max(float(MIN_THROUGHPUT_MIBPS), MIN_MIBPS_PER_GIB * size_gib)
 
 
-def throughput_ceiling_mibps(size_gib: int) -> int:
+def throughput_ceiling_mibps(size_gib: float) -> float:
     """Highest throughput that can be provisioned for a volume of this size."""
     return min(MAX_MIBPS_PER_GIB * size_gib, MAX_THROUGHPUT_MIBPS)
 
 
-def max_readers(size_gib: int) -> int:
+def max_readers(size_gib: float) -> int:
     """Nodes that may attach a volume of this size read-only at once."""
     for largest_gib, ceiling in _READER_CEILINGS:
         if size_gib <= largest_gib:
@@ -69,7 +81,7 @@ def throughput_for_readers_mibps(readers: int) -> int:
     return -(-readers * MBPS_PER_READER * 10**6 // 2**20)
 
 
-def check_volume(*, size_gib: int, throughput_mibps: int, readers: int = 0) -> tuple[Finding, ...]:
+def check_volume(*, size_gib: float, throughput_mibps: float | None, readers: int = 0) -> tuple[Finding, ...]:
     """Every limit that a volume of this size and throughput with this many read-only nodes breaks; empty when it is
     fine.
     """
@@ -80,10 +92,21 @@ def check_volume(*, size_gib: int, throughput_mibps: int, readers: int = 0) -> t
                 field="size_gib",
                 value=size_gib,
                 message=f"Hyperdisk ML volumes are {MIN_SIZE_GIB} to {MAX_SIZE_GIB} GiB",
-                remedy=f"set the size to {nearest} GiB",
+                remedy=f"set the size to {nearest:g} GiB",
             ),
         )
-    return tuple(_throughput_findings(size_gib, throughput_mibps, readers)) + tuple(_reader_findings(size_gib, readers))
+    # Without a throughput of its own a volume gets Google's default, which is within the limits.
+    throughput = () if throughput_mibps is None else _throughput_findings(size_gib, throughput_mibps, readers)
+    return (*throughput, *_reader_findings(size_gib, readers))
+
+
+def cannot_attach(disk_type: str, family: str) -> str:
+    """Why a machine of this family cannot attach a disk of this type; empty where it can, or where nobody said."""
+    if disk_type == TYPE and family not in ATTACHING_FAMILIES:
+        return f"{family.upper()} machines attach no Hyperdisk ML; {', '.join(sorted(ATTACHING_FAMILIES)).upper()} do"
+    if disk_type.startswith("pd-") and family in HYPERDISK_ONLY_FAMILIES:
+        return f"{family.upper()} machines attach Hyperdisk alone, no Persistent Disk"
+    return ""
 
 
 def attaches_hyperdisk_ml(machine_type: str) -> bool:
@@ -91,7 +114,7 @@ def attaches_hyperdisk_ml(machine_type: str) -> bool:
     return machine_type.partition("-")[0] in ATTACHING_FAMILIES
 
 
-def _throughput_findings(size_gib: int, throughput_mibps: int, readers: int) -> list[Finding]:
+def _throughput_findings(size_gib: float, throughput_mibps: float, readers: int) -> list[Finding]:
     floor, ceiling = throughput_floor_mibps(size_gib), throughput_ceiling_mibps(size_gib)
     floor_whole = ceil(floor)
     size_that_would_do = ceil(throughput_mibps / MAX_MIBPS_PER_GIB)
@@ -101,7 +124,7 @@ def _throughput_findings(size_gib: int, throughput_mibps: int, readers: int) -> 
             Finding(
                 field="throughput_mibps",
                 value=throughput_mibps,
-                message=f"a {size_gib} GiB volume needs at least {floor_whole} MiB/s (400, or 0.12 per GiB)",
+                message=f"a {size_gib:g} GiB volume needs at least {floor_whole} MiB/s (400, or 0.12 per GiB)",
                 remedy=f"set the throughput to {floor_whole} MiB/s or more",
             )
         )
@@ -110,8 +133,8 @@ def _throughput_findings(size_gib: int, throughput_mibps: int, readers: int) -> 
             Finding(
                 field="throughput_mibps",
                 value=throughput_mibps,
-                message=f"a {size_gib} GiB volume takes at most {ceiling} MiB/s (1,600 per GiB, 2,097,152 in all)",
-                remedy=f"set the throughput to {ceiling} MiB/s or less, or the size to {size_that_would_do} GiB",
+                message=f"a {size_gib:g} GiB volume takes at most {ceiling:.0f} MiB/s (1,600 per GiB, 2,097,152 in all)",
+                remedy=f"set the throughput to {ceiling:.0f} MiB/s or less, or the size to {size_that_would_do} GiB",
             )
         )
     needed = throughput_for_readers_mibps(readers)
@@ -128,7 +151,7 @@ def _throughput_findings(size_gib: int, throughput_mibps: int, readers: int) -> 
     return findings
 
 
-def _reader_findings(size_gib: int, readers: int) -> list[Finding]:
+def _reader_findings(size_gib: float, readers: int) -> list[Finding]:
     ceiling = max_readers(size_gib)
     if readers <= ceiling:
         return []
@@ -136,7 +159,7 @@ def _reader_findings(size_gib: int, readers: int) -> list[Finding]:
         Finding(
             field="readers",
             value=readers,
-            message=f"a {size_gib} GiB volume can be attached read-only by at most {ceiling} nodes",
+            message=f"a {size_gib:g} GiB volume can be attached read-only by at most {ceiling} nodes",
             remedy="make the volume smaller (256 GiB allows 2,500 nodes) or give the fleet several copies of it",
         )
     ]

@@ -1,31 +1,266 @@
-"""One spelling for vLLM's options, so that two lists can be compared.
+"""vLLM's engine options: its defaults, and a server's flags read, written and compared. The one place that spells a flag.
 
-Source: vLLM 0.18.1, utils/argparse_utils.py and engine/arg_utils.py: options read with dashes or underscores, `--no-x`
-for off, `-O3`, JSON or dotted pieces, 16k for 16,000 and 16K for 16,384.
+Read as vLLM 0.18.1 reads them: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous beginnings of a name pass for
+it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`, `-tp 8` and `-tp=8` are short
+forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives them back: `render(parse(words).options) == words`.
+
+Source: vLLM 0.18.1, utils/argparse_utils.py and engine/arg_utils.py; a test feeds the same words to the real parser.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+# Source: vLLM 0.18.1, argument parser and engine arguments: what it takes on a GPU of 70 GiB or more behind an HTTP server.
+DEFAULT_GPU_MEMORY_SHARE: Final = 0.9
+DEFAULT_SEQUENCES: Final = 1_024
+DEFAULT_BATCHED_TOKENS: Final = 8_192
+CAPTURED_TOKENS: Final = 512
+"""Largest step, in tokens, captured as a CUDA graph unless told otherwise. Source: vLLM 0.18.1, config/vllm.py."""
+DEFAULT_READY_SECONDS: Final = 600
+"""VLLM_ENGINE_READY_TIMEOUT_S. Source: vLLM 0.18.1, envs.py."""
+EXIT_SECONDS: Final = 10
+"""From the end of the drain to the kill: vLLM leaves its processes 5 s, and closing eight engines takes a few more.
+Source: vLLM 0.18.1, launcher.py."""
+LONGEST_CONTEXT_TOKENS: Final = 262_144
+"""Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
+CORES_PER_ENGINE: Final = 1.3
+"""Measured: one engine on one H200 kept 1.1 to 1.3 cores busy (2026-11-21)."""
+CORES_PER_API_SERVER: Final = 0.75
+"""Assumed: an API server tokenizes and streams for one engine's share of the requests; below one core each."""
 
 Scalar = str | int | float | bool
 
-_SHORT_NAMES = {
-    "O": "optimization-level",
-    "dp": "data-parallel-size",
-    "tp": "tensor-parallel-size",
-    "pp": "pipeline-parallel-size",
-    "ep": "enable-expert-parallel",
-    "asc": "api-server-count",
-}
+_OPTIONS_FILE: Final = Path(__file__).parent / "data" / "vllm-0.18.1-options.txt"
+_SUFFIXES: Final = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
+_COUNT: Final = re.compile(r"([0-9]+)([kKmMgG]?)")
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 # Options that read 16k and 16K as numbers.
-_COUNTED = frozenset({"max-model-len", "max-num-batched-tokens"})
-_SUFFIXES = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
-_UPPER_CASE = frozenset({"attention-backend"})
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_COUNT = re.compile(r"([0-9]+)([kKmMgG])")
+_COUNTED: Final = frozenset({"max-model-len", "max-num-batched-tokens"})
+_UPPER_CASE: Final = frozenset({"attention-backend"})
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Options by long name without dashes. Booleans are bool, JSON is parsed, everything else is text."""
+
+    entrypoint: str
+    positional: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options
+
+    @property
+    def model(self) -> str | None:
+        """What is served: `vllm serve` takes it as its first argument, the module ignores one there."""
+        if self.entrypoint == "serve" and self.positional:
+            return self.positional[0]
+        return self.text("model")
+
+    def text(self, name: str) -> str | None:
+        """An option as text, None where it is left out."""
+        value = self.options.get(name)
+        return None if value is None or isinstance(value, bool | Mapping) else str(value)
+
+    def count(self, name: str) -> int | None:
+        """An option as a whole number (16k is 16,000, 16K is 16,384), None where it is left out or none."""
+        match = _COUNT.fullmatch(self.text(name) or "")
+        return None if match is None else int(match[1]) * _SUFFIXES.get(match[2], 1)
+
+    def number(self, name: str) -> float | None:
+        """An option as a number, None where it is left out or none."""
+        try:
+            return float(self.text(name) or "")
+        except ValueError:
+            return None
+
+    def on(self, name: str) -> bool | None:
+        """A switch: True for `--x`, False for `--no-x`, None where it is left out."""
+        value = self.options.get(name)
+        return value if isinstance(value, bool) else None
+
+    def json(self, name: str) -> Mapping[str, Any]:
+        """A JSON option, whole or put together from its dotted pieces; empty where it is left out or no object."""
+        value = self.options.get(name)
+        return value if isinstance(value, Mapping) else {}
+
+    @property
+    def speculative_tokens(self) -> int:
+        """Draft tokens per step, 0 without speculation."""
+        try:
+            return int(self.json("speculative-config").get("num_speculative_tokens", 0))
+        except (TypeError, ValueError):
+            return 0
+
+    @property
+    def uses_mtp(self) -> bool:
+        """Whether the checkpoint's own layer drafts."""
+        return self.speculative_tokens > 0 and str(self.json("speculative-config").get("method", "")).endswith("mtp")
+
+    @property
+    def tensor_parallel_size(self) -> int:
+        """GPUs one engine is split over."""
+        return self.count("tensor-parallel-size") or 1
+
+    @property
+    def engines(self) -> int:
+        """Engines in this pod: its share of the data-parallel ranks."""
+        size = self.count("data-parallel-size") or 1
+        return self.count("data-parallel-size-local") or size
+
+    @property
+    def api_servers(self) -> int:
+        """HTTP processes in this pod: one per engine under `vllm serve`, always one under the module."""
+        if self.entrypoint != "serve":
+            return 1
+        if "data-parallel-rank" in self or "data-parallel-external-lb" in self:
+            return 1
+        return self.count("api-server-count") or self.engines
+
+
+def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
+    """The options of a server. What vLLM would refuse is kept as text: this reads, it does not check."""
+    positional: list[str] = []
+    options: dict[str, Any] = {}
+    words = iter(arguments)
+    waiting: str | None = None
+    for word in words:
+        if not _is_option(word):
+            if waiting is not None:
+                # A second value of a list option keeps the first: the name clients use.
+                if options.get(waiting) is True or waiting not in options:
+                    _put(options, waiting, word)
+            else:
+                positional.append(word)
+            continue
+        name, value = _split(word)
+        waiting = None
+        if value is not None:
+            _put(options, name, value)
+        elif name.startswith("no-") and name.removeprefix("no-") in _known():
+            options[name.removeprefix("no-")] = False
+        else:
+            options[name] = True
+            waiting = None if _known().get(name) == "switch" else name
+    return Flags(entrypoint, tuple(positional), options)
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    """Long name and value of `--name`, `--name=value`, `-O3`, `-tp=8`; the value is None where it follows or is none."""
+    if not word.startswith("--"):
+        short, equals, value = word[1:].partition("=")
+        if short.startswith("O") and short[1:].isdigit():
+            return "optimization-level", short[1:]
+        return _options()[1].get(short, short), value if equals else None
+    name, equals, value = word[2:].partition("=")
+    option, dot, rest = name.partition(".")
+    return _long_name(option.replace("_", "-")) + dot + rest, value if equals else None
+
+
+def _put(options: dict[str, Any], name: str, value: str) -> None:
+    option, dot, rest = name.partition(".")
+    if not dot:
+        options[name] = _parsed(value)
+        return
+    options.pop(name, None)
+    inner = options.get(option)
+    target: dict[str, Any] = dict(inner) if isinstance(inner, Mapping) else {}
+    options[option] = target
+    *parents, last = rest.rstrip("+").split(".")
+    for key in parents:
+        target[key] = dict(target[key]) if isinstance(target.get(key), Mapping) else {}
+        target = target[key]
+    target[last] = _parsed(value)
+
+
+def _parsed(value: str) -> Any:
+    """JSON objects as mappings, everything else as it is."""
+    if value.startswith("{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _long_name(name: str) -> str:
+    """The option that a beginning stands for, where it can only be one."""
+    known = _known()
+    positive = name.removeprefix("no-")
+    if name in known or positive in known:
+        return name
+    candidates = list(_beginning_with(name))
+    if len(candidates) == 1:
+        return candidates[0]
+    return name
+
+
+def _beginning_with(name: str) -> Iterator[str]:
+    for known, kind in _known().items():
+        for spelling in (known, f"no-{known}") if kind == "switch" else (known,):
+            if spelling.startswith(name):
+                yield spelling
+
+
+def _known() -> Mapping[str, str]:
+    """Kind of every long option of vLLM 0.18.1: switch, value or list."""
+    return _options()[0]
+
+
+@lru_cache(maxsize=1)
+def _options() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Kinds by long name, and long names by short form."""
+    kinds: dict[str, str] = {}
+    # Read by vLLM before its parser, which does not list it.
+    short: dict[str, str] = {"O": "optimization-level"}
+    for line in _OPTIONS_FILE.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, kind, *forms = line.split()
+            kinds[name] = kind
+            short |= dict.fromkeys(forms, name)
+    return kinds, short
+
+
+def mistakes(flags: Flags) -> tuple[str, ...]:
+    """What vLLM 0.18.1's parser would exit on: options it does not have, switches with a value."""
+    found = []
+    for name, value in flags.options.items():
+        kind = _known().get(name)
+        if kind is None:
+            found.append(f"vLLM has no option --{name}")
+        elif kind == "switch" and not isinstance(value, bool):
+            found.append(f"--{name} is a switch and takes no value")
+    return tuple(found)
+
+
+def render(options: Mapping[str, Any]) -> list[str]:
+    """Options by long name as a container's arguments, in the given order; what is None is left out.
+
+    No shell reads these: each argument is one element of the container's `args`, so JSON needs no quoting.
+    """
+    return [_rendered(name, value) for name, value in options.items() if value is not None]
+
+
+def _rendered(name: str, value: object) -> str:
+    if name == "optimization-level":
+        return f"-O{value}"
+    if isinstance(value, bool):
+        # vLLM's parser refuses --x=true.
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, Mapping):
+        return f"--{name}={json.dumps(value, separators=(',', ':'))}"
+    return f"--{name}={value}"
 
 
 def normalise_flags(flags: Mapping[str, object]) -> dict[str, Scalar]:
@@ -42,7 +277,7 @@ def _normalised(name: str, value: object) -> Iterator[tuple[str, Scalar]]:
     if value is None:
         return
     name = name.lstrip("-")
-    name = _SHORT_NAMES.get(name, name)
+    name = _options()[1].get(name, name)
     option, dot, key = name.partition(".")
     option = option.replace("_", "-")
     if option.startswith("no-") and isinstance(value, bool):
@@ -79,7 +314,7 @@ def _scalar(option: str, value: object) -> Scalar:
         # Lists and nested objects have no scalar form: compare them as text, in one order.
         return json.dumps(value, sort_keys=True, default=str)
     if option in _COUNTED and (count := _COUNT.fullmatch(value)):
-        return int(count[1]) * _SUFFIXES[count[2]]
+        return int(count[1]) * _SUFFIXES.get(count[2], 1)
     if _NUMBER.fullmatch(value):
         number = float(value)
         return int(number) if number.is_integer() else number

@@ -84,6 +84,17 @@ def entry(file: str, key: str, id_: str) -> Mapping[str, Any]:
     return value
 
 
+def value(key: str) -> Any:
+    """One value by file and keys, for example "phases.figures.tp8.total_tokens_per_s". Raises LedgerError."""
+    file, *steps = key.split(".")
+    found: Any = load(file)
+    for step in steps:
+        if not isinstance(found, Mapping) or step not in found:
+            raise LedgerError(f"the ledger has no {key!r}: there is no {step!r}")
+        found = found[step]
+    return found
+
+
 @cache
 def source(id_: str) -> Source:
     """The source of that id, from sources.yaml."""

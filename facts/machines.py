@@ -1,8 +1,15 @@
-"""GPUs by the three numbers a roofline needs: memory, bandwidth, arithmetic."""
+"""The A4 machine, and GPUs by the three numbers a roofline needs: memory, bandwidth, arithmetic."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+MACHINE_TYPE: Final = "a4-highgpu-8g"
+"""Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""
+ACCELERATOR: Final = "nvidia-b200"
+GPUS_PER_NODE: Final = 8
+"""Autopilot refuses any other GPU count on this machine ("incorrect count"). Source: GKE cluster autoscaler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ ENGINE_OVERHEAD_GIB = 4.8
 B200_MEMORY_GIB = 180e9 / GIB
 
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
-_KV_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2} | dict.fromkeys(
+TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
+_KV_BYTES = dict.fromkeys(TWO_BYTE_CACHES, 2) | dict.fromkeys(
     ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), 1
 )
 _SSM_BYTES = {"auto": 4, "float32": 4, "float16": 2}
@@ -67,6 +68,10 @@ QWEN3_5_27B = HybridArchitecture(
     convolution_kernel=4,
     mtp_layers=1,
 )
+
+
+ARCHITECTURES = {"Qwen3.5-27B": QWEN3_5_27B}
+"""Models whose architecture is known, by a part of their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

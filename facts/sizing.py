@@ -18,9 +18,9 @@ from facts.disks import (
     throughput_floor_mibps,
     throughput_for_readers_mibps,
 )
+from facts.machines import GPUS_PER_NODE
 from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
-GPUS_PER_NODE = 8
 # Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.
 VLLM_IMAGE_GIB = 9.0
 GIB_PER_GB = 1e9 / 2**30
@@ -35,6 +35,10 @@ THROUGHPUT_STEP_MIBPS = 400
 # Measured: a stock benchmark client spends 30 to 35 microseconds on each chunk of a stream, vLLM 0.18.1 on one core.
 CLIENT_SECONDS_PER_CHUNK = 35e-6
 CLIENT_CORE_SHARE = 0.5
+# Source: the article, "ClusterIP vs Inference Gateway": vCPU at which the endpoint picker stopped crashing, and the connections
+# under which it had crashed at its defaults.
+EPP_CPU = 10
+EPP_CONNECTIONS = 8_000
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
 BENCHMARK_MACHINE = "c4-standard-16"

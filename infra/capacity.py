@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
+from facts.machines import MACHINE_TYPE
 from settings.arguments import refuse, within_limits
 from settings.checks.platform import window_problems
-from settings.sections.capacity import MACHINE_TYPE, CalendarRequest
+from settings.sections.capacity import CalendarRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+# In the repository the facts and the rules stand beside this folder; `make policy-pack` puts them into it.
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
 from pulumi_policy import EnforcementLevel, PolicyPack
 from pulumi_policy import policy as sdk
 

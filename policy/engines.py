@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import figures
-from cache_memory import BF16_CACHES, Architecture, Layout
+from facts import memory
+from facts.engines import (
+    DEFAULT_BATCHED_TOKENS,
+    DEFAULT_GPU_MEMORY_SHARE,
+    DEFAULT_SEQUENCES,
+    LONGEST_CONTEXT_TOKENS,
+    Flags,
+)
 from pods import Server, servers
 from rule import Finding, Resource, Settings
-from vllm_flags import Flags
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus answer that the traffic needs."""
@@ -20,12 +25,6 @@ CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
 """Requests in flight per replica at peak."""
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
 REVISION_ANNOTATION: Final = "vllm-fleet.dev/model-revision"
-
-# Source: vLLM 0.18.1, defaults on GPUs with 70 GiB and more.
-DEFAULT_SEQUENCES: Final = 1_024
-DEFAULT_BATCHED_TOKENS: Final = 8_192
-DEFAULT_UTILISATION: Final = 0.9
-LONGEST_CONTEXT_TOKENS: Final[int] = figures.constant("settings.engine.LONGEST_CONTEXT_TOKENS")
 
 _RELEASE: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
 # Source: vLLM 0.18's own announcement of the next release's default, v1/worker/gpu_worker.py.
@@ -77,12 +76,9 @@ class Engine:
         return self.is_called("Qwen3.5")
 
     @cached_property
-    def architecture(self) -> Architecture | None:
-        """The model's architecture, None where the pack does not know it."""
-        for part, numbers in figures.architectures().items():
-            if self.is_called(part):
-                return Architecture(**numbers)
-        return None
+    def architecture(self) -> memory.HybridArchitecture | None:
+        """The model's architecture, None where the facts have none for it."""
+        return next((known for part, known in memory.ARCHITECTURES.items() if self.is_called(part)), None)
 
     # What its image is
 
@@ -112,7 +108,7 @@ class Engine:
     @property
     def utilisation(self) -> float:
         """Share of each GPU's memory it may take."""
-        return self.flags.number("gpu-memory-utilization") or DEFAULT_UTILISATION
+        return self.flags.number("gpu-memory-utilization") or DEFAULT_GPU_MEMORY_SHARE
 
     @property
     def kv_cache_dtype(self) -> str:
@@ -122,7 +118,7 @@ class Engine:
     @property
     def has_bf16_cache(self) -> bool:
         """Whether keys and values take two bytes."""
-        return self.kv_cache_dtype in BF16_CACHES
+        return self.kv_cache_dtype in memory.TWO_BYTE_CACHES
 
     @property
     def estimates_cudagraphs(self) -> bool:
@@ -140,16 +136,20 @@ class Engine:
         return not self.is_hybrid if asked is None else asked
 
     @property
-    def layout(self) -> Layout | None:
-        """Its cache, None where the architecture is not known."""
+    def layout(self) -> memory.CacheLayout | None:
+        """Its cache, None where the architecture is not known or a type is not one of vLLM's."""
         if self.architecture is None:
             return None
-        return Layout(
-            architecture=self.architecture,
-            bf16=self.has_bf16_cache,
-            speculative_tokens=self.flags.speculative_tokens,
-            half_states=self.flags.text("mamba-ssm-cache-dtype") == "float16",
-        )
+        try:
+            return memory.CacheLayout(
+                architecture=self.architecture,
+                kv_cache_dtype=self.kv_cache_dtype,
+                speculative_tokens=self.flags.speculative_tokens,
+                ssm_cache_dtype=self.flags.text("mamba-ssm-cache-dtype") or "auto",
+                prefix_caching=self.prefix_caching,
+            )
+        except ValueError:
+            return None
 
     # What it admits and what is asked of it
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import figures
+from facts import ledger
 from pods import GKE, Pod, pods
 from rule import Resource
 
-SPOT_USD_PER_NODE_HOUR: Final[float] = figures.ledger("prices.capacity.spot.usd")
-COMMITTED_USD_PER_NODE_HOUR: Final[float] = figures.ledger("prices.capacity.cud-1y.usd")
+SPOT_USD_PER_NODE_HOUR: Final[float] = ledger.value("prices.capacity.spot.usd")
+COMMITTED_USD_PER_NODE_HOUR: Final[float] = ledger.value("prices.capacity.cud-1y.usd")
 
 
 def usd_per_node_hour(pod: Pod) -> float | None:

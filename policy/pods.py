@@ -12,13 +12,13 @@ from functools import cached_property
 from math import ceil, isfinite
 from typing import Any, Final
 
-import vllm_flags
+from facts import engines
+from facts.machines import ACCELERATOR, GPUS_PER_NODE
 from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
+from server_command import Started, is_server_image, server_arguments
 
 GPU: Final = "nvidia.com/gpu"
-GPUS_PER_NODE: Final = 8
-"""Of an A4 node, and of every node that LLM fleets rent whole. Source: GKE cluster autoscaler, machine types."""
-B200: Final = "nvidia-b200"
+B200: Final = ACCELERATOR
 GKE: Final = "cloud.google.com"
 
 _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -105,13 +105,13 @@ class Container:
         return None
 
     @cached_property
-    def flags(self) -> vllm_flags.Flags | None:
+    def flags(self) -> engines.Flags | None:
         """VLLM's options where this container starts a vLLM server, otherwise None."""
-        started = vllm_flags.server_arguments(self.words)
-        if started is None and not self.words_name_a_program and vllm_flags.is_server_image(self.image):
+        started = server_arguments(self.words)
+        if started is None and not self.words_name_a_program and is_server_image(self.image):
             # The public image starts `vllm serve` by itself; `args` are its arguments.
-            started = vllm_flags.Started(entrypoint="serve", arguments=self.words)
-        return None if started is None else vllm_flags.parse(started)
+            started = Started(entrypoint="serve", arguments=self.words)
+        return None if started is None else engines.parse(started.arguments, entrypoint=started.entrypoint)
 
     @property
     def words_name_a_program(self) -> bool:
@@ -245,7 +245,7 @@ class Server:
 
     pod: Pod
     container: Container
-    flags: vllm_flags.Flags
+    flags: engines.Flags
 
     @property
     def label(self) -> str:

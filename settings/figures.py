@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
+from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
 from facts.sizing import VLLM_IMAGE_GIB
-from settings.sections.capacity import GPUS_PER_NODE, MACHINE_TYPE, Calendar, Reservation
+from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from facts.machines import GPUS_PER_NODE
 from settings.names import APP_LABEL, label_value
 from settings.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
-from settings.sections.capacity import GPUS_PER_NODE, Capacity, Placement, placement
+from settings.sections.capacity import Capacity, Placement, placement
 from settings.sections.cluster import Cluster
 from settings.sections.gateway import Gateway
 from settings.sections.model import Model

@@ -9,7 +9,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.sections.capacity import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE, Ladder
+from facts.machines import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE
+from settings.sections.capacity import Ladder
 
 RECYCLE_LEAD_SECONDS = 3600
 """A flex-start node is replaced this long before its time is up: node start, weights and compilation took the article

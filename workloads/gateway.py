@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings import kubernetes as sections
 from settings.arguments import within_limits
+from settings.sections import gateway as gateway_section
 from settings.sections.gateway import Epp
 from workloads import names
 from workloads.gateway_values import CHART, chart_values
@@ -75,7 +75,7 @@ class GatewayArgs:
     """Labels of every object."""
 
     def __post_init__(self) -> None:
-        within_limits(self, sections.Gateway)
+        within_limits(self, gateway_section.Gateway)
 
 
 class Gateway(pulumi.ComponentResource):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings import kubernetes as sections
 from settings.arguments import within_limits
+from settings.sections import monitoring as monitoring_section
 from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class MonitoringArgs:
     """Labels of every object."""
 
     def __post_init__(self) -> None:
-        within_limits(self, sections.Monitoring)
+        within_limits(self, monitoring_section.Monitoring)
 
 
 class Monitoring(pulumi.ComponentResource):

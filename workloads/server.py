@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings import kubernetes as sections
 from settings.arguments import within_limits
 from settings.secret_stores import SecretStore
+from settings.sections import server as server_section
 from settings.sections.engine import Engine
 from workloads import api_key, names, secret_files
 from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
@@ -39,7 +39,7 @@ class ServerArgs(ServerPod):
     def __post_init__(self) -> None:
         ServerPod.__post_init__(self)  # a class with slots has no super() here
         if self.replicas is not None:
-            within_limits(self, sections.Server, only=("replicas",))
+            within_limits(self, server_section.Server, only=("replicas",))
 
 
 class Server(pulumi.ComponentResource):

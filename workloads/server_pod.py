@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from settings import kubernetes as sections
+from facts.engines import EXIT_SECONDS
+from facts.machines import GPUS_PER_NODE
 from settings.arguments import within_limits
-from settings.sections.capacity import GPUS_PER_NODE
-from settings.sections.engine import GPUS_PER_POD
+from settings.sections import server as server_section
 from settings.sections.server import Resources
 from workloads import api_key, hf_token, names, secret_files, vllm_args
 from workloads.manifest import Manifest
@@ -48,9 +48,6 @@ PROBE_PERIOD_SECONDS: Final = 10
 LONGEST_DRAIN_SECONDS: Final = 120
 """Sleep before the stop signal where several API servers would cut the streams at it. Measured: a request of the record
 takes 24 s on average, and 11.6 s + 512 x 0.073 s = 49 s at both 99th percentiles; twice that, rounded."""
-EXIT_SECONDS: Final = 10
-"""From the end of the drain to the kill: vLLM leaves its processes 5 s, and closing eight engines takes a few more.
-Source: vLLM 0.18.1, launcher.py."""
 
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
 _CACHE_PATH: Final = "/cache"
@@ -105,10 +102,10 @@ class ServerPod:
     """Labels of every object; `app` is the server's name whatever it is here."""
 
     def __post_init__(self) -> None:
-        within_limits(self, sections.Server, only=("name", "startup_minutes"))
-        if self.engine.gpus > GPUS_PER_POD:
+        within_limits(self, server_section.Server, only=("name", "startup_minutes"))
+        if self.engine.gpus > GPUS_PER_NODE:
             raise ValueError(
-                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_POD}: lower its data or tensor parallel size"
+                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_NODE}: lower its data or tensor parallel size"
             )
 
     @property

@@ -16,9 +16,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
-from settings import kubernetes as sections
 from settings.arguments import within_limits
 from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections import weights as weights_section
 from settings.sections.model import Model
 from settings.sections.weights import Writer
 from workloads import c4_nodes, pod_programs, secret_files
@@ -130,7 +130,7 @@ class WeightsArgs:
     """Labels of every object; `app` is `weights-writer` on those of the download and the volume."""
 
     def __post_init__(self) -> None:
-        within_limits(self, sections.Weights)
+        within_limits(self, weights_section.Weights)
         if not self.zones:
             raise ValueError("WeightsArgs.zones is empty; name the zones of the servers")
         if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:

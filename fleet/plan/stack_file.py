@@ -11,12 +11,12 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.problems import Problem, SettingsError
-from settings.sections.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from settings.stack import PLACEHOLDER_PROJECT
 
 if TYPE_CHECKING:

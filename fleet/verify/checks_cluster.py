@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.machines import MACHINE_TYPE
 from fleet.report.words import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
 from fleet.verify.findings import Check, Difference
 from fleet.verify.outcome import judged, not_checked, told
-from settings.sections.capacity import MACHINE_TYPE, Ladder
+from settings.sections.capacity import Ladder
 
 if TYPE_CHECKING:
     from settings.stack import Settings

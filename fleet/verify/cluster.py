@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.machines import ACCELERATOR
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
 from fleet.verify.facts import Cluster, Node, Pod
 from settings.names import HTTP_PORT
-from settings.sections.capacity import ACCELERATOR
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from facts import memory
+from facts.engines import LONGEST_CONTEXT_TOKENS
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.question.profiles import engine_shape
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
-from settings.sections.engine import LONGEST_CONTEXT_TOKENS
 
 if TYPE_CHECKING:
     from fleet.plan.model.deployment import Deployment

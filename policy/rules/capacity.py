@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from figures import constant
+from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
+from facts.machines import GPUS_PER_NODE
 from money import is_spot
-from pods import B200, GKE, GPUS_PER_NODE, Pod, pods, quantity
+from pods import B200, GKE, Pod, pods, quantity
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
-_SHORTEST: Final[int] = constant("settings.capacity.FLEX_START_MIN_SECONDS")
-_LONGEST: Final[int] = constant("settings.capacity.FLEX_START_MAX_SECONDS")
-_SPOT_GRACE: Final[int] = constant("settings.capacity.SPOT_GRACE_SECONDS")
 _SPOT: Final = f"{GKE}/gke-spot"
 _FLEX: Final = f"{GKE}/gke-flex-start"
 _PROVISIONING: Final = f"{GKE}/gke-provisioning"
@@ -195,7 +193,7 @@ def _tolerations(pod: Pod) -> tuple[Any, ...]:
 
 def _within(duration: Any) -> bool:
     seconds = quantity(duration)
-    return seconds is not None and seconds.is_integer() and _SHORTEST <= seconds <= _LONGEST
+    return seconds is not None and seconds.is_integer() and FLEX_START_MIN_SECONDS <= seconds <= FLEX_START_MAX_SECONDS
 
 
 def _as_written(value: Any) -> str:
@@ -265,9 +263,9 @@ RULES: Final = (
         name="flex-start-limits",
         subject="capacity",
         statement="A flex-start node is asked for between ten minutes and seven days.",
-        evidence=f"GKE takes whole seconds from {_SHORTEST} to {_LONGEST} (GKE documentation, flex-start). "
+        evidence=f"GKE takes whole seconds from {FLEX_START_MIN_SECONDS} to {FLEX_START_MAX_SECONDS} (GKE documentation, flex-start). "
         "Mandatory: anything else is refused and makes no node",
-        fix=f'{_DURATION}: "{_SHORTEST}" to "{_LONGEST}"',
+        fix=f'{_DURATION}: "{FLEX_START_MIN_SECONDS}" to "{FLEX_START_MAX_SECONDS}"',
         level="mandatory",
         severity="high",
         judge=_flex_limits,
@@ -276,9 +274,9 @@ RULES: Final = (
         name="spot-grace-above-budget",
         subject="capacity",
         statement="A pod on Spot ends within what a Spot notice leaves.",
-        evidence=f"of the 30 s of a notice the kubelet leaves {_SPOT_GRACE} s to such pods, and nothing can use more than 25 s (GKE "
+        evidence=f"of the 30 s of a notice the kubelet leaves {SPOT_GRACE_SECONDS} s to such pods, and nothing can use more than 25 s (GKE "
         "documentation, Spot VMs). Mandatory: a drain planned for longer is cut off, and its requests with it",
-        fix=f"terminationGracePeriodSeconds: {_SPOT_GRACE}",
+        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS}",
         level="mandatory",
         severity="medium",
         settings=(
@@ -310,7 +308,7 @@ RULES: Final = (
         statement="Pods fit the nodes that their ComputeClass makes.",
         evidence="the class alone decides the machine: another number of GPUs never fits, and a Spot rung leaves 15 s whatever the "
         "pod plans (GKE documentation, ComputeClass and Spot VMs). Mandatory: Pending pods or cut requests",
-        fix=f"terminationGracePeriodSeconds: {_SPOT_GRACE} where a rung is Spot",
+        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS} where a rung is Spot",
         level="mandatory",
         severity="medium",
         settings=(

@@ -8,7 +8,8 @@ from typing import Final
 
 import money
 from environment import ENVIRONMENT, why_production
-from pods import GPU, GPUS_PER_NODE, Pod, pods, quantity, servers
+from facts.machines import GPUS_PER_NODE
+from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network
 
-import figures
+from facts import ledger
+from facts.sizing import EPP_CONNECTIONS, EPP_CPU
 from objects import named, namespace_of, number, own_name, shown
 from routing import (
     GKE_API,
@@ -33,10 +34,8 @@ HEALTH_PATHS = ("/health", "/ping")
 """Source: vLLM 0.18.1, its HTTP server: both answer 200 while the engines live, without a key."""
 GKE_TIMEOUT_SECONDS = 30
 """Source: GKE Gateway documentation, default backend time-out."""
-EPP_CPU: float = figures.constant("settings.lessons.EPP_CPU")
-EPP_CONNECTIONS: int = figures.constant("settings.lessons.EPP_CONNECTIONS")
-TTFT_P99_MS: float = figures.ledger("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
-TPOT_P99_MS: float = figures.ledger("cluster_ip_rerun.figures.nodes-1.details.tpot_ms.p99")
+TTFT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.ttft_ms.p99")
+TPOT_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.tpot_ms.p99")
 RECORD_ANSWER_TOKENS = 512
 """Longest answer of the article's workload. Source: the article, 256 to 512 tokens out."""
 LONG_ANSWER_TOKENS = 8_192

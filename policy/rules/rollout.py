@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-import figures
 import money
+from facts import ledger
+from facts.engines import EXIT_SECONDS
+from facts.machines import GPUS_PER_NODE
 from objects import named, namespace_of, number, of_kind, selects, shown
-from pods import GPUS_PER_NODE, Container, Pod, pods, servers
+from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
-EXIT_SECONDS: int = figures.constant("workloads.server_pod.EXIT_SECONDS")
 DEFAULT_GRACE_SECONDS = 30
 DEFAULT_DEADLINE_SECONDS = 600
 DEFAULT_PERIOD_SECONDS = 10
@@ -23,7 +24,7 @@ DEFAULT_SURGE = DEFAULT_UNAVAILABLE = "25%"
 LOADING_SECONDS = 600
 """Source: the article: provisioning aside, a start takes about ten minutes; vLLM 0.18.1's own wait for its engines."""
 UPGRADE_HOUR = "GKE waits an hour for a budget during a node upgrade, then overrules it"
-ITL_P99_MS: float = figures.ledger("cluster_ip_rerun.figures.nodes-1.details.itl_ms.p99")
+ITL_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.itl_ms.p99")
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)(m?)\b")
 
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cache_memory import GIB, cache_gib
 from engines import Engine, each_engine
-from figures import constant, ledger
+from facts.ledger import value
+from facts.memory import GIB, cache_gib_per_gpu
 from rule import Finding, Rule, Setting, Settings, mapped
+from settings.rules.limits import CRASH_UTILISATION, GRAPH_RISK_UTILISATION
 
-_TP8: Final[int] = ledger("phases.figures.tp8.total_tokens_per_s")
-_DP8: Final[int] = ledger("cluster_ip.figures.nodes-1.total_tokens_per_s")
-_MTP1: Final[int] = ledger("phases.figures.mtp1-092.total_tokens_per_s")
-_MTP2: Final[int] = ledger("phases.figures.mtp2-095.total_tokens_per_s")
-_MTP1_AT_095: Final[int] = ledger("phases.figures.mtp1-095.total_tokens_per_s")
-_MTP5_GAIN: Final[int] = ledger("phases.figures.tp8-mtp5.details.gain_percent")
-_ACCEPTANCE: Final[list[float]] = ledger("phases.figures.tp8-mtp5.details.acceptance_percent_by_position")
-_FAILED: Final[int] = ledger("phases.figures.dp8-4096-095-crash.details.failed_requests")
-_FULLEST: Final[float] = ledger("phases.figures.dp8-4096-095-crash.details.fullest_engine_kv_cache_percent")
-_QUEUED: Final[int] = ledger("phases.figures.dp8-4096-095-crash.details.queued_on_fullest_engine")
-_CRASH: Final[float] = constant("settings.engine_lessons.CRASH_UTILISATION")
-_RISK: Final[float] = constant("settings.engine_lessons.GRAPH_RISK_UTILISATION")
-_KNOWN_WEIGHTS_GB: Final = {"Qwen3.5-27B-FP8": ledger("memory.values.weights-gb.value")}
+_TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
+_DP8: Final[int] = value("cluster_ip.figures.nodes-1.total_tokens_per_s")
+_MTP1: Final[int] = value("phases.figures.mtp1-092.total_tokens_per_s")
+_MTP2: Final[int] = value("phases.figures.mtp2-095.total_tokens_per_s")
+_MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
+_MTP5_GAIN: Final[int] = value("phases.figures.tp8-mtp5.details.gain_percent")
+_ACCEPTANCE: Final[list[float]] = value("phases.figures.tp8-mtp5.details.acceptance_percent_by_position")
+_FAILED: Final[int] = value("phases.figures.dp8-4096-095-crash.details.failed_requests")
+_FULLEST: Final[float] = value("phases.figures.dp8-4096-095-crash.details.fullest_engine_kv_cache_percent")
+_QUEUED: Final[int] = value("phases.figures.dp8-4096-095-crash.details.queued_on_fullest_engine")
+_KNOWN_WEIGHTS_GB: Final = {"Qwen3.5-27B-FP8": value("memory.values.weights-gb.value")}
 
 
 def _split_without_need(engine: Engine, settings: Settings) -> Iterator[Finding]:
@@ -32,7 +31,9 @@ def _split_without_need(engine: Engine, settings: Settings) -> Iterator[Finding]
     for part, gigabytes in (_KNOWN_WEIGHTS_GB | dict(mapped(settings["weightsGb"]))).items():
         if not engine.is_called(part):
             continue
-        room = cache_gib(utilisation=engine.utilisation, weights_gib=float(gigabytes) * 1e9 / GIB)
+        room = cache_gib_per_gpu(
+            gpu_memory_utilization=engine.utilisation, weights_and_draft_gib=float(gigabytes) * 1e9 / GIB
+        )
         if room > 0:
             yield engine.found(
                 f"--tensor-parallel-size is {size}, and {part} ({gigabytes:g} GB) fits one B200 "
@@ -65,7 +66,7 @@ def _mtp_drafts(engine: Engine) -> int:
 
 def _crowded_memory(engine: Engine, _: Settings) -> Iterator[Finding]:
     share = engine.utilisation
-    if share < _CRASH or not engine.flags.speculative_tokens:
+    if share < CRASH_UTILISATION or not engine.flags.speculative_tokens:
         return
     if engine.has_bf16_cache:
         yield engine.found(
@@ -80,7 +81,7 @@ def _crowded_memory(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 def _memory_without_gain(engine: Engine, _: Settings) -> Iterator[Finding]:
     share = engine.utilisation
-    if share < _CRASH or not engine.flags.speculative_tokens or engine.has_bf16_cache:
+    if share < CRASH_UTILISATION or not engine.flags.speculative_tokens or engine.has_bf16_cache:
         return
     if engine.estimates_cudagraphs:
         yield engine.found(f"--gpu-memory-utilization is {share:g} with speculation")
@@ -90,7 +91,7 @@ def _uncounted_graphs(engine: Engine, settings: Settings) -> Iterator[Finding]:
     share = engine.utilisation
     if share < settings["fromUtilisation"] or engine.flags.on("enforce-eager"):
         return
-    if share >= _CRASH and engine.flags.speculative_tokens:
+    if share >= CRASH_UTILISATION and engine.flags.speculative_tokens:
         return  # utilisation-with-mtp says it
     if not engine.estimates_cudagraphs:
         yield engine.found(
@@ -171,7 +172,8 @@ RULES: Final = (
         lesson="utilisation-with-mtp",
         subject="serving",
         statement="A server that speculates leaves memory for what the share does not count.",
-        evidence=f"with MTP and a bf16 cache {_CRASH} left {_FAILED} requests failed: one engine at {_FULLEST} % of its cache with "
+        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} left {_FAILED} requests failed: one engine at {_FULLEST} % of its cache "
+        "with "
         f"{_QUEUED} queued, another idle (the article, phase 3). Mandatory: requests fail",
         fix="--gpu-memory-utilization=0.92 with --kv-cache-dtype=fp8_e4m3 and VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1, "
         "or 0.90 with a bf16 cache",
@@ -184,8 +186,9 @@ RULES: Final = (
         lesson="utilisation-with-mtp",
         subject="serving",
         statement="Memory that brings no throughput is left as a margin.",
-        evidence=f"with an fp8 cache and counted CUDA graphs {_CRASH} gained nothing: {_MTP1_AT_095:,} tok/s against {_MTP1:,} at "
-        f"{_RISK} (the article, phase 4). Advisory: it ran",
+        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s against "
+        f"{_MTP1:,} at "
+        f"{GRAPH_RISK_UTILISATION} (the article, phase 4). Advisory: it ran",
         fix="--gpu-memory-utilization=0.92",
         level="advisory",
         severity="low",
@@ -206,7 +209,7 @@ RULES: Final = (
                 name="fromUtilisation",
                 type="number",
                 unit="share of GPU memory",
-                default=_RISK,
+                default=GRAPH_RISK_UTILISATION,
                 why="from which share on the estimate is asked for",
             ),
         ),

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
-from cache_memory import cache_gib
 from engines import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION, Engine, each_engine
-from figures import constant, ledger
+from facts import memory
+from facts.engines import DEFAULT_SEQUENCES
+from facts.ledger import value
 from rule import Finding, Rule, Setting, Settings
+from settings.rules.limits import CONTEXT_SLACK
 
-_FULL_CONTEXT: Final[int] = ledger("phases.figures.dp8.total_tokens_per_s")
-_SHORT_CONTEXT: Final[int] = ledger("phases.figures.dp8-4096.total_tokens_per_s")
-_FULL_CACHE: Final[float] = ledger("phases.figures.dp8.details.kv_cache_usage_percent")
-_WAITING: Final[int] = ledger("phases.figures.dp8.details.waiting_requests")
-_SLACK: Final[int] = constant("settings.engine_lessons.CONTEXT_SLACK")
+_FULL_CONTEXT: Final[int] = value("phases.figures.dp8.total_tokens_per_s")
+_SHORT_CONTEXT: Final[int] = value("phases.figures.dp8-4096.total_tokens_per_s")
+_FULL_CACHE: Final[float] = value("phases.figures.dp8.details.kv_cache_usage_percent")
+_WAITING: Final[int] = value("phases.figures.dp8.details.waiting_requests")
 # Source: release notes as measured: vLLM 0.20.2 refused 8192 and named the state blocks; 0.18.1 accepts it.
 _REFUSES_FROM: Final = (0, 20, 0)
 # Assumed: the count of state blocks is an estimate from one run; below a tenth too many the server may still start.
@@ -41,11 +42,12 @@ def _never_hits(engine: Engine, _: Settings) -> Iterator[Finding]:
     layout, longest = engine.layout, engine.context_tokens
     if not engine.prefix_caching or layout is None or longest is None:
         return
-    shortest = layout.shortest_prompt_that_hits
-    if longest < shortest:
+    shortest = memory.shortest_prompt_prefix_caching_can_hit(layout)
+    if shortest is not None and longest < shortest:
         yield engine.found(
             f"--enable-prefix-caching with --max-model-len={longest}, and no prompt below {shortest} tokens can hit",
-            why=f"a cache block of this model is {layout.block_tokens} tokens with these flags, the last token is always computed"
+            why=f"a cache block of this model is {memory.attention_block_tokens(layout)} tokens with these flags, "
+            "the last token is always computed"
             + (", and with MTP the last matched block is given up" if engine.flags.speculative_tokens else "")
             + "; the article saw no hit, and the flag costs a quarter of the concurrency that vLLM plans with",
             fix="leave out --enable-prefix-caching, --mamba-cache-mode and --mamba-block-size, "
@@ -75,10 +77,13 @@ def _batch_below_sequences(engine: Engine, _: Settings) -> Iterator[Finding]:
 
 def _block_above_batch(engine: Engine, _: Settings) -> Iterator[Finding]:
     layout = engine.layout
-    if engine.prefix_caching and layout is not None and layout.block_tokens > engine.batched_tokens:
+    if not engine.prefix_caching or layout is None:
+        return
+    block_tokens = memory.attention_block_tokens(layout)
+    if block_tokens > engine.batched_tokens:
         yield engine.found(
-            f"--max-num-batched-tokens is {engine.batched_tokens}, below one cache block of {layout.block_tokens} tokens",
-            fix=f"--max-num-batched-tokens={layout.block_tokens} or more",
+            f"--max-num-batched-tokens is {engine.batched_tokens}, below one cache block of {block_tokens} tokens",
+            fix=f"--max-num-batched-tokens={block_tokens} or more",
         )
 
 
@@ -90,11 +95,11 @@ def _sequences_above_state(engine: Engine, margin: float) -> Iterator[Finding]:
     # What the weights leave is only known for these.
     if layout is None or not engine.is_called("Qwen3.5-27B-FP8"):
         return
-    limit = layout.blocks(cache_gib(utilisation=engine.utilisation))
+    limit = memory.max_num_seqs_limit(layout, memory.cache_gib_per_gpu(gpu_memory_utilization=engine.utilisation))
     if engine.sequences > limit * margin:
         yield engine.found(
             f"--max-num-seqs is {engine.sequences}; about {limit} recurrent states fit one GPU",
-            fix=f"--max-num-seqs={min(limit, 1_024)}",
+            fix=f"--max-num-seqs={min(limit, DEFAULT_SEQUENCES)}",
         )
 
 
@@ -250,7 +255,7 @@ RULES: Final = (
                 name="slack",
                 type="number",
                 unit="times the need",
-                default=_SLACK,
+                default=CONTEXT_SLACK,
                 why="how far above the need the context may be",
             ),
         ),

@@ -13,19 +13,14 @@ from engines import (
     Engine,
     each_engine,
 )
-from figures import constant
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, mistakes
 from pods import pods, quantity
 from rule import Finding, Resource, Rule, Setting, Settings, dig
-from vllm_flags import mistakes
 
 _CHECKED: Final = (0, 18)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
 _READY_TIMEOUT: Final = "VLLM_ENGINE_READY_TIMEOUT_S"
-# Source: vLLM 0.18.1, envs.py.
-_DEFAULT_READY_SECONDS: Final = 600
-_CORES_PER_ENGINE: Final[float] = constant("settings.lessons.CORES_PER_ENGINE")
-_CORES_PER_API_SERVER: Final[float] = constant("settings.lessons.CORES_PER_API_SERVER")
 
 
 def _accuracy(engine: Engine, _: Settings) -> Iterator[Finding]:
@@ -112,7 +107,7 @@ def _ready_timeout(engine: Engine, _: Settings) -> Iterator[Finding]:
     written = engine.env(_READY_TIMEOUT)
     if written is None and _READY_TIMEOUT in engine.server.container.env_names:
         return  # taken from a ConfigMap or Secret: not known here
-    seconds = quantity(written) if written is not None else _DEFAULT_READY_SECONDS
+    seconds = quantity(written) if written is not None else DEFAULT_READY_SECONDS
     if seconds is not None and seconds < budget:
         yield engine.found(
             f"{_READY_TIMEOUT} is {seconds:g}{'' if written else ', the default'}, "
@@ -228,14 +223,14 @@ RULES: Final = (
                 name="coresPerEngine",
                 type="number",
                 unit="cores",
-                default=_CORES_PER_ENGINE,
+                default=CORES_PER_ENGINE,
                 why="cores that one engine keeps busy",
             ),
             Setting(
                 name="coresPerApiServer",
                 type="number",
                 unit="cores",
-                default=_CORES_PER_API_SERVER,
+                default=CORES_PER_API_SERVER,
                 why="cores that one API server keeps busy",
             ),
         ),

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import hyperdisk
 import money
 from environment import ENVIRONMENT, why_production
+from facts import disks
 from objects import (
     MountedClaim,
     all_pods,
@@ -63,7 +63,7 @@ class Claim:
     def disk_type(self) -> str:
         """Type of the disk behind it, "" where the stack does not tell."""
         if self.storage_class is None:
-            return hyperdisk.DEFAULT_CLASSES.get(self.class_name, "")
+            return disks.DEFAULT_CLASSES.get(self.class_name, "")
         if dig(self.storage_class.props, "provisioner") != DRIVER:
             return ""
         # Source: the driver's parameters; without one it makes pd-standard disks.
@@ -72,13 +72,13 @@ class Claim:
     @property
     def size_gib(self) -> float:
         """Its size, 0 where it does not say."""
-        return (quantity(dig(self.resource.props, "spec", "resources", "requests", "storage")) or 0) / hyperdisk.GIB
+        return (quantity(dig(self.resource.props, "spec", "resources", "requests", "storage")) or 0) / 2**30
 
     @property
     def throughput_mibps(self) -> float | None:
         """What its disk is provisioned for, None where the class does not say."""
         asked = quantity(dig(self.parameters, "provisioned-throughput-on-create"))
-        return None if asked is None else asked / hyperdisk.MIB
+        return None if asked is None else asked / 2**20
 
 
 def _claims(resources: Sequence[Resource]) -> dict[tuple[str, str], Claim]:
@@ -128,7 +128,7 @@ def _writer_read_only(resources: Sequence[Resource], _: Settings) -> Iterator[Fi
     claims = _claims(resources)
     for mounted in _mounted(resources):
         claim = claims.get(mounted.claim)
-        if claim is None or claim.is_read_only or claim.disk_type != hyperdisk.TYPE or servers(mounted.pod.resource):
+        if claim is None or claim.is_read_only or claim.disk_type != disks.TYPE or servers(mounted.pod.resource):
             continue
         where = named(mounted.pod.resource)
         if mounted.read_only:
@@ -152,11 +152,13 @@ def _readers(resources: Sequence[Resource], key: tuple[str, str]) -> int:
 
 def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for key, claim in _claims(resources).items():
-        if claim.disk_type != hyperdisk.TYPE:
+        if claim.disk_type != disks.TYPE:
             continue
         label, urn = named(claim.resource), claim.resource.urn
-        for broken in hyperdisk.limits_broken(claim.size_gib, claim.throughput_mibps, _readers(resources, key)):
-            yield Finding(what=f"{label}, StorageClass {claim.class_name}: {broken}", urn=urn)
+        for broken in disks.check_volume(
+            size_gib=claim.size_gib, throughput_mibps=claim.throughput_mibps, readers=_readers(resources, key)
+        ):
+            yield Finding(what=f"{label}, StorageClass {claim.class_name}: {_said(broken)}", fix=broken.remedy, urn=urn)
         if "ReadWriteMany" in claim.modes:
             yield Finding(
                 what=f"{label}: spec.accessModes has ReadWriteMany, which Hyperdisk ML does not have", urn=urn
@@ -172,13 +174,18 @@ def _hyperdisk_limit(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
     for disk in _disks(resources):
         size, throughput = number(dig(disk.props, "size")), number(dig(disk.props, "provisionedThroughput"))
         if size is not None:
-            for broken in hyperdisk.limits_broken(size, throughput, 0):
-                yield Finding(what=f"{disk.label}: {broken}", urn=disk.urn)
+            for broken in disks.check_volume(size_gib=size, throughput_mibps=throughput):
+                yield Finding(what=f"{disk.label}: {_said(broken)}", fix=broken.remedy, urn=disk.urn)
+
+
+def _said(broken: disks.Finding) -> str:
+    unit = {"size_gib": "GiB", "throughput_mibps": "MiB/s", "readers": "readers"}[broken.field]
+    return f"{broken.value:g} {unit}: {broken.message}"
 
 
 def _disks(resources: Sequence[Resource]) -> Iterator[Resource]:
     for one in resources:
-        if one.type == DISK and str(dig(one.props, "type") or "").rpartition("/")[2] == hyperdisk.TYPE:
+        if one.type == DISK and str(dig(one.props, "type") or "").rpartition("/")[2] == disks.TYPE:
             yield one
 
 
@@ -189,7 +196,7 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
         claim = claims[key]
         pods = [one.pod for one in _mounted(resources) if one.claim == key and servers(one.pod.resource)]
         readers, throughput = sum(pod.replicas for pod in pods), claim.throughput_mibps
-        if claim.disk_type != hyperdisk.TYPE or not readers or not throughput:
+        if claim.disk_type != disks.TYPE or not readers or not throughput:
             continue
         seconds = readers * claim.size_gib * 1024 / throughput
         if seconds > budget:
@@ -220,8 +227,8 @@ def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
         if claim is None or not claim.disk_type:
             continue
         family = _family(pod)
-        reason = hyperdisk.cannot_attach(claim.disk_type, family) if family else ""
-        if not family and autopilot and not pod.gpus and not pod.compute_class and claim.disk_type == hyperdisk.TYPE:
+        reason = disks.cannot_attach(claim.disk_type, family) if family else ""
+        if not family and autopilot and not pod.gpus and not pod.compute_class and claim.disk_type == disks.TYPE:
             reason = (
                 "without compute-class and machine-family Autopilot chooses a general-purpose node, which attaches none"
             )
@@ -301,7 +308,7 @@ def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
     for key in sorted(claims):
         claim = claims[key]
         source = mapped(dig(claim.resource.props, "spec", "dataSource"))
-        if claim.disk_type != hyperdisk.TYPE or dig(source, "kind") != "VolumeSnapshot":
+        if claim.disk_type != disks.TYPE or dig(source, "kind") != "VolumeSnapshot":
             continue
         snapshot = snapshots.get((key[0], str(dig(source, "name") or "")))
         made_by = None if snapshot is None else classes.get(str(dig(snapshot.props, "spec", "volumeSnapshotClassName")))

@@ -7,21 +7,13 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts import memory
+from facts.engines import DEFAULT_SEQUENCES
 from settings.problems import Problem
-from settings.sections.engine import DEFAULT_SEQUENCES
+from settings.rules.limits import CONTEXT_SLACK, CRASH_UTILISATION, GRAPH_RISK_UTILISATION
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
-
-CONTEXT_SLACK = 4
-"""How many times the needed context a stack may configure. Assumed: the article's 85-fold is far, 1.7-fold (2560) is not."""
-GRAPH_RISK_UTILISATION = 0.92
-"""Share of GPU memory from which uncounted CUDA graphs may not fit. Source: the article ran 0.92 with the estimate on."""
-CRASH_UTILISATION = 0.95
-"""Source: the article, phase 3: 908 failed requests."""
-
-_BF16_CACHES = (None, "auto", "bfloat16", "float16")
 
 Judged = Iterator[tuple[tuple[str, ...], Problem]]
 """A problem, and the engine settings (camelCase) that lead to it."""
@@ -102,7 +94,7 @@ def _gpu_memory(settings: Settings) -> Judged:
     share = engine.gpu_memory_share
     keys = ("gpuMemoryUtilization", "kvCacheDtype", "speculative", "estimateCudagraphs")
     if share >= CRASH_UTILISATION and engine.speculative_tokens:
-        bf16 = engine.kv_cache_dtype in _BF16_CACHES
+        bf16 = (engine.kv_cache_dtype or "auto") in memory.TWO_BYTE_CACHES
         if bf16 or not engine.estimate_cudagraphs:
             why = (
                 "with MTP and a bf16 cache 0.95 left 908 requests failed: one engine at 99.6 % cache with 801 queued, another idle"

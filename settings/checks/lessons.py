@@ -10,6 +10,8 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE
+from facts.sizing import EPP_CONNECTIONS, EPP_CPU
 from settings.checks.engine_lessons import Judged, engine_key, engine_lessons
 from settings.problems import Problem
 from settings.sections.section import NAMESPACE
@@ -19,14 +21,6 @@ if TYPE_CHECKING:
 
 CONNECTIONS_PER_CLIENT = 1_000
 """Connections one client process carried in the article; at 16,000 one core was busy to 99 %."""
-EPP_CPU = 10
-"""vCPU at which the endpoint picker stopped crashing. Source: the article, "ClusterIP vs Inference Gateway"."""
-EPP_CONNECTIONS = 8_000
-"""Connections under which the endpoint picker crashed at its defaults. Source: as above."""
-CORES_PER_ENGINE = 1.3
-"""Measured: one engine on one H200 kept 1.1 to 1.3 cores busy (2026-11-21)."""
-CORES_PER_API_SERVER = 0.75
-"""Assumed: an API server tokenizes and streams for one engine's share of the requests; below one core each."""
 
 
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:

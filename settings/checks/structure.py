@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from facts.machines import GPUS_PER_NODE
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
-from settings.sections.capacity import GPUS_PER_NODE, Calendar, Ladder, Reservation
+from settings.sections.capacity import Calendar, Ladder, Reservation
 from settings.sections.section import NAMESPACE, key
 
 if TYPE_CHECKING:

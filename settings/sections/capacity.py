@@ -11,23 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
+from facts.machines import ACCELERATOR
 from settings.sections.section import Section
-
-MACHINE_TYPE = "a4-highgpu-8g"
-"""Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""
-ACCELERATOR = "nvidia-b200"
-GPUS_PER_NODE = 8
-"""Autopilot refuses any other GPU count on this machine ("incorrect count"). Source: GKE cluster autoscaler."""
-
-SPOT_GRACE_SECONDS = 15
-"""What the kubelet leaves a non-system pod of the 30 s Spot notice. Source: GKE docs, Spot VMs, graceful termination."""
-STEADY_GRACE_SECONDS = 600
-"""The longest grace that Autopilot honours at scale-down; above it a pod counts as extended-duration.
-Source: GKE cluster autoscaler, extended-duration pods."""
-
-FLEX_START_MIN_SECONDS = 600
-FLEX_START_MAX_SECONDS = 604_800
-"""Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""
 
 LADDER_CLASS = "b200-ladder"
 """First part of the name of the ladder's ComputeClass, the namespace being the second: classes belong to the whole cluster.

@@ -14,7 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from facts.engines import Scalar
+from facts.engines import (
+    DEFAULT_BATCHED_TOKENS,
+    DEFAULT_GPU_MEMORY_SHARE,
+    DEFAULT_SEQUENCES,
+    LONGEST_CONTEXT_TOKENS,
+    Scalar,
+)
+from facts.machines import GPUS_PER_NODE
 from settings import engine_settings
 from settings.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.engine_settings import environment_text as environment_text
@@ -25,17 +32,8 @@ from settings.sections.section import Section
 Switch = bool | None
 """True writes `--x`, False writes `--no-x`, None writes nothing."""
 
-LONGEST_CONTEXT_TOKENS = 262_144
-"""Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
-DEFAULT_GPU_MEMORY_SHARE = 0.9
-DEFAULT_SEQUENCES = 1_024
-DEFAULT_BATCHED_TOKENS = 8_192
-"""What vLLM takes on a B200 where the option is not written. Source: argument parser and engine arguments of vLLM 0.18.1."""
-GPUS_PER_POD = 8
-"""An A4 node has eight B200, and Autopilot gives a pod all or none of them."""
-
 Count = Annotated[int, Field(ge=1, le=65_536)]
-Ranks = Annotated[int, Field(ge=1, le=GPUS_PER_POD)]
+Ranks = Annotated[int, Field(ge=1, le=GPUS_PER_NODE)]
 KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"]
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]

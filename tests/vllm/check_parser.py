@@ -33,7 +33,7 @@ from workloads.vllm_args import args, env, writable_environment
 VERSION = "0.18.1"
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
-OPTIONS = Path(__file__).parents[2] / "policy" / "vllm_options.txt"
+OPTIONS = Path(__file__).parents[2] / "facts" / "data" / "vllm-0.18.1-options.txt"
 """The policy pack's table of options, by which it reads containers that somebody else wrote."""
 
 

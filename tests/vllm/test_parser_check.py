@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from facts.engines import LONGEST_CONTEXT_TOKENS
 from facts.memory import QWEN3_5_27B
-from settings.sections.engine import LONGEST_CONTEXT_TOKENS, Engine, flag_fields
+from settings.sections.engine import Engine, flag_fields
 from tests.vllm.check_parser import RefusedError, report, samples
 from tests.vllm.stand_in import ARCHITECTURE, write_model
 

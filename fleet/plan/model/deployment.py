@@ -7,17 +7,13 @@ from math import inf
 from typing import Literal
 
 from facts import ledger
+from facts.engines import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
 from facts.machines import B200, Gpu
 from facts.memory import CacheLayout, HybridArchitecture
 from facts.models import QWEN3_5_27B_FP8, ModelShape
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 
-# Source: vLLM 0.18.1, config/vllm.py: CUDA graphs are captured up to this many tokens unless told otherwise.
-CAPTURED_TOKENS = 512
-# Source: vLLM 0.18.1, engine/arg_utils.py: defaults on GPUs of 70 GiB and more behind an HTTP server.
-DEFAULT_SEQUENCES = 1_024
-DEFAULT_BATCHED_TOKENS = 8_192
 # Source: the article: requests in flight on one node, in every table.
 MEASURED_IN_FLIGHT_PER_NODE = 2_000
 

@@ -9,15 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from facts.engines import Scalar
+from facts.engines import (
+    CAPTURED_TOKENS,
+    DEFAULT_BATCHED_TOKENS,
+    DEFAULT_GPU_MEMORY_SHARE,
+    DEFAULT_SEQUENCES,
+    LONGEST_CONTEXT_TOKENS,
+    Scalar,
+)
 from facts.ledger import LedgerError
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
-from fleet.plan.model.deployment import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES, EngineShape
+from fleet.plan.model.deployment import EngineShape
 from settings import engine_settings, profile_file
 
-# Source: argument parser of vLLM 0.18.1; native context of Qwen3.5 from its config.json.
-DEFAULT_CONTEXT_TOKENS = 262_144
-DEFAULT_GPU_MEMORY_SHARE = 0.9
 _GRAPH_ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
 
@@ -107,7 +111,7 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
     return EngineShape(
         data_parallel=number("data-parallel-size", 1),
         tensor_parallel=number("tensor-parallel-size", 1),
-        max_model_len_tokens=number("max-model-len", DEFAULT_CONTEXT_TOKENS),
+        max_model_len_tokens=number("max-model-len", LONGEST_CONTEXT_TOKENS),
         max_num_seqs=number("max-num-seqs", DEFAULT_SEQUENCES),
         max_num_batched_tokens=number("max-num-batched-tokens", DEFAULT_BATCHED_TOKENS),
         kv_cache_dtype=kv_cache_dtype,

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from facts.capacity import STEADY_GRACE_SECONDS
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.simulation.autoscaler_events import Trouble
 from fleet.rehearse.simulation.node_objects import template
 from fleet.rehearse.simulation.offers import Offer, offers
 from fleet.rehearse.simulation.stock import Stock
-from settings.sections.capacity import STEADY_GRACE_SECONDS
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests
 from tests.fleet.rehearse.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from facts.engines import Flags, mistakes, parse, render
+from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
-from vllm_flags import Flags, Started, is_server_image, mistakes, parse, server_arguments
 from workloads import api_key, vllm_args
 
 
 def read(*words: str) -> Flags:
     started = server_arguments(words)
     assert started is not None
-    return parse(started)
+    return parse(started.arguments, entrypoint=started.entrypoint)
 
 
 def serve(*arguments: str) -> Flags:
@@ -192,7 +193,7 @@ def test_every_profile_reads_as_it_was_written(name: str) -> None:
 
 
 def test_the_table_of_options_is_sorted_and_whole() -> None:
-    lines = Path("policy/vllm_options.txt").read_text(encoding="utf-8").splitlines()[2:]
+    lines = Path("facts/data/vllm-0.18.1-options.txt").read_text(encoding="utf-8").splitlines()[2:]
     names = [line.split()[0] for line in lines]
     assert len(set(names)) == len(names) == 226
     assert {line.split()[1] for line in lines} == {"switch", "value", "list"}
@@ -200,4 +201,10 @@ def test_the_table_of_options_is_sorted_and_whole() -> None:
 
 def test_reading_never_fails() -> None:
     odd = ("--", "-", "---x", "--=3", "--a.b.c=1", "--a=1", "--a.b=2", "-0.5", "--no-", "=", "--x=")
-    assert parse(Started(entrypoint="serve", arguments=odd)).entrypoint == "serve"
+    assert parse(odd).entrypoint == "serve"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
+    words = vllm_args.args(profile(name).engine, model_path="/model", served_model_name="m")[1:]
+    assert render(parse(words).options) == words

@@ -1,0 +1,69 @@
+"""How a container's words start a vLLM server: directly, through a wrapper that execs it, or in a shell's script."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+_MODULES: Final = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
+_SHELLS: Final = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+_OPERATORS: Final = frozenset({";", "&", "&&", "|", "||", ")"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """How a server is started."""
+
+    entrypoint: str
+    """`serve` or `module`."""
+    arguments: tuple[str, ...]
+
+
+def is_server_image(image: str) -> bool:
+    """Whether an image starts `vllm serve` by itself, by its name."""
+    name = PurePosixPath(image.partition("@")[0]).name.partition(":")[0]
+    return name == "vllm" or name.startswith("vllm-openai")
+
+
+def server_arguments(words: Sequence[str]) -> Started | None:
+    """How these words start a vLLM server, directly, through a wrapper that execs it, or in a shell's script."""
+    for index, word in enumerate(words):
+        program = PurePosixPath(word).name
+        if program == "vllm" and words[index + 1 : index + 2] == ("serve",):
+            return Started(entrypoint="serve", arguments=tuple(words[index + 2 :]))
+        if word == "-m" and index + 1 < len(words) and words[index + 1] in _MODULES:
+            return Started(entrypoint="module", arguments=tuple(words[index + 2 :]))
+        if program in _SHELLS and (script := _script(words[index + 1 :])):
+            return _in_script(script)
+    return None
+
+
+def _script(words: Sequence[str]) -> str:
+    """What a shell is asked to run: the word after `-c`, also in `-lc` or `-ec`."""
+    for index, word in enumerate(words[:-1]):
+        if re.fullmatch(r"-[a-z]*c", word):
+            return words[index + 1]
+    return ""
+
+
+def _in_script(script: str) -> Started | None:
+    lexer = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=";&|)\n")
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    command: list[str] = []
+    try:
+        for word in (*lexer, ";"):
+            if word in _OPERATORS or not word.strip("\n"):
+                if started := server_arguments(tuple(command)):
+                    return started
+                command = []
+            else:
+                command.append(word)
+    except ValueError:
+        # Quotes that do not end: not a script that runs either.
+        return None
+    return None
