@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from facts import figures
-from facts.sizing import GPUS_PER_NODE, Sizing, size
+from facts.machines import GPUS_PER_NODE
+from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
 from fleet.plan.batch import batch_nodes, batch_run
 from fleet.plan.economics import SpotLoss, spares_for
