@@ -79,3 +79,6 @@ QWEN3_5_397B_NVFP4 = ModelShape(
     attention_width=32 * 256,
     vocabulary=_VOCABULARY,
 )
+
+DENSE_MODELS = frozenset({"Qwen3.5-27B"})
+"""Models without experts, by a part of their name. Source: public config.json of the checkpoints, in every number format."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -22,8 +23,7 @@ from pulumi_policy import (
 import money
 import pods
 from rule import AnyRule, Options, Resource, Rule, StackRule, message, with_defaults
-
-REPEATED_ON_PURPOSE: Final = "repeated-on-purpose"
+from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 
 class _Asked(threading.local):
@@ -71,11 +71,12 @@ def _resource_policy(rule: Rule, asked: _Asked, place: int) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         resource = asked.resource(args, place)
         for finding in rule.judge(resource, with_defaults(rule, args.get_config())):
-            text = message(rule, finding, at_stake=money.at_stake(resource))
+            stake = money.at_stake(resource)
             if is_excused(rule, resource):
-                asked.excused.append(f"{rule.name}: {rule.statement}\n{text}")
+                named = replace(finding, what=f"{rule.name}: {rule.statement}\n{finding.what}")
+                asked.excused.append(message(rule, named, at_stake=stake))
             else:
-                report(text, None)
+                report(message(rule, finding, at_stake=stake), None)
 
     return ResourceValidationPolicy(validate=validate, **_description(rule))
 

@@ -1,47 +1,32 @@
-"""A vLLM server as its rules see it: what its flags, environment, image and annotations come to."""
+"""A vLLM server in a rendered resource, and the lessons about it as rules of the pack."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
-from facts import memory
-from facts.engines import (
-    DEFAULT_BATCHED_TOKENS,
-    DEFAULT_GPU_MEMORY_SHARE,
-    DEFAULT_SEQUENCES,
-    LONGEST_CONTEXT_TOKENS,
-    Flags,
-)
-from pods import Server, servers
-from rule import Finding, Resource, Settings
+from facts.engines import DEFAULT_READY_SECONDS, Flags
+from pods import Server, quantity, servers
+from rule import Finding, Resource, Rule, Settings, dig
+from settings.rules.lesson import Broken, Lesson, Told
+from settings.rules.served import READY_TIMEOUT, Served
+from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION, RESOURCES
 
-CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
-"""Longest prompt plus answer that the traffic needs."""
-CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
-"""Requests in flight per replica at peak."""
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
 REVISION_ANNOTATION: Final = "vllm-fleet.dev/model-revision"
 
-_RELEASE: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
-# Source: vLLM 0.18's own announcement of the next release's default, v1/worker/gpu_worker.py.
-_ESTIMATES_BY_DEFAULT: Final = (0, 19, 0)
-
-Release = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
-class Engine:
+class Engine(Served):
     """One vLLM server container."""
 
     server: Server
 
     @property
     def flags(self) -> Flags:
-        """Its options."""
+        """The words that start it, read."""
         return self.server.flags
 
     @property
@@ -53,34 +38,11 @@ class Engine:
         """A finding about this server."""
         return Finding(what=f"{self.label}: {what}", why=why, fix=fix)
 
-    # What it serves
-
     @cached_property
     def model_names(self) -> tuple[str, ...]:
-        """Every name its model goes by: path or repository, name for clients, declared name."""
+        """Path or repository, name for clients, declared name."""
         names = (self.flags.model, self.flags.text("served-model-name"), self.server.pod.annotation(MODEL_ANNOTATION))
         return tuple(name for name in names if name)
-
-    @property
-    def model(self) -> str:
-        """The first of its names."""
-        return self.model_names[0] if self.model_names else "the model"
-
-    def is_called(self, part: str) -> bool:
-        """Whether a name of its model contains this."""
-        return any(part in name for name in self.model_names)
-
-    @property
-    def is_hybrid(self) -> bool:
-        """Whether linear layers with a state mix with attention: the Qwen3.5 family."""
-        return self.is_called("Qwen3.5")
-
-    @cached_property
-    def architecture(self) -> memory.HybridArchitecture | None:
-        """The model's architecture, None where the facts have none for it."""
-        return next((known for part, known in memory.ARCHITECTURES.items() if self.is_called(part)), None)
-
-    # What its image is
 
     @property
     def image(self) -> str:
@@ -89,98 +51,58 @@ class Engine:
 
     @property
     def tag(self) -> str:
-        """The image's tag, empty where it has none."""
+        """What stands behind the image's name."""
         name = self.image.partition("@")[0].rpartition("/")[2]
         return name.partition(":")[2]
 
-    @property
-    def release(self) -> Release | None:
-        """The vLLM release by the image's tag, None where the tag is no release."""
-        match = _RELEASE.match(self.tag)
-        return None if match is None else (int(match[1]), int(match[2]), int(match[3] or 0))
-
     def env(self, name: str) -> str | None:
-        """A variable's literal value."""
+        """By the container."""
         return self.server.container.env(name)
 
-    # What its memory is split into
+    @property
+    def is_on_b200(self) -> bool:
+        """By the pod's selectors."""
+        return self.server.pod.is_on_b200
 
     @property
-    def utilisation(self) -> float:
-        """Share of each GPU's memory it may take."""
-        return self.flags.number("gpu-memory-utilization") or DEFAULT_GPU_MEMORY_SHARE
+    def has_gpus(self) -> bool:
+        """By the containers of its pod."""
+        return bool(self.server.pod.gpus)
 
     @property
-    def kv_cache_dtype(self) -> str:
-        """Type of keys and values."""
-        return self.flags.text("kv-cache-dtype") or "auto"
+    def cores(self) -> float | None:
+        """By the container."""
+        return self.server.container.requested("cpu")
 
     @property
-    def has_bf16_cache(self) -> bool:
-        """Whether keys and values take two bytes."""
-        return self.kv_cache_dtype in memory.TWO_BYTE_CACHES
+    def ready_seconds(self) -> float | None:
+        """By the variable; vLLM's default where nobody sets it."""
+        written = self.env(READY_TIMEOUT)
+        if written is not None:
+            return quantity(written)
+        # From a ConfigMap or Secret it is not known here.
+        return None if READY_TIMEOUT in self.server.container.env_names else DEFAULT_READY_SECONDS
 
     @property
-    def estimates_cudagraphs(self) -> bool:
-        """Whether CUDA graphs are counted in the share: by the variable, or by the release's default."""
-        chosen = self.env("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-        if chosen is not None:
-            return chosen.strip() == "1"
-        release = self.release
-        return release is not None and release >= _ESTIMATES_BY_DEFAULT
-
-    @property
-    def prefix_caching(self) -> bool:
-        """Whether prefix caching is on: of a hybrid model only when asked for, of others unless refused."""
-        asked = self.flags.on("enable-prefix-caching")
-        return not self.is_hybrid if asked is None else asked
-
-    @property
-    def layout(self) -> memory.CacheLayout | None:
-        """Its cache, None where the architecture is not known or a type is not one of vLLM's."""
-        if self.architecture is None:
+    def startup_seconds(self) -> float | None:
+        """By the start-up probe; Kubernetes' defaults where it leaves them out."""
+        probe = dig(self.server.container.props, "startupProbe")
+        if probe is None:
             return None
-        try:
-            return memory.CacheLayout(
-                architecture=self.architecture,
-                kv_cache_dtype=self.kv_cache_dtype,
-                speculative_tokens=self.flags.speculative_tokens,
-                ssm_cache_dtype=self.flags.text("mamba-ssm-cache-dtype") or "auto",
-                prefix_caching=self.prefix_caching,
-            )
-        except ValueError:
-            return None
-
-    # What it admits and what is asked of it
-
-    @property
-    def sequences(self) -> int:
-        """Sequences one engine may run at once."""
-        return self.flags.count("max-num-seqs") or DEFAULT_SEQUENCES
-
-    @property
-    def batched_tokens(self) -> int:
-        """Tokens one engine computes in a step."""
-        return self.flags.count("max-num-batched-tokens") or DEFAULT_BATCHED_TOKENS
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Longest prompt plus answer it takes; None where vLLM chooses and the model's own limit is not known."""
-        chosen = self.flags.text("max-model-len")
-        if chosen in ("auto", "-1"):
-            return None
-        if chosen is not None:
-            return self.flags.count("max-model-len")
-        return LONGEST_CONTEXT_TOKENS if self.is_hybrid else None
+        period, failures, delay = (
+            quantity(dig(probe, key)) for key in ("periodSeconds", "failureThreshold", "initialDelaySeconds")
+        )
+        # Source: Kubernetes API, defaults of a probe.
+        return (10 if period is None else period) * (3 if failures is None else failures) + (delay or 0)
 
     @property
     def needed_context_tokens(self) -> int | None:
-        """What the workload declares."""
+        """By the annotation."""
         return _whole(self.server.pod.annotation(CONTEXT_ANNOTATION))
 
     @property
     def offered_concurrency(self) -> int | None:
-        """What the workload declares, per replica."""
+        """By the annotation."""
         return _whole(self.server.pod.annotation(CONCURRENCY_ANNOTATION))
 
 
@@ -196,6 +118,35 @@ def each_engine(
             yield from judge(engine, settings)
 
     return over
+
+
+def engine_rule(lesson: Lesson[Served]) -> Rule:
+    """A lesson about vLLM servers as a rule of the pack."""
+
+    def judge(engine: Engine, settings: Settings) -> Iterator[Finding]:
+        for broken in lesson.judge(engine, settings):
+            yield engine.found(RESOURCES.what(broken), **reasons(lesson, broken))
+
+    return Rule(judge=each_engine(judge), lesson=lesson.id if lesson.excusable else "", **described(lesson))
+
+
+def reasons(told: Told, broken: Broken) -> dict[str, str]:
+    """Why and fix of a finding, as far as they depend on it."""
+    return {"why": RESOURCES.text(broken.why), "fix": RESOURCES.fix(told, broken)}
+
+
+def described(told: Told) -> dict[str, Any]:
+    """What a lesson says about itself, as arguments of a rule."""
+    return {
+        "name": told.name,
+        "subject": told.subject,
+        "statement": told.statement,
+        "evidence": f"{RESOURCES.text(told.evidence)}. {told.level.capitalize()}: {told.level_reason}",
+        "fix": RESOURCES.text(told.fix),
+        "level": told.level,
+        "severity": told.severity,
+        "settings": told.settings,
+    }
 
 
 def _whole(text: str | None) -> int | None:

@@ -14,32 +14,17 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from secrets_in_text import without_secrets
-
-Level = Literal["advisory", "mandatory"]
-Severity = Literal["low", "medium", "high", "critical"]
-SettingType = Literal["string", "number", "integer", "boolean", "array", "object"]
+from settings.rules import verdict
+from settings.rules.lesson import Level, Severity
+from settings.rules.lesson import Setting as Setting
+from settings.rules.secrets_in_text import without_secrets
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
 """Annotation: comma-separated names of the rules that a workload breaks on purpose."""
 REPRODUCES: Final = "vllm-fleet.dev/reproduces"
 """Annotation: the published result that a workload reproduces. `ON_PURPOSE` counts only beside it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One thing about a rule on which teams may differ. Set per stack in the policy config file."""
-
-    name: str
-    """camelCase."""
-    type: SettingType
-    why: str
-    """What it decides, for the README and for the schema."""
-    unit: str = ""
-    default: Any = None
-    """None: unset, and the schema has no default."""
 
 
 Settings = Mapping[str, Any]
@@ -178,10 +163,16 @@ def found(rule: AnyRule, subject: Resource | Sequence[Resource], **given: Any) -
 
 def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:
     """What a person reads: what, why, fix, money."""
-    lines = [finding.what, f"Why: {finding.why or rule.evidence}", f"Fix: {finding.fix or rule.fix}"]
-    if stake := finding.at_stake or at_stake:
-        lines.append(f"At stake: {stake}")
-    return without_secrets("\n".join(lines))
+    return without_secrets(
+        verdict.encode(
+            verdict.Verdict(
+                what=finding.what,
+                why=finding.why or rule.evidence,
+                fix=finding.fix or rule.fix,
+                at_stake=finding.at_stake or at_stake,
+            )
+        )
+    )
 
 
 def dig(value: Any, *path: str | int) -> Any:

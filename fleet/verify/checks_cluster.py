@@ -181,7 +181,7 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
         differences,
         held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted, both policies there",
         failed="; ".join(failed),
-        lessons=lessons.proxy_only_subnet(settings) if unprogrammed else (),
+        lessons=(lessons.proxy_only_subnet(settings),) if unprogrammed else (),
     )
 
 

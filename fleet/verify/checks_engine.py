@@ -270,7 +270,9 @@ def engines(facts: Facts, settings: Settings) -> Check:
             shown = f"{len(found)} ({', '.join(found)})" if found else "none at /metrics"
             differences.append(Difference(where=server.name, name="engines", declared=str(wanted), found=shown))
             if len(found) == 1 and wanted > 1:
-                taught += lessons.known(settings, "tp8-on-one-gpu-model")
+                one_over_all = {"dataParallelSize": 1, "tensorParallelSize": settings.serving.engine.gpus}
+                repeated = lessons.repeated(settings, one_over_all)
+                taught += tuple(one for one in repeated if one.id == "tp8-on-one-gpu-model")
     return judged(
         "engines", title, differences, held=f"{wanted} on {where_in_words(s.name for s in servers)}", lessons=taught
     )

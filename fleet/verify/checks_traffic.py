@@ -84,7 +84,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
                     found=_idle_in_words(burst.after, rank),
                 )
             )
-            taught = lessons.known(settings, "utilisation-with-mtp")
+            taught = (lessons.known("utilisation-with-mtp"),)
     if blind and not differences:
         return not_checked("ranks", title, f"no counters at /metrics of {', '.join(blind)}")
     if hurried and not differences:
@@ -230,5 +230,5 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         differences,
         held=f"{hits:,.0f} of {twice.prompt_tokens:,} tokens of a repeated prompt came from the cache (blocks of {block:,})",
         failed="every request computes its whole prompt again, whatever it shares with others",
-        lessons=lessons.known(settings, "hybrid-prefix-cache-flags") if declared.is_hybrid(settings) else (),
+        lessons=(lessons.known("hybrid-prefix-cache-flags"),) if declared.is_hybrid(settings) else (),
     )

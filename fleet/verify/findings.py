@@ -10,7 +10,7 @@ State = Literal["passed", "failed", "not checked", "information"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What was paid for before: an id of settings/checks/lessons.py, settings/checks/engine_lessons.py or of a row of the ledger."""
+    """What was paid for before: an id of a lesson in settings/rules/ or of a row of the ledger."""
 
     id: str
     text: str

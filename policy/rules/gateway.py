@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from engines import described, reasons
 from facts import ledger
-from facts.sizing import EPP_CONNECTIONS, EPP_CPU
 from objects import named, namespace_of, number, own_name, shown
 from routing import (
     GKE_API,
     Backend,
     GatewayObject,
+    Pool,
     Route,
     gateways,
     gke_policies,
@@ -21,7 +23,11 @@ from routing import (
     servers_behind,
     stake,
 )
+from routing import Picker as RenderedPicker
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig
+from settings.rules.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET, Picker
+from settings.rules.lesson import Lesson
+from settings.rules.words import CONCURRENCY_ANNOTATION, RESOURCES
 
 SERVICE_API = "gcp:projects/service:Service"
 SUBNET = "gcp:compute/subnetwork:Subnetwork"
@@ -40,7 +46,6 @@ RECORD_ANSWER_TOKENS = 512
 """Longest answer of the article's workload. Source: the article, 256 to 512 tokens out."""
 LONG_ANSWER_TOKENS = 8_192
 """Assumed: an answer that reasons; the longest that a context of 8K leaves room for."""
-CONCURRENCY = "vllm-fleet.dev/concurrency-per-replica"
 
 
 def answer_seconds(tokens: int) -> float:
@@ -245,33 +250,51 @@ def _two_policies(resources: Sequence[Resource], _: Settings) -> Iterator[Findin
             )
 
 
-def _epp_undersized(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    cpu, threshold = float(settings["cpu"]), float(settings["connections"])
-    for pool in pools(resources):
-        picker = pool.picker
-        if picker is None or picker.cpu is None or picker.cpu >= cpu:
-            continue
-        connections = 0
-        for pod in pods_behind(resources, pool.backend.namespace, pool.selector):
-            declared = pod.annotation(CONCURRENCY)
-            connections += pod.replicas * int(declared) if declared and declared.isdigit() else 0
-        if connections >= threshold:
-            yield Finding(
-                what=f"{picker.resource.label}: {picker.path} gives the endpoint picker {picker.cpu:g} CPU for "
-                f"{connections:,} connections",
-                urn=picker.resource.urn,
-                at_stake=stake(servers_behind(resources, pool.backend)),
-            )
+@dataclass(frozen=True)
+class _Picker:
+    """The endpoint picker of a pool, with what the pods behind it are declared to carry."""
+
+    resources: Sequence[Resource]
+    pool: Pool
+    picker: RenderedPicker
+
+    @property
+    def cpu(self) -> float | None:
+        """As requested."""
+        return self.picker.cpu
+
+    @property
+    def replicas(self) -> int:
+        """As written."""
+        return self.picker.replicas
+
+    @property
+    def connections(self) -> int:
+        """Replicas times the annotation, over the pods behind the pool."""
+        total = 0
+        for pod in pods_behind(self.resources, self.pool.backend.namespace, self.pool.selector):
+            declared = pod.annotation(CONCURRENCY_ANNOTATION)
+            total += pod.replicas * int(declared) if declared and declared.isdigit() else 0
+        return total
 
 
-def _epp_replicas(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for pool in pools(resources):
-        picker = pool.picker
-        if picker is not None and picker.replicas > 1:
-            yield Finding(
-                what=f"{picker.resource.label}: {picker.replicas} replicas of the endpoint picker for {pool.backend}",
-                urn=picker.resource.urn,
-            )
+def _pickers(lesson: Lesson[Picker]) -> Callable[[Sequence[Resource], Settings], Iterator[Finding]]:
+    """A lesson about endpoint pickers as a rule about a stack's resources."""
+
+    def judge(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+        for pool in pools(resources):
+            if pool.picker is None:
+                continue
+            for broken in lesson.judge(_Picker(resources, pool, pool.picker), settings):
+                yield Finding(
+                    what=f"{pool.picker.resource.label}, {pool.picker.path}: {RESOURCES.what(broken)}",
+                    urn=pool.picker.resource.urn,
+                    # Too many pickers put no server at stake.
+                    at_stake=stake(servers_behind(resources, pool.backend)) if lesson.level == "mandatory" else "",
+                    **reasons(lesson, broken),
+                )
+
+    return judge
 
 
 RULES = (
@@ -287,18 +310,7 @@ RULES = (
         severity="high",
         judge=_without_api,
     ),
-    StackRule(
-        name="gateway-without-proxy-only-subnet",
-        subject="network",
-        statement="A regional GKE Gateway has an active proxy-only subnet in its network and region.",
-        evidence="without the subnet the Gateway stays at PROGRAMMED False for ever, without a message. Source: Google Cloud, "
-        "proxy-only subnets; the article. Mandatory: no request ever arrives. Silent on a stack without subnets: it cannot "
-        "see its network",
-        fix=f"a Subnetwork with purpose {PROXY_ONLY}, role ACTIVE and a /23",
-        level="mandatory",
-        severity="high",
-        judge=_without_subnet,
-    ),
+    StackRule(judge=_without_subnet, **described(PROXY_ONLY_SUBNET)),
     StackRule(
         name="pool-behind-global-gateway",
         subject="network",
@@ -378,42 +390,6 @@ RULES = (
         severity="medium",
         judge=_two_policies,
     ),
-    StackRule(
-        name="epp-undersized",
-        subject="network",
-        statement="The endpoint picker has the CPU for the connections that its replicas are declared to carry.",
-        evidence=f"at its default of half a CPU the picker crashed under {EPP_CONNECTIONS:,} connections; with {EPP_CPU:g} it did not. "
-        "Source: the article, ClusterIP vs Inference Gateway. Mandatory: with the picker gone, requests queue up where they "
-        f"happen to land. Connections are replicas x the annotation {CONCURRENCY}; without it the rule is silent",
-        fix=f"inferenceExtension.resources: cpu {EPP_CPU:g} and memory 16Gi, requests and limits",
-        level="mandatory",
-        severity="high",
-        settings=(
-            Setting(
-                name="cpu",
-                type="number",
-                default=EPP_CPU,
-                unit="vCPU",
-                why="What the picker needs at those connections",
-            ),
-            Setting(
-                name="connections",
-                type="number",
-                default=EPP_CONNECTIONS,
-                why="Connections from which on the picker needs that CPU",
-            ),
-        ),
-        judge=_epp_undersized,
-    ),
-    StackRule(
-        name="epp-replicas-are-standby",
-        subject="network",
-        statement="Replicas of the endpoint picker are standby, and nobody counts on them for throughput.",
-        evidence="one picker is active by leader election whatever the number. Source: the article; chart v1.4.0, "
-        "--ha-enable-leader-election. Advisory: as standby it is a choice",
-        fix="replicas: 1 and more CPU for throughput; 2 to 3 for availability alone",
-        level="advisory",
-        severity="low",
-        judge=_epp_replicas,
-    ),
+    StackRule(judge=_pickers(EPP_UNDERSIZED), **described(EPP_UNDERSIZED)),
+    StackRule(judge=_pickers(EPP_REPLICAS), **described(EPP_REPLICAS)),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from objects import all_pods, by_key, named, namespace_of, of_kind, own_name, shown
 from pods import Container, Pod, pods
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, listed
-from secrets_in_text import secrets_in
+from settings.rules.secrets_in_text import secrets_in
 
 AUTOPILOT_CAPABILITIES = frozenset(
     (

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from facts.ledger import value
+
 CONTEXT_SLACK: Final = 4
 """How many times the needed context a stack may configure. Assumed: the article's 85-fold is far, 1.7-fold (2560) is not."""
 GRAPH_RISK_UTILISATION: Final = 0.92
 """Share of GPU memory from which uncounted CUDA graphs may not fit. Source: the article ran 0.92 with the estimate on."""
 CRASH_UTILISATION: Final = 0.95
-"""Source: the article, phase 3: 908 failed requests."""
+"""Source: the article, phase 3: it failed with a bf16 cache and MTP. Nothing was published between 0.90, which ran, and this."""
+TWO_BYTE_UTILISATION: Final = 0.90
+"""Share that the article ran a bf16 cache at, with MTP."""
+MOST_DRAFT_TOKENS: Final = 2
+"""Source: the article: 2 ran, slower than 1; 5 crashed."""
+KNOWN_RELEASE: Final = (0, 18)
+"""Release of vLLM whose flags and defaults the rules know; patches of it rename none."""
+COUNTS_GRAPHS_FROM: Final = (0, 19, 0)
+"""Source: vLLM 0.18's own announcement of the next release's default, v1/worker/gpu_worker.py."""
+REFUSES_STATES_FROM: Final = (0, 20, 0)
+"""Source: release notes as measured: vLLM 0.20.2 refused 8192 and named the state blocks; 0.18.1 accepts it."""
+STATES_MARGIN: Final = 1.1
+"""Assumed: the count of state blocks is an estimate from one run; below a tenth too many the server may still start."""
+KNOWN_WEIGHTS_GB: Final[dict[str, float]] = {"Qwen3.5-27B-FP8": value("memory.values.weights-gb.value")}
+"""Size of the weights by a part of the model's name."""

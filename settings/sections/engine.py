@@ -2,7 +2,7 @@
 
 A field left at None writes no flag, and vLLM's own default (named in the docstring) applies. The order of the fields is
 the order in which the flags are rendered: the article's listing first. Only what one value alone can get wrong is
-refused here; settings/checks/lessons.py judges values against each other and against the traffic.
+refused here; settings/rules/ judges values against each other and against the traffic.
 
 Source of options, choices, ranges and defaults, where nothing else is named: the argument parser of vLLM 0.18.1.
 """

@@ -190,9 +190,3 @@ def test_what_only_sounds_like_a_secret_is_shown(name: str, value: Any) -> None:
 def test_a_name_that_a_person_gave_does_not_look_drawn() -> None:
     for name in ("hf-token", "vllm-api-key-prod-2026", "huggingfacetokenproduction2026", "team7_cluster12_key"):
         assert not looks_drawn(name)
-
-
-def test_the_pack_and_the_settings_have_one_definition_of_a_secret() -> None:
-    assert (ROOT / "policy" / "secrets_in_text.py").read_bytes() == (
-        ROOT / "settings" / "secrets_in_text.py"
-    ).read_bytes()

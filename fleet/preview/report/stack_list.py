@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fleet.preview.report.changes_in_words import after_in_words, before_in_words
 from fleet.preview.report.several_stacks import Refusal
-from fleet.preview.report.verdicts import ON_PURPOSE
 from fleet.report.words import plural
+from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes
@@ -74,7 +74,7 @@ def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
 
 
 def _on_purpose(policies: Policies) -> int:
-    return sum(one.policy == ON_PURPOSE for one in policies.violations)
+    return sum(one.policy == REPEATED_ON_PURPOSE for one in policies.violations)
 
 
 def _to_look_at(policies: Policies) -> int:

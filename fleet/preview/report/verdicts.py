@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from settings.rules.verdict import REPEATED_ON_PURPOSE, decode
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Level, Violation
-
-ON_PURPOSE: Final = "repeated-on-purpose"
-"""The policy of the project's pack that reports what a workload repeats knowingly; nobody has to look at it twice."""
-_LABELS: Final = {"Why": "why", "Fix": "fix", "At stake": "at_stake"}
-"""How the lines of a message begin that say more than what is wrong. A pack that writes otherwise is shown as it writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +43,7 @@ class Verdict:
     @property
     def on_purpose(self) -> bool:
         """Whether the workload says itself that it breaks rules to reproduce a published result."""
-        return self.policy == ON_PURPOSE
+        return self.policy == REPEATED_ON_PURPOSE
 
     @property
     def stops(self) -> bool:
@@ -79,17 +76,5 @@ def shared(places: Iterable[Place], part: str) -> str:
 
 
 def _place(violation: Violation) -> Place:
-    said = violation.message.removeprefix(violation.description).lstrip("\n") if violation.description else ""
-    parts: dict[str, list[str]] = {"what": []}
-    current = parts["what"]
-    for name, line in _labelled((said or violation.message).splitlines()):
-        if name:
-            current = parts.setdefault(name, [])
-        current.append(line)
-    return Place(urn=violation.urn, **{name: "\n".join(lines).strip() for name, lines in parts.items()})
-
-
-def _labelled(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        label, colon, rest = line.partition(": ")
-        yield (_LABELS[label], rest) if colon and label in _LABELS else ("", line)
+    said = decode(violation.message, description=violation.description)
+    return Place(urn=violation.urn, what=said.what, why=said.why, fix=said.fix, at_stake=said.at_stake)

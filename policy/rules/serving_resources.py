@@ -1,0 +1,126 @@
+"""What of a vLLM server only a rendered resource shows: spelled flags, a pinned image and model, declared needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from engines import Engine, each_engine
+from facts.engines import mistakes
+from pods import pods
+from rule import Finding, Resource, Rule, Settings
+from settings.rules.limits import KNOWN_RELEASE
+from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
+
+
+def _refused_flags(engine: Engine, _: Settings) -> Iterator[Finding]:
+    wrong = mistakes(engine.flags)
+    if not wrong:
+        return
+    release = engine.release
+    if release is not None and release[:2] == KNOWN_RELEASE:
+        for mistake in wrong:
+            yield engine.found(mistake)
+
+
+def _image_digest(engine: Engine, _: Settings) -> Iterator[Finding]:
+    if "@sha256:" not in engine.image:
+        yield engine.found(f"the image is {engine.image or 'not given'}, without a digest")
+
+
+def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        for container in (*pod.init_containers, *pod.containers):
+            name, _at, digest = container.image.partition("@")
+            tag = name.rpartition("/")[2].partition(":")[2]
+            if not digest and tag in ("", "latest"):
+                yield Finding(
+                    what=f"{container.path}.image is {container.image or 'not given'}, "
+                    + ("whose tag is latest" if tag else "which means the tag latest")
+                )
+
+
+def _revision(engine: Engine, _: Settings) -> Iterator[Finding]:
+    model = engine.flags.model
+    # A path or a bucket is a release of its own; what it holds is not said by a flag.
+    if model is None or _ELSEWHERE.match(model) or "$(" in model:
+        return
+    revision = engine.flags.text("revision")
+    if revision is None or not _COMMIT.fullmatch(revision):
+        yield engine.found(f"{model} is downloaded at revision {revision or 'main'}, which is not a commit")
+
+
+def _undeclared(engine: Engine, _: Settings) -> Iterator[Finding]:
+    missing = [
+        name
+        for name, value in (
+            (CONTEXT_ANNOTATION, engine.needed_context_tokens),
+            (CONCURRENCY_ANNOTATION, engine.offered_concurrency),
+        )
+        if value is None
+    ]
+    if missing:
+        yield engine.found(f"no number in the annotation {' or '.join(missing)}")
+
+
+RULES: Final = (
+    Rule(
+        name="flags-vllm-refuses",
+        subject="serving",
+        statement="Every option is one that this release of vLLM reads.",
+        evidence="vLLM 0.18 exits with code 2 on an unknown option and on a switch with a value (its parser, run). "
+        "Mandatory: no replica gets ready",
+        fix="correct or remove the option; switches are --x and --no-x",
+        level="mandatory",
+        severity="high",
+        judge=each_engine(_refused_flags),
+    ),
+    Rule(
+        name="image-not-pinned",
+        subject="serving",
+        statement="The image of a model server is pinned by digest.",
+        evidence="a tag can be moved: two replicas of one fleet may run two servers, and a measured result belongs to neither. "
+        "Mandatory: one line prevents it",
+        fix="write the digest behind the tag: registry/name:tag@sha256:...",
+        level="mandatory",
+        severity="high",
+        judge=each_engine(_image_digest),
+    ),
+    Rule(
+        name="image-latest",
+        subject="serving",
+        statement="No container runs the tag latest.",
+        evidence="latest is whatever was pushed last when a node pulled it. Mandatory: a restart is an unreviewed upgrade",
+        fix="name a release, and its digest behind it",
+        level="mandatory",
+        severity="high",
+        judge=_latest,
+    ),
+    Rule(
+        name="model-not-pinned",
+        subject="serving",
+        statement="A model that a server downloads is pinned to a commit of its repository.",
+        evidence="weights, tokenizer and chat template of a branch can change under a fleet, and every replica downloads for "
+        "itself. Mandatory: answers would change without a change",
+        fix="--revision=<commit, 40 hexadecimal digits>",
+        level="mandatory",
+        severity="high",
+        judge=each_engine(_revision),
+    ),
+    Rule(
+        name="needs-not-declared",
+        subject="serving",
+        statement="A model server declares the traffic it is for.",
+        evidence="without the needed context and the offered concurrency, context-far-above-need, context-below-need and "
+        "sequences-below-load cannot be judged. Advisory: nothing is known to be wrong",
+        fix=f"annotate the pod template: {CONTEXT_ANNOTATION} (longest prompt plus answer) and "
+        f"{CONCURRENCY_ANNOTATION} (requests in flight per replica)",
+        level="advisory",
+        severity="low",
+        judge=each_engine(_undeclared),
+    ),
+)

@@ -1,0 +1,105 @@
+"""The vLLM server that a stack file declares, as the lessons see servers, and how the stack file spells its options."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from facts.engines import Flags, parse
+from settings.rules.served import READY_TIMEOUT, Served
+from settings.rules.words import StackFile
+from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+class DeclaredServer(Served):
+    """One replica's server. `engine` and `tag` stand in for the stack's own: what a running server was found to have."""
+
+    def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
+        self._settings = settings
+        self._engine = engine or settings.serving.engine
+        self._tag = tag or settings.server.image.tag
+
+    @cached_property
+    def flags(self) -> Flags:
+        """The fields of the engine, and its extra arguments."""
+        fields = {long_name(field): getattr(self._engine, field) for field in flag_fields()}
+        options = {name: _as_parsed(value) for name, value in fields.items() if value is not None}
+        return Flags(self._engine.entrypoint, options=options | parse(self._engine.extra_args).options)
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The repository."""
+        return (self._settings.serving.model.id,)
+
+    @property
+    def declared_weights_gb(self) -> float:
+        """`model.sizeGb`, which every profile's model has, too."""
+        return self._settings.serving.model.size_gb
+
+    @property
+    def tag(self) -> str:
+        """The tag in force."""
+        return self._tag
+
+    def env(self, name: str) -> str | None:
+        """A field of the engine, or an extra variable."""
+        field = next((field for field, variable in ENVIRONMENT.items() if variable == name), None)
+        if field is None:
+            return self._engine.extra_env.get(name)
+        value = getattr(self._engine, field)
+        return None if value is None else environment_text(value)
+
+    @property
+    def is_on_b200(self) -> bool:
+        """A4 is the only machine so far."""
+        return True
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whole nodes of eight."""
+        return True
+
+    @property
+    def cores(self) -> float:
+        """`server.resources.cpu`."""
+        return self._settings.server.resources.cpu
+
+    @property
+    def ready_seconds(self) -> float | None:
+        """The field; left out, the program waits as long as a start may take."""
+        written = self.env(READY_TIMEOUT)
+        # The program sets what is left out to the start-up budget.
+        return None if written is None else float(written)
+
+    @property
+    def startup_seconds(self) -> float:
+        """`server.startupMinutes`."""
+        return self._settings.server.startup_minutes * 60
+
+    @property
+    def needed_context_tokens(self) -> int:
+        """The profile's, or `server.needs`."""
+        return self._settings.serving.context_tokens
+
+    @property
+    def offered_concurrency(self) -> int:
+        """The profile's, or `server.needs`."""
+        return self._settings.serving.concurrency_per_replica
+
+
+@cache
+def stack_file() -> StackFile:
+    """Every option as the stack file spells it."""
+    aliases = {long_name(field): Engine.model_fields[field].alias for field in flag_fields()}
+    aliases |= {variable: Engine.model_fields[field].alias for field, variable in ENVIRONMENT.items()}
+    return StackFile({option: f"server.engine.{alias}" for option, alias in aliases.items()})
+
+
+def _as_parsed(value: Any) -> Any:
+    """A setting as `facts.engines.parse` reads it from an argument."""
+    if isinstance(value, Speculative):
+        return value.model_dump()
+    return value if isinstance(value, bool) else str(value)

@@ -1,0 +1,15 @@
+"""Every lesson about one vLLM server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from settings.rules import serving, serving_cache, serving_start
+from settings.rules.lesson import Lesson
+from settings.rules.served import Served
+
+ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    *serving.LESSONS,
+    *serving_cache.LESSONS,
+    *serving_start.LESSONS,
+)

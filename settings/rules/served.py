@@ -1,0 +1,214 @@
+"""A vLLM server as lessons see it, whether it is declared in a stack file, rendered into a pod, or running."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from facts import memory
+from facts.engines import (
+    DEFAULT_BATCHED_TOKENS,
+    DEFAULT_GPU_MEMORY_SHARE,
+    DEFAULT_SEQUENCES,
+    LONGEST_CONTEXT_TOKENS,
+    Flags,
+)
+from facts.models import DENSE_MODELS
+from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
+
+ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
+READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
+
+Release = tuple[int, int, int]
+_RELEASE = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
+
+
+class Served(ABC):
+    """One vLLM server: a few things that are read where it is found, and what follows from them.
+
+    Everything is read when it is asked for and not before.
+    """
+
+    @property
+    @abstractmethod
+    def flags(self) -> Flags:
+        """Its options."""
+
+    @property
+    @abstractmethod
+    def model_names(self) -> tuple[str, ...]:
+        """Every name its model goes by."""
+
+    @property
+    @abstractmethod
+    def tag(self) -> str:
+        """Its image's tag, empty where it has none."""
+
+    @abstractmethod
+    def env(self, name: str) -> str | None:
+        """A variable's literal value."""
+
+    @property
+    @abstractmethod
+    def is_on_b200(self) -> bool:
+        """Whether its GPUs are known to be B200."""
+
+    @property
+    @abstractmethod
+    def has_gpus(self) -> bool:
+        """Whether its pod asks for any GPU."""
+
+    @property
+    @abstractmethod
+    def cores(self) -> float | None:
+        """CPUs that it requests, None where it requests none."""
+
+    @property
+    @abstractmethod
+    def ready_seconds(self) -> float | None:
+        """How long the API servers wait for the engines; None where that is not known here."""
+
+    @property
+    @abstractmethod
+    def startup_seconds(self) -> float | None:
+        """How long a start may take before the pod is killed; None where nothing kills it."""
+
+    @property
+    @abstractmethod
+    def needed_context_tokens(self) -> int | None:
+        """Longest prompt plus answer that the traffic needs; None where nobody says."""
+
+    @property
+    @abstractmethod
+    def offered_concurrency(self) -> int | None:
+        """Requests in flight per replica at peak; None where nobody says."""
+
+    @property
+    def declared_weights_gb(self) -> float | None:
+        """Size of the weights where it is declared."""
+        return None
+
+    # What it serves
+
+    @property
+    def model(self) -> str:
+        """The first of its model's names."""
+        return self.model_names[0] if self.model_names else "the model"
+
+    def is_called(self, part: str) -> bool:
+        """Whether a name of its model contains this."""
+        return any(part in name for name in self.model_names)
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether linear layers with a state mix with attention: the Qwen3.5 family."""
+        return self.is_called("Qwen3.5")
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether its model is known to have no experts."""
+        return any(self.is_called(part) for part in DENSE_MODELS)
+
+    @property
+    def architecture(self) -> memory.HybridArchitecture | None:
+        """The model's architecture, None where the facts have none for it."""
+        return next((known for part, known in memory.ARCHITECTURES.items() if self.is_called(part)), None)
+
+    def weights_gb(self, told: Mapping[str, float]) -> tuple[str, float] | None:
+        """A name of the model and the size of its weights: as declared, by the facts, or as a team tells of its own models."""
+        if self.declared_weights_gb is not None:
+            return self.model, self.declared_weights_gb
+        sizes = KNOWN_WEIGHTS_GB | dict(told)
+        return next(((part, float(size)) for part, size in sizes.items() if self.is_called(part)), None)
+
+    @property
+    def release(self) -> Release | None:
+        """The vLLM release by the image's tag, None where the tag is no release."""
+        match = _RELEASE.match(self.tag)
+        return None if match is None else (int(match[1]), int(match[2]), int(match[3] or 0))
+
+    # What it drafts
+
+    @property
+    def mtp_tokens(self) -> int:
+        """Tokens that the model's own draft layer drafts ahead; 0 for other families, whose layers were not measured."""
+        return self.flags.speculative_tokens if self.is_hybrid and self.flags.uses_mtp else 0
+
+    # What its memory is split into
+
+    @property
+    def utilisation(self) -> float:
+        """Share of each GPU's memory it may take."""
+        return self.flags.number("gpu-memory-utilization") or DEFAULT_GPU_MEMORY_SHARE
+
+    @property
+    def kv_cache_dtype(self) -> str:
+        """Type of keys and values."""
+        return self.flags.text("kv-cache-dtype") or "auto"
+
+    @property
+    def has_two_byte_cache(self) -> bool:
+        """Whether keys and values take two bytes."""
+        return self.kv_cache_dtype in memory.TWO_BYTE_CACHES
+
+    @property
+    def estimates_cudagraphs(self) -> bool:
+        """Whether CUDA graphs are counted in the share: by the variable, or by the release's default."""
+        chosen = self.env(ESTIMATE_CUDAGRAPHS)
+        if chosen is not None:
+            return chosen.strip() == "1"
+        release = self.release
+        return release is not None and release >= COUNTS_GRAPHS_FROM
+
+    @property
+    def prefix_caching(self) -> bool:
+        """Whether prefix caching is on: of a hybrid model only when asked for, of others unless refused."""
+        asked = self.flags.on("enable-prefix-caching")
+        return not self.is_hybrid if asked is None else asked
+
+    @property
+    def layout(self) -> memory.CacheLayout | None:
+        """Its cache, None where the architecture is not known or a type is not one of vLLM's."""
+        if self.architecture is None:
+            return None
+        try:
+            return memory.CacheLayout(
+                architecture=self.architecture,
+                kv_cache_dtype=self.kv_cache_dtype,
+                speculative_tokens=self.flags.speculative_tokens,
+                ssm_cache_dtype=self.flags.text("mamba-ssm-cache-dtype") or "auto",
+                prefix_caching=self.prefix_caching,
+            )
+        except ValueError:
+            return None
+
+    def cache_gib(self, *, weights_gib: float = memory.WEIGHTS_AND_DRAFT_GIB) -> float:
+        """GiB that weights of this size leave for the cache on one B200; 0 for a share that vLLM refuses."""
+        share = self.utilisation
+        if not 0 < share <= 1:
+            return 0
+        return memory.cache_gib_per_gpu(gpu_memory_utilization=share, weights_and_draft_gib=weights_gib)
+
+    # What it admits
+
+    @property
+    def sequences(self) -> int:
+        """Sequences one engine may run at once."""
+        return self.flags.count("max-num-seqs") or DEFAULT_SEQUENCES
+
+    @property
+    def batched_tokens(self) -> int:
+        """Tokens one engine computes in a step."""
+        return self.flags.count("max-num-batched-tokens") or DEFAULT_BATCHED_TOKENS
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Longest prompt plus answer it takes; None where vLLM chooses and the model's own limit is not known."""
+        chosen = self.flags.text("max-model-len")
+        if chosen in ("auto", "-1"):
+            return None
+        if chosen is not None:
+            return self.flags.count("max-model-len")
+        return LONGEST_CONTEXT_TOKENS if self.is_hybrid else None

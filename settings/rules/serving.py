@@ -1,0 +1,241 @@
+"""How a vLLM server splits over its GPUs, speculates and shares out their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from facts.ledger import value
+from facts.memory import GIB
+from settings.rules.lesson import Broken, Lesson, Limits, Setting
+from settings.rules.limits import (
+    CRASH_UTILISATION,
+    GRAPH_RISK_UTILISATION,
+    MOST_DRAFT_TOKENS,
+    TWO_BYTE_UTILISATION,
+)
+from settings.rules.served import ESTIMATE_CUDAGRAPHS, Served
+
+_TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
+_DP8: Final[int] = value("phases.figures.dp8.total_tokens_per_s")
+_MTP1: Final[int] = value("phases.figures.mtp1-092.total_tokens_per_s")
+_MTP2: Final[int] = value("phases.figures.mtp2-095.total_tokens_per_s")
+_MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
+_MTP5: Final = value("phases.figures.tp8-mtp5.details")
+_CRASH: Final = value("phases.figures.dp8-4096-095-crash.details")
+_DRAFTS: Final = "speculative-config.num_speculative_tokens"
+_MEMORY: Final = ("gpu-memory-utilization", "kv-cache-dtype", "speculative-config", ESTIMATE_CUDAGRAPHS)
+
+
+def _split_without_need(server: Served, limits: Limits) -> Iterator[Broken]:
+    size = server.flags.tensor_parallel_size
+    if size < 2 or not server.is_on_b200:
+        return
+    weights = server.weights_gb(limits["weightsGb"] or {})
+    if weights is None:
+        return
+    name, gigabytes = weights
+    room = server.cache_gib(weights_gib=gigabytes * 1e9 / GIB)
+    if room > 0:
+        yield Broken(
+            option="tensor-parallel-size",
+            value=size,
+            allowed="1",
+            because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
+            changes={"data-parallel-size": size * server.flags.engines, "tensor-parallel-size": 1},
+        )
+
+
+def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.flags.on("enable-expert-parallel") and server.is_dense:
+        yield Broken(
+            option="enable-expert-parallel",
+            value=True,
+            allowed="left out",
+            because=f"{server.model} has no experts",
+            changes={"enable-expert-parallel": None},
+        )
+
+
+def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Broken]:
+    drafts = server.mtp_tokens
+    if drafts > limits["mostTokens"]:
+        yield Broken(option=_DRAFTS, value=drafts, allowed="1", changes={_DRAFTS: 1})
+
+
+def _a_second_draft(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.mtp_tokens == 2:
+        yield Broken(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
+
+
+def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if share < CRASH_UTILISATION or not server.flags.speculative_tokens:
+        return
+    if server.has_two_byte_cache:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"below {CRASH_UTILISATION}; {TWO_BYTE_UTILISATION} ran",
+            because=f"the server speculates, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
+        )
+    elif not server.estimates_cudagraphs:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"below {CRASH_UTILISATION}; {GRAPH_RISK_UTILISATION} ran with {{{ESTIMATE_CUDAGRAPHS}=true}}",
+            because="the server speculates, and its CUDA graphs are not counted",
+            why="without the estimate the graphs come on top of the share and may not fit",
+            changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION, ESTIMATE_CUDAGRAPHS: True},
+        )
+
+
+def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if share < CRASH_UTILISATION or not server.flags.speculative_tokens or server.has_two_byte_cache:
+        return
+    if server.estimates_cudagraphs:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"{GRAPH_RISK_UTILISATION}",
+            because="the server speculates",
+            changes={"gpu-memory-utilization": GRAPH_RISK_UTILISATION},
+        )
+
+
+def _uncounted_graphs(server: Served, limits: Limits) -> Iterator[Broken]:
+    share = server.utilisation
+    if share < limits["fromUtilisation"] or server.flags.on("enforce-eager"):
+        return
+    if share >= CRASH_UTILISATION and server.flags.speculative_tokens:
+        return  # utilisation-with-mtp says it
+    if not server.estimates_cudagraphs:
+        yield Broken(
+            option=ESTIMATE_CUDAGRAPHS,
+            value=None if server.env(ESTIMATE_CUDAGRAPHS) is None else False,
+            allowed="true (1)",
+            because=f"{{gpu-memory-utilization}} is {share:g}",
+            changes={ESTIMATE_CUDAGRAPHS: True},
+        )
+
+
+LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    Lesson(
+        name="tp8-on-one-gpu-model",
+        statement="A model that fits one GPU is not split over several.",
+        evidence=f"split over 8 GPUs the engine waits for the slowest one at every layer: {_TP8:,} tok/s on a node with TP=8 "
+        f"(the article, phase 1) against {_DP8:,} with eight engines (phase 2)",
+        level_reason="two thirds of a node are lost",
+        fix="{data-parallel-size=8} and {tensor-parallel-size=1}",
+        level="mandatory",
+        severity="high",
+        reads=("tensor-parallel-size", "data-parallel-size"),
+        settings=(
+            Setting(
+                name="weightsGb",
+                type="object",
+                unit="GB",
+                default={},
+                why="size of the weights by a part of the model's name, for models that the pack does not know",
+            ),
+        ),
+        judge=_split_without_need,
+    ),
+    Lesson(
+        name="expert-parallel-on-dense-model",
+        statement="Expert parallelism is for models with experts.",
+        evidence="vLLM refuses expert parallelism on a dense model when it starts (0.18.1, run)",
+        level_reason="no replica gets ready",
+        fix="leave {enable-expert-parallel} out",
+        level="mandatory",
+        severity="medium",
+        reads=("enable-expert-parallel",),
+        judge=_experts_of_a_dense_model,
+    ),
+    Lesson(
+        name="mtp-above-one",
+        statement="A model drafts no more tokens ahead than its draft layer bears.",
+        evidence=f"5 draft tokens gained {_MTP5['gain_percent']} % once and crashed on the second run (cudaErrorIllegalAddress); "
+        "acceptance by position falls as {}, {}, {}, {}, {} % (the article, phase 1)".format(
+            *_MTP5["acceptance_percent_by_position"]
+        ),
+        level_reason="a crash takes eight GPUs out at once",
+        fix=f"{{{_DRAFTS}=1}}",
+        level="mandatory",
+        severity="high",
+        reads=("speculative-config",),
+        settings=(
+            Setting(
+                name="mostTokens",
+                type="integer",
+                unit="draft tokens",
+                default=MOST_DRAFT_TOKENS,
+                why="what your own runs have borne for a day",
+            ),
+        ),
+        judge=_more_drafts_than_it_bears,
+    ),
+    Lesson(
+        name="mtp-two-is-slower",
+        of="mtp-above-one",
+        statement="A model with one draft layer drafts one token.",
+        evidence=f"2 draft tokens gave {_MTP2:,} tok/s against {_MTP1:,} with 1 (the article, phase 4); the one layer of this "
+        "family runs again for the second",
+        level_reason="slower, not broken",
+        fix=f"{{{_DRAFTS}=1}}",
+        level="advisory",
+        severity="medium",
+        reads=("speculative-config",),
+        judge=_a_second_draft,
+    ),
+    Lesson(
+        name="utilisation-with-mtp",
+        statement="A server that speculates leaves memory for what the share does not count.",
+        evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} left {_CRASH['failed_requests']} requests failed: one engine at "
+        f"{_CRASH['fullest_engine_kv_cache_percent']} % of its cache with {_CRASH['queued_on_fullest_engine']} queued, another "
+        "idle (the article, phase 3)",
+        level_reason="requests fail",
+        fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}} with {{kv-cache-dtype=fp8_e4m3}} and "
+        f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
+        level="mandatory",
+        severity="high",
+        reads=_MEMORY,
+        judge=_crowded_memory,
+    ),
+    Lesson(
+        name="utilisation-without-gain",
+        of="utilisation-with-mtp",
+        statement="Memory that brings no throughput is left as a margin.",
+        evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s against "
+        f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
+        level_reason="it ran",
+        fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}}",
+        level="advisory",
+        severity="low",
+        reads=_MEMORY,
+        judge=_memory_without_gain,
+    ),
+    Lesson(
+        name="cudagraph-estimate-unset",
+        statement="Where little memory is left, CUDA graphs are counted in the share.",
+        evidence="vLLM 0.18 does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
+        "out of memory; 0.19 counts them",
+        level_reason="whether a replica starts is then a matter of a few hundred MiB",
+        fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
+        level="mandatory",
+        severity="medium",
+        reads=_MEMORY,
+        settings=(
+            Setting(
+                name="fromUtilisation",
+                type="number",
+                unit="share of GPU memory",
+                default=GRAPH_RISK_UTILISATION,
+                why="from which share on the estimate is asked for",
+            ),
+        ),
+        judge=_uncounted_graphs,
+    ),
+)

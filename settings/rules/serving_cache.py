@@ -1,0 +1,289 @@
+"""What a vLLM server caches, and how many sequences of which length it admits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Final
+
+from facts import memory
+from facts.engines import DEFAULT_SEQUENCES
+from facts.ledger import value
+from settings.rules.lesson import Broken, Lesson, Limits, Setting
+from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, REFUSES_STATES_FROM, STATES_MARGIN
+from settings.rules.served import Served
+
+_FULL: Final = value("phases.figures.dp8")
+_FULL_CONTEXT: Final[int] = value("shapes.shapes.dp8-131k.flags.max-model-len")
+_SHORT: Final[int] = value("phases.figures.dp8-4096.total_tokens_per_s")
+_SHORT_CONTEXT: Final[int] = value("shapes.shapes.dp8-4096-090.flags.max-model-len")
+_SCHEDULER_FULL: Final[str] = value("phases.figures.max-num-seqs-512.outcome")
+_CACHING: Final = ("enable-prefix-caching", "mamba-cache-mode", "mamba-block-size")
+_STATE_FLAGS: Final = {"mamba-cache-mode": "align", "mamba-block-size": 8}
+"""Source: the article's prose; aligned caching replaces the block size by the attention block."""
+_NO_CACHING: Final = dict.fromkeys(_CACHING)
+
+
+def _flags_missing(server: Served, _: Limits) -> Iterator[Broken]:
+    if not server.is_hybrid or not server.prefix_caching:
+        return
+    missing = {name: wanted for name, wanted in _STATE_FLAGS.items() if name not in server.flags}
+    if missing:
+        first, *others = missing
+        yield Broken(
+            option=first,
+            value=None,
+            allowed=f"{missing[first]}",
+            because="{enable-prefix-caching} is set"
+            + "".join(f", and {{{other}}} is left out, too" for other in others),
+            changes=missing,
+        )
+
+
+def _flags_without_caching(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.is_hybrid and not server.prefix_caching and "mamba-block-size" in server.flags:
+        yield Broken(
+            option="mamba-block-size",
+            value=server.flags.text("mamba-block-size"),
+            allowed="left out",
+            because="{enable-prefix-caching} is not set",
+            changes={"mamba-block-size": None, "mamba-cache-mode": None},
+        )
+
+
+def _never_hits(server: Served, _: Limits) -> Iterator[Broken]:
+    layout, longest = server.layout, server.context_tokens
+    if not server.prefix_caching or layout is None or longest is None:
+        return
+    shortest = memory.shortest_prompt_prefix_caching_can_hit(layout)
+    if shortest is not None and longest < shortest:
+        given_up = ", and with MTP the last matched block is given up" if server.flags.speculative_tokens else ""
+        yield Broken(
+            option="enable-prefix-caching",
+            value=True,
+            allowed=f"left out, or {{max-model-len}} of {shortest} and more",
+            because=f"{{max-model-len}} is {longest}, and no prompt below {shortest} tokens can hit",
+            why=f"a cache block of this model is {memory.attention_block_tokens(layout)} tokens with these options, the last token is "
+            f"always computed{given_up}; the article saw no hit, and the option costs a quarter of the concurrency that vLLM plans with",
+            changes=_NO_CACHING,
+        )
+
+
+def _too_few_sequences(server: Served, _: Limits) -> Iterator[Broken]:
+    offered, engines, each = server.offered_concurrency, server.flags.engines, server.sequences
+    if offered is not None and each * engines < offered:
+        needed = ceil(offered / engines)
+        yield Broken(
+            option="max-num-seqs",
+            value=each,
+            allowed=f"{needed} or more",
+            because=f"{offered} requests are in flight ({{offered-concurrency}}), and {engines} engine(s) admit {each * engines}",
+            changes={"max-num-seqs": needed},
+        )
+
+
+def _batch_below_sequences(server: Served, _: Limits) -> Iterator[Broken]:
+    if server.batched_tokens < server.sequences:
+        yield Broken(
+            option="max-num-batched-tokens",
+            value=server.batched_tokens,
+            allowed=f"{server.sequences} or more",
+            because=f"{{max-num-seqs}} is {server.sequences}",
+            changes={"max-num-batched-tokens": server.sequences},
+        )
+
+
+def _block_above_batch(server: Served, _: Limits) -> Iterator[Broken]:
+    layout = server.layout
+    if not server.prefix_caching or layout is None:
+        return
+    block = memory.attention_block_tokens(layout)
+    if block > server.batched_tokens:
+        yield Broken(
+            option="max-num-batched-tokens",
+            value=server.batched_tokens,
+            allowed=f"{block} or more",
+            because=f"a cache block is {block} tokens",
+            changes={"max-num-batched-tokens": block},
+        )
+
+
+def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Broken]:
+    # On another GPU, or split over several, another number of blocks fits.
+    if not server.is_on_b200 or server.flags.tensor_parallel_size > 1 or "max-num-seqs" not in server.flags:
+        return
+    layout = server.layout
+    # What the weights leave is only known for these.
+    if layout is None or not any(server.is_called(part) for part in KNOWN_WEIGHTS_GB):
+        return
+    limit = memory.max_num_seqs_limit(layout, server.cache_gib())
+    if server.sequences > limit * margin:
+        yield Broken(
+            option="max-num-seqs",
+            value=server.sequences,
+            allowed=f"up to about {limit}",
+            because=f"about {limit} recurrent states fit one GPU",
+            changes={"max-num-seqs": min(limit, DEFAULT_SEQUENCES)},
+        )
+
+
+def _refused_above_state(server: Served, limits: Limits) -> Iterator[Broken]:
+    for broken in _above_state(server, limits, STATES_MARGIN):
+        release = server.release
+        if release is not None and release >= REFUSES_STATES_FROM:
+            yield broken
+
+
+def _context_below_need(server: Served, _: Limits) -> Iterator[Broken]:
+    configured, needed = server.context_tokens, server.needed_context_tokens
+    if configured is not None and needed is not None and configured < needed:
+        yield Broken(
+            option="max-model-len",
+            value=configured,
+            allowed=f"{needed} or more",
+            because=f"requests need up to {needed} tokens ({{needed-context}})",
+            changes={"max-model-len": needed},
+        )
+
+
+def _context_above_need(server: Served, limits: Limits) -> Iterator[Broken]:
+    configured, needed = server.context_tokens, server.needed_context_tokens
+    if configured is not None and needed and configured > needed * limits["slack"]:
+        yield Broken(
+            option="max-model-len",
+            value=configured,
+            allowed=f"{needed} to {needed * limits['slack']:g}",
+            because=f"{configured / needed:.0f} times the {needed} tokens that requests need ({{needed-context}})",
+            changes={"max-model-len": needed},
+        )
+
+
+LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    Lesson(
+        name="hybrid-prefix-cache-flags",
+        statement="Prefix caching of a hybrid model says how its states are cached.",
+        evidence="the article lost throughput ten-fold without the mamba-cache flags: the engine reprocessed the whole prompt on "
+        "every answer",
+        level_reason="nine tenths of a fleet",
+        fix="{mamba-cache-mode=align} and {mamba-block-size=8} beside {enable-prefix-caching}",
+        level="mandatory",
+        severity="high",
+        reads=_CACHING,
+        judge=_flags_missing,
+    ),
+    Lesson(
+        name="mamba-flags-without-prefix-caching",
+        statement="A block size for states comes with prefix caching.",
+        evidence="vLLM 0.18.1 refuses to start: {mamba-block-size} only means something with prefix caching, which is off by "
+        "default for hybrid models (run)",
+        level_reason="no replica gets ready",
+        fix="leave out {mamba-block-size} and {mamba-cache-mode}, or {enable-prefix-caching=true}",
+        level="mandatory",
+        severity="high",
+        reads=_CACHING,
+        judge=_flags_without_caching,
+    ),
+    Lesson(
+        name="prefix-cache-never-hits",
+        statement="Prefix caching is on only where a prompt can be long enough to hit.",
+        evidence="vLLM makes a block of a hybrid model as large as one state; a prompt below one block, two with MTP, can never "
+        "hit (0.18.1's cache manager, run)",
+        level_reason="the flag promises what it cannot give",
+        fix="leave out {enable-prefix-caching}, {mamba-cache-mode} and {mamba-block-size}",
+        level="mandatory",
+        severity="medium",
+        reads=(*_CACHING, "max-model-len", "speculative-config", "kv-cache-dtype"),
+        judge=_never_hits,
+    ),
+    Lesson(
+        name="sequences-below-load",
+        statement="The engines together admit the requests that are offered to a replica.",
+        evidence=f"the scheduler admits no more than {{max-num-seqs}} per engine; 512 on one engine: {_SCHEDULER_FULL} "
+        "(the article, phase 1)",
+        level_reason="GPUs idle while requests wait",
+        fix="raise {max-num-seqs} to the offered requests over the engines",
+        level="mandatory",
+        severity="medium",
+        reads=("max-num-seqs", "data-parallel-size"),
+        judge=_too_few_sequences,
+    ),
+    Lesson(
+        name="batch-below-sequences",
+        statement="A step has room for one token of every sequence.",
+        evidence="vLLM refuses to start with fewer batched tokens than sequences (0.18.1, run)",
+        level_reason="no replica gets ready",
+        fix="raise {max-num-batched-tokens} to {max-num-seqs} at least",
+        level="mandatory",
+        severity="medium",
+        reads=("max-num-seqs", "max-num-batched-tokens"),
+        judge=_batch_below_sequences,
+    ),
+    Lesson(
+        name="block-above-batch",
+        statement="With aligned prefix caching a step has room for a whole cache block.",
+        evidence="aligned prefix caching computes whole blocks; vLLM 0.18.1 refuses to start otherwise (run)",
+        level_reason="no replica gets ready",
+        fix="raise {max-num-batched-tokens} to a block at least",
+        level="mandatory",
+        severity="medium",
+        reads=("max-num-batched-tokens", "enable-prefix-caching"),
+        judge=_block_above_batch,
+    ),
+    Lesson(
+        name="max-num-seqs-above-state",
+        statement="A server admits no more sequences than it can hold a state for.",
+        evidence="every running sequence of a hybrid model holds at least one block of the pool; 0.18.1 accepts more sequences "
+        "and never runs them (own trial on an H200)",
+        level_reason="until the release changes",
+        fix="lower {max-num-seqs} to the states that fit",
+        level="advisory",
+        severity="low",
+        reads=("max-num-seqs",),
+        judge=_above_state,
+    ),
+    Lesson(
+        name="max-num-seqs-refused",
+        statement="A release that counts states is given no more sequences than there is room for.",
+        evidence="vLLM 0.20.2 refused 8192 sequences for this model and named the state blocks it had (own trial on an H200)",
+        level_reason="no replica gets ready. A tenth above the estimate is let pass",
+        fix="lower {max-num-seqs} to the states that fit",
+        level="mandatory",
+        severity="high",
+        # A server that refuses to start reproduces nothing.
+        excusable=False,
+        judge=_refused_above_state,
+    ),
+    Lesson(
+        name="context-below-need",
+        statement="The longest request that the traffic needs is admitted.",
+        evidence="the server refuses longer requests with an error",
+        level_reason="users see it",
+        fix="raise {max-model-len} to the declared need",
+        level="mandatory",
+        severity="medium",
+        reads=("max-model-len",),
+        judge=_context_below_need,
+    ),
+    Lesson(
+        name="context-far-above-need",
+        statement="The admitted context is of the size of what the traffic needs.",
+        evidence=f"{_FULL_CONTEXT:,} for 1,500-token requests left the cache {_FULL['details']['kv_cache_usage_percent']} % full and "
+        f"{_FULL['details']['waiting_requests']} requests waiting: {_FULL['total_tokens_per_s']:,} tok/s against {_SHORT:,} at "
+        f"{_SHORT_CONTEXT:,} (the article, phases 2 and 3)",
+        level_reason="an eighth of a fleet",
+        fix="lower {max-model-len} to the declared need",
+        level="mandatory",
+        severity="medium",
+        reads=("max-model-len",),
+        settings=(
+            Setting(
+                name="slack",
+                type="number",
+                unit="times the need",
+                default=CONTEXT_SLACK,
+                why="how far above the need the context may be",
+            ),
+        ),
+        judge=_context_above_need,
+    ),
+)

@@ -1,0 +1,126 @@
+"""What a vLLM server starts from: its image, its host, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Final
+
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS
+from settings.rules.lesson import Broken, Lesson, Limits, Setting
+from settings.rules.limits import KNOWN_RELEASE
+from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, Served
+
+
+def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
+    if not server.is_hybrid or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
+        return
+    if server.release == (0, 18, 0):
+        yield Broken(
+            option="image-tag",
+            value=server.tag,
+            allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
+            because=f"{{{USE_DEEP_GEMM}}} is not switched off",
+        )
+
+
+def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
+    release = server.release
+    if release is None or release[:2] != KNOWN_RELEASE:
+        yield Broken(option="image-tag", value=server.tag or None, allowed="v0.18.1")
+
+
+def _starved(server: Served, limits: Limits) -> Iterator[Broken]:
+    if not server.has_gpus:
+        return
+    cores, engines, api_servers = server.cores, server.flags.engines, server.flags.api_servers
+    needed = ceil(engines * limits["coresPerEngine"] + api_servers * limits["coresPerApiServer"] + 1)
+    if cores is None or cores < needed:
+        yield Broken(
+            option="cpu",
+            value=cores,
+            allowed=f"{needed} or more",
+            because=f"{engines} engine(s) and {api_servers} API server(s) need {needed}",
+            changes={"cpu": needed},
+        )
+
+
+def _ready_timeout(server: Served, _: Limits) -> Iterator[Broken]:
+    budget = server.startup_seconds
+    if budget is None:
+        return
+    seconds = server.ready_seconds
+    if seconds is not None and seconds < budget:
+        yield Broken(
+            option=READY_TIMEOUT,
+            value=int(seconds),
+            allowed=f"{budget:g} or more",
+            because=f"{{start-up}} allows {budget:g} seconds"
+            + (", and this is vLLM's default" if server.env(READY_TIMEOUT) is None else ""),
+            changes={READY_TIMEOUT: int(budget)},
+        )
+
+
+LESSONS: Final[tuple[Lesson[Served], ...]] = (
+    Lesson(
+        name="deepgemm-accuracy",
+        statement="Qwen3.5 on B200 does not compute with DeepGEMM.",
+        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales cost accuracy; 0.18.1 switches it off by itself (both "
+        "releases read)",
+        level_reason="every answer is affected and nothing shows it",
+        fix=f"{{image-tag=v0.18.1}} and its digest, or {{{USE_DEEP_GEMM}=false}}",
+        level="mandatory",
+        severity="critical",
+        reads=(USE_DEEP_GEMM,),
+        judge=_accuracy,
+    ),
+    Lesson(
+        name="image-not-checked",
+        statement="The release of vLLM is one that these rules know.",
+        evidence="rules read flags and defaults as 0.18 has them; other releases rename, remove and change some",
+        level_reason="another release may be right",
+        fix="check the server's flags against that release, or use v0.18.1",
+        level="advisory",
+        severity="low",
+        judge=_unchecked_release,
+    ),
+    Lesson(
+        name="cpu-starves-engines",
+        statement="Engines and API servers get the cores they keep busy.",
+        evidence="one engine keeps 1.1 to 1.3 cores busy (measured on an H200); starved of CPU its GPU waits",
+        level_reason="cores cost a hundredth of the GPUs that wait for them",
+        fix="request more CPU; a whole A4 node has about 220 to give",
+        level="mandatory",
+        severity="medium",
+        reads=("data-parallel-size", "api-server-count", "entrypoint"),
+        settings=(
+            Setting(
+                name="coresPerEngine",
+                type="number",
+                unit="cores",
+                default=CORES_PER_ENGINE,
+                why="cores that one engine keeps busy",
+            ),
+            Setting(
+                name="coresPerApiServer",
+                type="number",
+                unit="cores",
+                default=CORES_PER_API_SERVER,
+                why="cores that one API server keeps busy",
+            ),
+        ),
+        judge=_starved,
+    ),
+    Lesson(
+        name="engine-ready-timeout",
+        statement="The front end waits for its engines as long as the start-up probe does.",
+        evidence="the front end gives up on engines that are still loading; vLLM's default of "
+        f"{DEFAULT_READY_SECONDS} s is the article's whole start-up",
+        level_reason="a slow day becomes a crash loop",
+        fix=f"set {{{READY_TIMEOUT}}} to what {{start-up}} allows",
+        level="mandatory",
+        severity="medium",
+        reads=(READY_TIMEOUT,),
+        judge=_ready_timeout,
+    ),
+)

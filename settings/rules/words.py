@@ -1,0 +1,152 @@
+"""Options in the words of whoever reads a verdict: keys of a stack file, or flags and variables of a server.
+
+`Spelling.text` replaces what stands in braces: `{max-model-len}` becomes `maxModelLen` or `--max-model-len`,
+`{max-model-len=4096}` becomes `maxModelLen: 4096` or `--max-model-len=4096`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Final
+
+from facts.engines import render
+from settings.rules.lesson import Broken, Told
+
+CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
+"""Longest prompt plus answer that the traffic needs."""
+CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
+"""Requests in flight per replica at peak."""
+
+_IN_BRACES: Final = re.compile(r"\{([A-Za-z][\w.-]*)(?:=([^{}]*))?\}")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
+    "cpu": ("server.resources.cpu", "the CPU request"),
+    "image-tag": ("server.image.tag", "the image's tag"),
+    "entrypoint": ("server.engine.entrypoint", "the entry point"),
+    "start-up": ("server.startupMinutes", "the start-up probe"),
+    "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
+    "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
+    "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
+    "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replicas"),
+    "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
+}
+"""What is no flag and no variable: the key of the stack file, and the words for a rendered resource."""
+
+
+class Spelling(ABC):
+    """How one kind of reader spells options."""
+
+    @abstractmethod
+    def name(self, option: str) -> str:
+        """An option."""
+
+    @abstractmethod
+    def assignment(self, option: str, value: object) -> str:
+        """An option with its value, ready to paste; None leaves it out."""
+
+    def text(self, template: str) -> str:
+        """A text with its options spelled."""
+        return _IN_BRACES.sub(self._spelled, template)
+
+    def _spelled(self, match: re.Match[str]) -> str:
+        option, value = match[1], match[2]
+        return self.name(option) if value is None else self.assignment(option, _WORDS.get(value, value))
+
+    def fix(self, told: Told, broken: Broken) -> str:
+        """What to write instead."""
+        if not broken.changes:
+            return self.text(told.fix)
+        return self._joined([self.assignment(option, value) for option, value in broken.changes.items()])
+
+    @staticmethod
+    @abstractmethod
+    def _joined(assignments: list[str]) -> str: ...
+
+
+class _OfResources(Spelling):
+    """As a container's arguments and environment have them."""
+
+    def name(self, option: str) -> str:
+        """`--max-model-len`."""
+        if option in _AROUND_THE_SERVER:
+            return _AROUND_THE_SERVER[option][1]
+        return option if option.isupper() else f"--{option}"
+
+    def assignment(self, option: str, value: object) -> str:
+        """`--max-model-len=4096`."""
+        if value is None:
+            return f"no {self.name(option)}"
+        if option in _AROUND_THE_SERVER:
+            return f"set {self.name(option)} to {value}"
+        if option.isupper():
+            # vLLM reads 0 and 1, not words.
+            return f"{option}={int(value) if isinstance(value, bool) else value}"
+        return render({option: value})[0]
+
+    def what(self, broken: Broken) -> str:
+        """What is wrong where, with the value found."""
+        value = broken.value
+        state = (
+            "left out" if value is None else ("set" if value else "off") if isinstance(value, bool) else _shown(value)
+        )
+        said = f"{self.name(broken.option)} is {state}"
+        return f"{said}: {self.text(broken.because)}" if broken.because else said
+
+    @staticmethod
+    def _joined(assignments: list[str]) -> str:
+        *first, last = assignments
+        return f"{', '.join(first)} and {last}" if first else last
+
+
+RESOURCES: Final = _OfResources()
+
+
+class StackFile(Spelling):
+    """As a stack file has them. `paths`: the key below the namespace of every option, such as `server.engine.maxModelLen`."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = {option: path for option, (path, _) in _AROUND_THE_SERVER.items()} | dict(paths)
+
+    def path(self, option: str) -> str:
+        """Key of an option below the namespace."""
+        option, *inner = option.split(".")
+        return ".".join((self._paths[option], *map(_camel, inner)))
+
+    def name(self, option: str) -> str:
+        """`maxModelLen`; the whole key of what is no engine setting."""
+        return self.path(option).removeprefix("server.engine.")
+
+    def assignment(self, option: str, value: object) -> str:
+        """`maxModelLen: 4096`."""
+        *outer, last = self.name(option).split(".")
+        written = f"{last}: {_yaml(value)}"
+        for key in reversed(outer):
+            written = f"{key}: {{{written}}}"
+        return written
+
+    def allowed(self, broken: Broken) -> str:
+        """What would be accepted, and what that rests on."""
+        allowed = self.text(broken.allowed)
+        return f"{allowed}; {self.text(broken.because)}" if broken.because else allowed
+
+    @staticmethod
+    def _joined(assignments: list[str]) -> str:
+        return ", ".join(assignments)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_camel(key)}: {_yaml(one)}" for key, one in value.items()) + "}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
