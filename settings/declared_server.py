@@ -27,7 +27,7 @@ class DeclaredServer(Served):
         """The fields of the engine, and its extra arguments."""
         fields = {long_name(field): getattr(self._engine, field) for field in flag_fields()}
         options = {name: _as_parsed(value) for name, value in fields.items() if value is not None}
-        return Flags(self._engine.entrypoint, options=options | parse(self._engine.extra_args).options)
+        return Flags(self._engine.entrypoint, options={**options, **parse(self._engine.extra_args).options})
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ _LEVELS: dict[str, Level] = {"mandatory": "refused", "advisory": "finding"}
 
 def lesson_named(name: str) -> Told:
     """The lesson of that name. Raises KeyError."""
-    return {one.name: one for one in (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)}[name]
+    told: tuple[Told, ...] = (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
+    return {one.name: one for one in told}[name]
 
 
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
-    "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replicas"),
+    "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
 }
 """What is no flag and no variable: the key of the stack file, and the words for a rendered resource."""

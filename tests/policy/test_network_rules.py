@@ -206,12 +206,11 @@ def test_a_policy_beside_the_charts_own_is_found() -> None:
 def test_an_endpoint_picker_too_small_for_its_connections_is_found() -> None:
     small = release(inferenceExtension={"resources": {"requests": {"cpu": "500m"}}})
     text = one(said("epp-undersized", *whole(small)))
-    assert "gives the endpoint picker 0.5 CPU for 16,000 connections" in text
-    assert "crashed under 8,000 connections; with 10 it did not" in text
+    assert "CPU is 0.5: 16,000 connections" in text
     assert said("epp-undersized", *whole(small, server(replicas=3))) == []
     assert said("epp-undersized", *whole(small), cpu=0.5) == []
     charts_own = release(inferenceExtension={})
-    assert "4 CPU for 16,000" in one(said("epp-undersized", *whole(charts_own)))
+    assert "CPU is 4: 16,000" in one(said("epp-undersized", *whole(charts_own)))
 
 
 def test_an_endpoint_picker_without_the_chart_is_found_by_its_pool() -> None:
@@ -225,14 +224,14 @@ def test_an_endpoint_picker_without_the_chart_is_found_by_its_pool() -> None:
         "apps/v1:Deployment", "epp", {"spec": {"replicas": 3, "template": {"spec": {"containers": [container]}}}}
     )
     text = one(said("epp-undersized", pool, picker, server(replicas=8)))
-    assert "spec.template.spec.containers[0].resources gives the endpoint picker 2 CPU" in text
+    assert text.startswith("Deployment epp, spec.template.spec.containers[0].resources: ")
     assert urns("epp-replicas-are-standby", pool, picker, server()) == ["epp"]
 
 
 def test_replicas_of_the_picker_are_named_standby() -> None:
     text = one(said("epp-replicas-are-standby", *whole(release(inferenceExtension={"replicas": 3.0}))))
-    assert "3 replicas of the endpoint picker for InferencePool pool" in text
-    assert "one picker is active by leader election whatever the number" in text
+    assert text.split("\n")[0].endswith("is 3")
+    assert said("epp-replicas-are-standby", *whole(release(inferenceExtension={"replicas": 1.0}))) == []
 
 
 def test_a_public_gateway_without_a_key_is_found_with_the_money() -> None:

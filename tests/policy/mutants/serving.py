@@ -1,8 +1,8 @@
-"""Mutants of the model server: its flags, its image, its weights, its host, and what it declares."""
+"""Mutants of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 from tests.policy.mutant import (
     CONTAINER,
@@ -22,6 +22,7 @@ from tests.policy.mutant import (
     variable,
     without_flag,
 )
+from tests.support.lessons import CASES
 
 _SPECULATION = '--speculative-config={{"method":"mtp","num_speculative_tokens":{}}}'
 _MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
@@ -29,13 +30,12 @@ _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
-def _engine(rule: str, what: str, *, stack: str = "guest", **engine: Any) -> Mutant:
-    """Other engine settings, by their names in the stack file."""
-    return of_program(rule, what, stack=stack, settings={"server": {"engine": engine}})
-
-
-def _mtp(tokens: int) -> dict[str, Any]:
-    return {"method": "mtp", "numSpeculativeTokens": tokens}
+def _of_cases() -> Iterator[Mutant]:
+    """Every case of the lessons that breaks one: through the stack file, and in the rendered Deployment."""
+    for case in CASES:
+        if case.broken:
+            yield of_program(case.lesson, case.what, stack=case.stack, settings={"server": case.server})
+            yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
 
 
 def _image(tag: str) -> str:
@@ -53,14 +53,7 @@ def _silence(props: Props) -> None:
     del get(props, "spec.template.metadata")["annotations"]
 
 
-PARALLELISM_AND_MEMORY = (
-    _engine("tp8-on-one-gpu-model", "one engine over eight GPUs", tensorParallelSize=8, dataParallelSize=1),
-    of_resource(
-        "tp8-on-one-gpu-model",
-        "four engines of two GPUs each",
-        flag(DEPLOYMENT, "--tensor-parallel-size=2", "--data-parallel-size=4"),
-        stack="cud",
-    ),
+SPELLED_OTHERWISE = (
     of_resource(
         "tp8-on-one-gpu-model",
         "the short form of the option",
@@ -80,15 +73,6 @@ PARALLELISM_AND_MEMORY = (
             ["python3", "-m", "vllm.entrypoints.openai.api_server"], f"--model={_MODEL}", "--tensor_parallel_size=8"
         ),
     ),
-    _engine("expert-parallel-on-dense-model", "expert parallelism", enableExpertParallel=True),
-    of_resource(
-        "expert-parallel-on-dense-model",
-        "expert parallelism, by hand",
-        flag(DEPLOYMENT, "--enable-expert-parallel"),
-        stack="guest",
-    ),
-    _engine("mtp-above-one", "five draft tokens", speculative=_mtp(5)),
-    of_resource("mtp-above-one", "three draft tokens", flag(DEPLOYMENT, _SPECULATION.format(3)), stack="cud"),
     of_resource(
         "mtp-above-one",
         "five draft tokens in dotted pieces",
@@ -96,129 +80,28 @@ PARALLELISM_AND_MEMORY = (
         flag(DEPLOYMENT, "--speculative-config.method=mtp", "--speculative-config.num_speculative_tokens=5"),
         stack="spot",
     ),
-    _engine("mtp-two-is-slower", "two draft tokens", speculative=_mtp(2)),
-    of_resource(
-        "mtp-two-is-slower", "two draft tokens, by hand", flag(DEPLOYMENT, _SPECULATION.format(2)), stack="guest"
-    ),
-    _engine(
-        "utilisation-with-mtp", "0.95 with a bf16 cache", gpuMemoryUtilization=0.95, kvCacheDtype="auto", stack="dev"
-    ),
-    of_resource(
-        "utilisation-with-mtp",
-        "0.95 without the CUDA-graph estimate",
-        flag(DEPLOYMENT, "--gpu-memory-utilization=0.95"),
-        variable(DEPLOYMENT, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", None),
-        stack="spot",
-    ),
-    _engine("utilisation-without-gain", "0.95 with an fp8 cache", gpuMemoryUtilization=0.95),
-    of_resource(
-        "utilisation-without-gain", "0.96, by hand", flag(DEPLOYMENT, "--gpu-memory-utilization=0.96"), stack="cud"
-    ),
-    _engine("cudagraph-estimate-unset", "the estimate switched off", estimateCudagraphs=False),
-    of_resource(
-        "cudagraph-estimate-unset",
-        "the estimate's variable lost",
-        variable(DEPLOYMENT, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", None),
-        stack="guest",
-    ),
-)
-
-CACHE_AND_ADMISSION = (
-    _engine("hybrid-prefix-cache-flags", "prefix caching alone", mambaCacheMode=None, mambaBlockSize=None),
-    of_resource(
-        "hybrid-prefix-cache-flags",
-        "prefix caching without the cache mode",
-        without_flag(DEPLOYMENT, "--mamba-cache-mode"),
-        stack="cud",
-    ),
-    _engine("mamba-flags-without-prefix-caching", "the block size stays behind", enablePrefixCaching=False),
-    of_resource(
-        "mamba-flags-without-prefix-caching",
-        "prefix caching removed by hand",
-        without_flag(DEPLOYMENT, "--enable-prefix-caching"),
-        stack="cud",
-    ),
-    _engine("prefix-cache-never-hits", "1,500 tokens of context", stack="cud", maxModelLen=1_500),
-    of_resource(
-        "prefix-cache-never-hits",
-        "1,000 tokens of context, by hand",
-        flag(DEPLOYMENT, "--max-model-len=1000"),
-        stack="guest",
-    ),
-    _engine("sequences-below-load", "100 sequences an engine for 2,000 requests", maxNumSeqs=100, stack="dev"),
-    of_program(
-        "sequences-below-load",
-        "more requests than the profile is for",
-        stack="cud",
-        settings={"server": {"needs": {"concurrencyPerReplica": 4_000}}},
-    ),
-    of_resource("sequences-below-load", "64 sequences", flag(DEPLOYMENT, "--max-num-seqs=64"), stack="spot"),
-    _engine("batch-below-sequences", "4,096 tokens a step for 8,192 sequences", maxNumBatchedTokens=4_096, stack="dev"),
-    of_resource(
-        "batch-below-sequences",
-        "128 tokens a step",
-        flag(DEPLOYMENT, "--max-num-batched-tokens=128"),
-        stack="cud",
-    ),
-    _engine("block-above-batch", "512 tokens a step", maxNumBatchedTokens=512, maxNumSeqs=512),
-    of_resource(
-        "block-above-batch", "256 tokens a step", flag(DEPLOYMENT, "--max-num-batched-tokens=256"), stack="cud"
-    ),
-    _engine("max-num-seqs-above-state", "8,192 sequences of a chat server", stack="cud", maxNumSeqs=8_192),
-    of_resource(
-        "max-num-seqs-above-state",
-        "the article's 8,192 sequences, copied",
-        flag(DEPLOYMENT, "--max-num-seqs=8192"),
-        stack="guest",
-    ),
-    of_program(
-        "max-num-seqs-refused",
-        "a release that counts states",
-        stack="cud",
-        settings={"server": {"image": {"tag": "v0.20.2"}, "engine": {"maxNumSeqs": 8_192}}},
-    ),
-    of_resource(
-        "max-num-seqs-refused",
-        "the record's flags on a release that counts states",
-        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"{_image('v0.20.2')}@{_DIGEST}"),
-        stack="spot",
-    ),
-    of_program(
-        "context-below-need",
-        "requests longer than what is admitted",
-        settings={"server": {"needs": {"contextTokens": 4_096}}},
-    ),
-    of_resource("context-below-need", "4K for requests of 8K", flag(DEPLOYMENT, "--max-model-len=4096"), stack="cud"),
-    _engine("context-far-above-need", "the article's 131,072", maxModelLen=131_072, stack="dev"),
-    of_resource(
-        "context-far-above-need",
-        "the article's 131,072 as 128K",
-        flag(DEPLOYMENT, "--max-model-len=128K"),
-    ),
-    of_resource(
-        "context-far-above-need",
-        "no limit, so the model's own",
-        without_flag(DEPLOYMENT, "--max-model-len"),
-        stack="spot",
-    ),
-)
-
-START = (
-    of_program("deepgemm-accuracy", "0.18.0 on B200", settings={"server": {"image": {"tag": "v0.18.0"}}}),
-    of_resource(
-        "deepgemm-accuracy",
-        "0.18.0 by hand, with the variable at 1",
-        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"{_image('v0.18.0')}@{_DIGEST}"),
-        variable(DEPLOYMENT, "VLLM_USE_DEEP_GEMM", "1"),
-        stack="gateway",
-    ),
-    of_program("image-not-checked", "0.19.0", settings={"server": {"image": {"tag": "v0.19.0"}}}, stack="guest"),
+    of_resource("context-far-above-need", "the article's 131,072 as 128K", flag(DEPLOYMENT, "--max-model-len=128K")),
     of_resource(
         "image-not-checked",
         "a nightly",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"{_image('nightly')}@{_DIGEST}"),
         stack="cud",
     ),
+    of_resource(
+        "cpu-starves-engines",
+        "4,000 millicores",
+        put(DEPLOYMENT, f"{CONTAINER}.resources.requests.cpu", value="4000m"),
+        stack="cud",
+    ),
+    of_resource(
+        "engine-ready-timeout",
+        "the variable lost",
+        variable(DEPLOYMENT, "VLLM_ENGINE_READY_TIMEOUT_S", None),
+        stack="guest",
+    ),
+)
+
+OF_RESOURCES = (
     of_program(
         "flags-vllm-refuses",
         "an option that vLLM does not have",
@@ -276,22 +159,6 @@ START = (
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),
-    of_program(
-        "cpu-starves-engines", "8 CPUs for eight engines", settings={"server": {"resources": {"cpu": 8}}}, stack="guest"
-    ),
-    of_resource(
-        "cpu-starves-engines",
-        "4,000 millicores",
-        put(DEPLOYMENT, f"{CONTAINER}.resources.requests.cpu", value="4000m"),
-        stack="cud",
-    ),
-    _engine("engine-ready-timeout", "vLLM's own ten minutes", engineReadyTimeoutSeconds=600),
-    of_resource(
-        "engine-ready-timeout",
-        "the variable lost",
-        variable(DEPLOYMENT, "VLLM_ENGINE_READY_TIMEOUT_S", None),
-        stack="guest",
-    ),
 )
 
 ON_PURPOSE = (
@@ -310,4 +177,4 @@ ON_PURPOSE = (
     ),
 )
 
-MUTANTS = PARALLELISM_AND_MEMORY + CACHE_AND_ADMISSION + START + ON_PURPOSE
+MUTANTS = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)

@@ -1,45 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.policy.samples import DIGEST, ENVIRONMENT, IMAGE, NEEDS, found, kubernetes, only, server
+from tests.policy.samples import DIGEST, IMAGE, NEEDS, found, kubernetes, only, server
 
-OLD = f"vllm/vllm-openai:v0.18.0{DIGEST}"
 COMMIT = "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
-
-
-def waiting(seconds: str | None, **probe: int) -> Any:
-    env = {key: value for key, value in ENVIRONMENT.items() if key != "VLLM_ENGINE_READY_TIMEOUT_S"}
-    if seconds is not None:
-        env["VLLM_ENGINE_READY_TIMEOUT_S"] = seconds
-    return server(env=env, container={"startupProbe": probe} if probe else None)
-
-
-def test_the_release_that_costs_accuracy_is_found() -> None:
-    assert "the image is v0.18.0 and VLLM_USE_DEEP_GEMM is not 0" in only("deepgemm-accuracy", server(image=OLD))
-
-
-def test_the_release_is_right_with_deepgemm_off_on_other_gpus_and_for_other_models() -> None:
-    assert found("deepgemm-accuracy", server(image=OLD, env={"VLLM_USE_DEEP_GEMM": "0"})) == []
-    assert found("deepgemm-accuracy", server(image=OLD, selector={})) == []
-    assert found("deepgemm-accuracy", server(image=OLD, args=("meta-llama/Llama-3.1-8B",))) == []
-    assert found("deepgemm-accuracy", server()) == []
-
-
-def test_only_0_switches_deepgemm_off() -> None:
-    assert only("deepgemm-accuracy", server(image=OLD, env={"VLLM_USE_DEEP_GEMM": "1"}))
-
-
-@pytest.mark.parametrize("tag", [":v0.19.0", ":nightly", "", ":0.17.2-cu130"])
-def test_a_release_that_the_rules_do_not_know_is_told(tag: str) -> None:
-    assert only("image-not-checked", server(image=f"vllm/vllm-openai{tag}{DIGEST}"))
-
-
-@pytest.mark.parametrize("tag", ["v0.18.1", "0.18.0", "v0.18.1-cu130"])
-def test_the_releases_that_the_rules_know_are_not(tag: str) -> None:
-    assert found("image-not-checked", server(image=f"vllm/vllm-openai:{tag}{DIGEST}")) == []
 
 
 def test_options_that_vllm_does_not_have_are_found_one_by_one() -> None:
@@ -119,61 +84,6 @@ def test_needs_may_stand_on_the_workload_itself() -> None:
     subject = server(annotations={})
     subject.props["metadata"]["annotations"] = NEEDS  # type: ignore[index]
     assert found("needs-not-declared", subject) == []
-
-
-def test_starved_engines_are_found() -> None:
-    message = only("cpu-starves-engines", server(cpu="16"))
-    assert "16 CPUs for 8 engine(s) and 8 API server(s), which need 18" in message
-    assert found("cpu-starves-engines", server(cpu="18")) == []
-    assert only("cpu-starves-engines", server(cpu="17500m"))
-
-
-def test_a_server_that_asks_for_no_cpu_is_found() -> None:
-    subject = server()
-    resources = subject.props["spec"]["template"]["spec"]["containers"][0]["resources"]
-    for part in resources.values():
-        del part["cpu"]
-    assert "no CPU is requested" in only("cpu-starves-engines", subject)
-
-
-def test_one_api_server_needs_less() -> None:
-    assert found("cpu-starves-engines", server("--api-server-count=1", cpu="13")) == []
-    assert only("cpu-starves-engines", server("--api-server-count=1", cpu="12"))
-
-
-def test_a_team_measures_its_own_cores() -> None:
-    assert only("cpu-starves-engines", server(cpu="18"), coresPerEngine=2.0)
-    assert found("cpu-starves-engines", server(cpu="9"), coresPerEngine=0.5, coresPerApiServer=0.5) == []
-
-
-@pytest.mark.parametrize(
-    ("seconds", "probe", "early"),
-    [
-        ("1800", {"periodSeconds": 10, "failureThreshold": 180}, False),
-        ("1799", {"periodSeconds": 10, "failureThreshold": 180}, True),
-        (None, {"periodSeconds": 10, "failureThreshold": 60}, False),
-        (None, {"periodSeconds": 10, "failureThreshold": 61}, True),
-        (None, {"failureThreshold": 60}, False),
-        (None, {"failureThreshold": 60, "initialDelaySeconds": 1}, True),
-    ],
-)
-def test_engines_are_waited_for_as_long_as_the_probe_waits(seconds: Any, probe: Any, early: bool) -> None:
-    assert bool(found("engine-ready-timeout", waiting(seconds, **probe))) is early
-
-
-def test_the_default_is_named_as_one() -> None:
-    message = only("engine-ready-timeout", waiting(None, failureThreshold=180, periodSeconds=10))
-    assert "is 600, the default, and the start-up probe allows 1800 seconds" in message
-    assert "Fix: set the variable VLLM_ENGINE_READY_TIMEOUT_S to 1800" in message
-
-
-def test_a_time_out_from_elsewhere_is_not_known() -> None:
-    elsewhere = [{"name": "VLLM_ENGINE_READY_TIMEOUT_S", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}]
-    assert found("engine-ready-timeout", server(container={"env": elsewhere})) == []
-
-
-def test_without_a_start_up_probe_there_is_no_budget() -> None:
-    assert found("engine-ready-timeout", server(env={}, container={"startupProbe": None})) == []
 
 
 def test_the_public_image_is_a_server_without_a_command() -> None:

@@ -1,0 +1,144 @@
+"""The lessons, held against rendered resources: the same table as for stack files, and what only a resource can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from engines import Engine
+from facts.engines import parse
+from pods import servers
+from rule import Resource
+from settings.profiles import profile
+from settings.rules.engine_lessons import ENGINE_LESSONS
+from settings.rules.served import Served
+from tests.policy.samples import DIGEST, ENVIRONMENT, found, only, server
+from tests.support.lessons import CASES, ESTIMATE, PROFILES, READY, Case
+from tests.support.settings import make_settings
+from workloads import vllm_args
+
+BLACKWELL = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+LARGE = "/weights/nvidia/Qwen3.5-397B-A17B-NVFP4"
+MTP5 = '--speculative-config={"method":"mtp","num_speculative_tokens":5}'
+CACHING = ("--enable-prefix-caching", "--mamba-cache-mode=align", "--mamba-block-size=8")
+
+
+def rendered(case: Case) -> Resource:
+    serving = make_settings(server={"profile": PROFILES[case.stack], "replicas": 1}).serving
+    needs = {
+        "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
+        "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
+    }
+    words = vllm_args.args(
+        profile(PROFILES[case.stack]).engine, model_path=f"/weights/{serving.model.id}", served_model_name="m"
+    )
+    resource = server(args=words, annotations=needs)
+    case.lay_over(resource.props)  # type: ignore[arg-type]
+    return resource
+
+
+def broken(subject: Served) -> set[str]:
+    return {lesson.name for lesson in ENGINE_LESSONS for _ in lesson.judge(subject, lesson.defaults)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_a_rendered_server_breaks_what_its_stack_file_breaks(case: Case) -> None:
+    resource = rendered(case)
+    assert bool(found(case.lesson, resource)) is case.broken
+    (pod,) = servers(resource)
+    assert broken(Engine(pod)) == broken(case.declared)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.label)
+def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None:
+    what, why, fix, *_ = only(case.lesson, rendered(case)).split("\n")
+    assert what.startswith("Deployment server, container vllm: ")
+    assert (why.startswith("Why: "), fix.startswith("Fix: ")) == (True, True)
+    assert "{" not in what + why
+    written = [word for word in fix.replace(",", " ").split() if word.startswith("--") and "=" in word]
+    assert parse(written).positional == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "said", "limits", "is_broken"),
+    [
+        # Spelled otherwise.
+        ("tp8-on-one-gpu-model", {"flags": ("-tp", "8"), "without": ("data-parallel-size",)}, {}, True),
+        ("context-far-above-need", {"flags": ("--max-model-len=16k",)}, {}, True),
+        ("mtp-two-is-slower", {"flags": (MTP5.replace("5}", "2}"),), "kind": "StatefulSet"}, {}, True),
+        # A team's own figures.
+        ("tp8-on-one-gpu-model", {"args": ("org/own-13b", "-tp=2")}, {}, False),
+        ("tp8-on-one-gpu-model", {"args": ("org/own-13b", "-tp=2")}, {"weightsGb": {"own-13b": 26.0}}, True),
+        ("tp8-on-one-gpu-model", {"args": ("org/own-13b", "-tp=2")}, {"weightsGb": {"own-13b": 300.0}}, False),
+        ("mtp-above-one", {"flags": (MTP5,)}, {"mostTokens": 5.0}, False),
+        ("cudagraph-estimate-unset", {"flags": ("--gpu-memory-utilization=0.9",), "env": {}}, {"fromUtilisation": 0.9}, True),
+        ("context-far-above-need", {"flags": ("--max-model-len=8192",)}, {"slack": 6.0}, False),
+        ("context-far-above-need", {"flags": ("--max-model-len=8192",)}, {"slack": 5.0}, True),
+        ("cpu-starves-engines", {"cpu": "18"}, {"coresPerEngine": 2.0}, True),
+        ("cpu-starves-engines", {"cpu": "9"}, {"coresPerEngine": 0.5, "coresPerApiServer": 0.5}, False),
+        # Other models and machines, of which nothing was measured.
+        ("tp8-on-one-gpu-model", {"args": (LARGE, "-tp=8")}, {}, False),
+        ("tp8-on-one-gpu-model", {"flags": ("-tp=8",), "selector": L4}, {}, False),
+        ("tp8-on-one-gpu-model", {"flags": ("-tp=8", "--gpu-memory-utilization=1.5")}, {}, False),
+        ("expert-parallel-on-dense-model", {"args": (LARGE, "-tp=8", "-ep")}, {}, False),
+        ("mtp-above-one", {"args": ("deepseek-ai/DeepSeek-V3", MTP5)}, {}, False),
+        ("deepgemm-accuracy", {"image": f"vllm/vllm-openai:v0.18.0{DIGEST}", "selector": {}}, {}, False),
+        ("deepgemm-accuracy", {"image": f"vllm/vllm-openai:v0.18.0{DIGEST}", "args": ("meta-llama/Llama",)}, {}, False),
+        ("hybrid-prefix-cache-flags", {"args": ("meta-llama/Llama-3.1-8B",)}, {}, False),
+        ("prefix-cache-never-hits", {"args": ("Qwen/Qwen3.5-9B", *CACHING, "--max-model-len=512")}, {}, False),
+        ("prefix-cache-never-hits", {"flags": (*CACHING, "--max-model-len=auto")}, {}, False),
+        ("max-num-seqs-above-state", {"flags": ("--max-num-seqs=8192",), "selector": L4}, {}, False),
+        ("max-num-seqs-above-state", {"flags": ("--max-num-seqs=8192",), "selector": BLACKWELL}, {}, True),
+        ("max-num-seqs-above-state", {"args": ("/weights/Qwen/Qwen3.5-27B", "--max-num-seqs=8192")}, {}, False),
+        # Nothing declared, or nothing that is a number.
+        ("sequences-below-load", {"flags": ("--max-num-seqs=1",), "annotations": {}}, {}, False),
+        ("context-below-need", {"flags": ("--max-model-len=1",), "annotations": {}}, {}, False),
+        ("context-far-above-need", {"annotations": {"vllm-fleet.dev/context-tokens": "long"}}, {}, False),
+        ("image-not-checked", {"image": f"vllm/vllm-openai{DIGEST}"}, {}, True),
+        ("image-not-checked", {"image": f"vllm/vllm-openai:nightly{DIGEST}"}, {}, True),
+        ("image-not-checked", {"image": f"vllm/vllm-openai:0.18.0{DIGEST}"}, {}, False),
+        ("cpu-starves-engines", {"cpu": "17500m"}, {}, True),
+        ("cpu-starves-engines", {"cpu": "1", "gpus": 0}, {}, False),
+    ],
+)  # fmt: skip
+def test_what_only_a_resource_can_say(
+    rule: str, said: dict[str, Any], limits: Mapping[str, Any], is_broken: bool
+) -> None:
+    subject = server(*said.get("flags", ()), **{name: value for name, value in said.items() if name != "flags"})
+    assert bool(found(rule, subject, **limits)) is is_broken
+
+
+def test_a_server_that_asks_for_no_cpu_is_found() -> None:
+    subject = server()
+    for part in subject.props["spec"]["template"]["spec"]["containers"][0]["resources"].values():
+        del part["cpu"]
+    assert only("cpu-starves-engines", subject)
+
+
+def test_one_slip_is_told_once() -> None:
+    crowded = server("--gpu-memory-utilization=0.95", env={ESTIMATE: "0"})
+    assert found("cudagraph-estimate-unset", crowded) == []
+    assert only("utilisation-with-mtp", crowded)
+
+
+@pytest.mark.parametrize(
+    ("probe", "early"),
+    [
+        ({"periodSeconds": 10, "failureThreshold": 60}, False),
+        ({"periodSeconds": 10, "failureThreshold": 61}, True),
+        ({"failureThreshold": 60}, False),
+        ({"failureThreshold": 60, "initialDelaySeconds": 1}, True),
+        (None, False),
+    ],
+)
+def test_vllms_own_patience_is_held_against_the_start_up_probe(probe: dict[str, int] | None, early: bool) -> None:
+    env = {name: value for name, value in ENVIRONMENT.items() if name != READY}
+    assert bool(found("engine-ready-timeout", server(env=env, container={"startupProbe": probe}))) is early
+
+
+def test_a_time_out_from_elsewhere_is_not_known() -> None:
+    elsewhere = [{"name": READY, "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}]
+    assert found("engine-ready-timeout", server(container={"env": elsewhere})) == []

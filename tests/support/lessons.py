@@ -1,0 +1,191 @@
+"""One table of what breaks a lesson and what does not: tried on stack files, on rendered resources, and as mutants of real stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from facts.engines import render
+from settings.declared_server import DeclaredServer, stack_file
+from tests.support.settings import make_settings
+
+PROFILES = {"dev": "record", "cud": "serve-chat", "guest": "serve-code"}
+"""The stacks that cases start from. Two lessons are excused in the record's, so their mutants are of the others."""
+ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+READY = "VLLM_ENGINE_READY_TIMEOUT_S"
+DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A server of one of the stacks with other options."""
+
+    lesson: str
+    what: str
+    stack: str = "dev"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """By long name or variable; None leaves one out."""
+    tag: str = ""
+    cpu: int | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
+    """`contextTokens`, `concurrencyPerReplica`."""
+    broken: bool = True
+
+    @property
+    def label(self) -> str:
+        return f"{self.lesson}: {self.what}"
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """As the stack file's section has it."""
+        section: dict[str, Any] = {"engine": dict(_setting(*one) for one in self.options.items())}
+        section |= {"image": {"tag": self.tag}} if self.tag else {}
+        section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
+        return section | ({"needs": dict(self.needs)} if self.needs else {})
+
+    @property
+    def declared(self) -> DeclaredServer:
+        return DeclaredServer(make_settings(server={"profile": PROFILES[self.stack], "replicas": 1, **self.server}))
+
+    def lay_over(self, props: dict[str, Any]) -> None:
+        """The same change in a rendered Deployment."""
+        template = props["spec"]["template"]
+        container = template["spec"]["containers"][0]
+        for option, value in self.options.items():
+            if option.isupper():
+                others = [one for one in container["env"] if one["name"] != option]
+                container["env"] = others + ([] if value is None else [{"name": option, "value": str(int(value))}])
+                continue
+            spelled = (f"--{option}", f"--no-{option}")
+            words = [word for word in container["args"] if word.partition("=")[0] not in spelled]
+            container["args"] = words + render({option: value})
+        if self.tag:
+            container["image"] = re.sub(r":[^:@/]+@", f":{self.tag}@", container["image"])
+        if self.cpu:
+            container["resources"]["requests"]["cpu"] = str(self.cpu)
+        for name, number in self.needs.items():
+            annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
+            template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
+
+
+def _setting(option: str, value: Any) -> tuple[str, Any]:
+    name = stack_file().name(option)
+    if isinstance(value, Mapping):
+        return name, {"method": value["method"], "numSpeculativeTokens": value["num_speculative_tokens"]}
+    return name, value
+
+
+def _mtp(tokens: int, method: str = "mtp") -> dict[str, Any]:
+    return {"speculative-config": {"method": method, "num_speculative_tokens": tokens}}
+
+
+def _caching(block: int | None = 8, mode: str | None = "align") -> dict[str, Any]:
+    return {"enable-prefix-caching": True, "mamba-cache-mode": mode, "mamba-block-size": block}
+
+
+NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mode": None, "mamba-block-size": None}
+_AT_095 = {"gpu-memory-utilization": 0.95}
+
+
+def _broken(lesson: str, what: str, options: Mapping[str, Any] | None = None, **more: Any) -> Case:
+    return Case(lesson=lesson, what=what, options=options or {}, **more)
+
+
+def _sound(lesson: str, what: str, options: Mapping[str, Any] | None = None, **more: Any) -> Case:
+    return Case(lesson=lesson, what=what, options=options or {}, broken=False, **more)
+
+
+CASES = (
+    _broken("tp8-on-one-gpu-model", "one engine over eight", {"tensor-parallel-size": 8, "data-parallel-size": 1}),
+    _broken("tp8-on-one-gpu-model", "four of two", {"tensor-parallel-size": 2, "data-parallel-size": 4}, stack="cud"),
+    _sound("tp8-on-one-gpu-model", "eight engines"),
+    _sound("tp8-on-one-gpu-model", "no room", {"tensor-parallel-size": 8, "gpu-memory-utilization": 0.18}),
+    _broken("expert-parallel-on-dense-model", "switched on", {"enable-expert-parallel": True}, stack="guest"),
+    _sound("expert-parallel-on-dense-model", "switched off", {"enable-expert-parallel": False}),
+    _broken("mtp-above-one", "five draft tokens", _mtp(5), stack="guest"),
+    _broken("mtp-above-one", "three draft tokens", _mtp(3), stack="cud"),
+    _sound("mtp-above-one", "two draft tokens", _mtp(2)),
+    _sound("mtp-above-one", "eight tokens found in the prompt", _mtp(8, "ngram")),
+    _broken("mtp-two-is-slower", "two draft tokens", _mtp(2), stack="guest"),
+    _sound("mtp-two-is-slower", "one draft token", _mtp(1)),
+    _sound("mtp-two-is-slower", "two tokens found in the prompt", _mtp(2, "ngram")),
+    _broken("utilisation-with-mtp", "a bf16 cache", {**_AT_095, "kv-cache-dtype": "auto"}),
+    _broken("utilisation-with-mtp", "uncounted graphs", {**_AT_095, ESTIMATE: None}),
+    _sound("utilisation-with-mtp", "an fp8 cache and counted graphs", _AT_095),
+    _sound("utilisation-with-mtp", "a bf16 cache below", {"gpu-memory-utilization": 0.94, "kv-cache-dtype": "auto"}),
+    _sound("utilisation-with-mtp", "no speculation", {**_AT_095, "kv-cache-dtype": "auto", "speculative-config": None}),
+    _broken("utilisation-without-gain", "an fp8 cache", _AT_095, stack="guest"),
+    _broken("utilisation-without-gain", "0.96", {"gpu-memory-utilization": 0.96}, stack="cud"),
+    _sound("utilisation-without-gain", "0.94", {"gpu-memory-utilization": 0.94}),
+    _sound("utilisation-without-gain", "no speculation", {**_AT_095, "speculative-config": None}),
+    _broken("cudagraph-estimate-unset", "left out", {ESTIMATE: None}),
+    _broken("cudagraph-estimate-unset", "switched off", {ESTIMATE: False}, stack="guest"),
+    _sound("cudagraph-estimate-unset", "0.91", {"gpu-memory-utilization": 0.91, ESTIMATE: None}),
+    _sound("cudagraph-estimate-unset", "no graphs", {"enforce-eager": True, ESTIMATE: None}),
+    _sound("cudagraph-estimate-unset", "said by utilisation-with-mtp", {**_AT_095, ESTIMATE: None}),
+    _sound("cudagraph-estimate-unset", "0.19 counts by itself", {ESTIMATE: None}, tag="v0.19.0"),
+    _broken("cudagraph-estimate-unset", "0.19 told not to", {ESTIMATE: False}, tag="v0.19.0"),
+    _broken("hybrid-prefix-cache-flags", "neither flag", _caching(None, None), stack="cud"),
+    _broken("hybrid-prefix-cache-flags", "no mode", {"mamba-cache-mode": None}),
+    _broken("hybrid-prefix-cache-flags", "no block size", {"mamba-block-size": None}),
+    _sound("hybrid-prefix-cache-flags", "both flags", _caching()),
+    _sound("hybrid-prefix-cache-flags", "no caching", NO_CACHING),
+    _broken("mamba-flags-without-prefix-caching", "caching left out", {"enable-prefix-caching": None}),
+    _broken("mamba-flags-without-prefix-caching", "switched off", {"enable-prefix-caching": False}, stack="cud"),
+    _sound("mamba-flags-without-prefix-caching", "the mode alone", {**NO_CACHING, "mamba-cache-mode": "align"}),
+    _broken("prefix-cache-never-hits", "1,500 tokens of context", {"max-model-len": 1_500}, stack="cud"),
+    _broken("prefix-cache-never-hits", "a token too short", {"max-model-len": 3_168}, stack="guest"),
+    _sound("prefix-cache-never-hits", "just long enough", {"max-model-len": 3_169}),
+    _sound(
+        "prefix-cache-never-hits", "one block, without drafts", {"max-model-len": 1_569, "speculative-config": None}
+    ),
+    _sound("prefix-cache-never-hits", "the model's own context", {"max-model-len": None}),
+    _sound("prefix-cache-never-hits", "no caching", NO_CACHING),
+    _broken("sequences-below-load", "100 an engine", {"max-num-seqs": 100}),
+    _broken("sequences-below-load", "twice the load", stack="cud", needs={"concurrencyPerReplica": 4_000}),
+    _broken("sequences-below-load", "vLLM's own number", {"max-num-seqs": None, "data-parallel-size": 1}),
+    _sound("sequences-below-load", "just enough", {"max-num-seqs": 250}),
+    _sound("sequences-below-load", "vLLM's own number eight times", {"max-num-seqs": None}),
+    _broken("batch-below-sequences", "half of them", {"max-num-batched-tokens": 4_096}),
+    _broken("batch-below-sequences", "128", {"max-num-batched-tokens": 128}, stack="cud"),
+    _broken("batch-below-sequences", "vLLM's own batch", {"max-num-batched-tokens": None, "max-num-seqs": 9_000}),
+    _sound("batch-below-sequences", "as many", {"max-num-batched-tokens": 8_192}),
+    _broken("block-above-batch", "a token too few", {"max-num-batched-tokens": 1_583, "max-num-seqs": 512}),
+    _broken("block-above-batch", "256", {"max-num-batched-tokens": 256}, stack="cud"),
+    _sound("block-above-batch", "a block", {"max-num-batched-tokens": 1_584, "max-num-seqs": 512}),
+    _sound("block-above-batch", "no caching", {**NO_CACHING, "max-num-batched-tokens": 1_583}),
+    _broken("max-num-seqs-above-state", "8,192", {"max-num-seqs": 8_192}, stack="cud"),
+    _broken("max-num-seqs-above-state", "one too many", {"max-num-seqs": 2_365}, stack="guest"),
+    _sound("max-num-seqs-above-state", "as many as fit", {"max-num-seqs": 2_364}),
+    _sound("max-num-seqs-above-state", "vLLM's own number", {"max-num-seqs": None}),
+    _sound("max-num-seqs-above-state", "split over two", {"tensor-parallel-size": 2, "data-parallel-size": 4}),
+    _broken("max-num-seqs-refused", "a release that counts", {"max-num-seqs": 2_601}, stack="cud", tag="v0.20.2"),
+    _broken("max-num-seqs-refused", "the record on it", tag="v0.20.2"),
+    _sound("max-num-seqs-refused", "within the estimate's margin", {"max-num-seqs": 2_600}, tag="v0.20.2"),
+    _sound("max-num-seqs-refused", "0.18.1 accepts it", {"max-num-seqs": 8_192}),
+    _broken("context-below-need", "longer requests", stack="guest", needs={"contextTokens": 200_000}),
+    _broken("context-below-need", "4K for 8K", {"max-model-len": 4_096}, stack="cud"),
+    _sound("context-below-need", "as long", {"max-model-len": 1_536}),
+    _broken("context-far-above-need", "the article's 131,072", {"max-model-len": 131_072}),
+    _broken("context-far-above-need", "the model's own", {"max-model-len": None}),
+    _broken("context-far-above-need", "a token more than four times", {"max-model-len": 6_145}),
+    _sound("context-far-above-need", "four times", {"max-model-len": 6_144}),
+    _broken("deepgemm-accuracy", "0.18.0", tag="v0.18.0"),
+    _broken("deepgemm-accuracy", "switched on", {DEEP_GEMM: True}, tag="v0.18.0", stack="guest"),
+    _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
+    _sound("deepgemm-accuracy", "0.18.1"),
+    _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="guest"),
+    _broken("image-not-checked", "0.18 of another number", tag="v0.180.0", stack="cud"),
+    _broken("image-not-checked", "0.17 with CUDA 13", tag="v0.17.2-cu130"),
+    _sound("image-not-checked", "0.18.0", tag="v0.18.0"),
+    _sound("image-not-checked", "0.18.1 with CUDA 13", tag="v0.18.1-cu130"),
+    _broken("cpu-starves-engines", "8 CPUs", cpu=8, stack="guest"),
+    _broken("cpu-starves-engines", "one less than needed", cpu=17),
+    _sound("cpu-starves-engines", "just enough", cpu=18),
+    _sound("cpu-starves-engines", "one API server", {"api-server-count": 1}, cpu=13),
+    _broken("engine-ready-timeout", "vLLM's ten minutes", {READY: 600}),
+    _broken("engine-ready-timeout", "a second less", {READY: 1_799}, stack="guest"),
+    _sound("engine-ready-timeout", "as long", {READY: 1_800}),
+)
