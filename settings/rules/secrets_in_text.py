@@ -1,6 +1,5 @@
 """What a secret looks like, where one stands readable in a value, and a text without it.
 
-The file is in settings/ and, word for word, in policy/, because the pack runs apart; a test holds the two equal.
 A message never repeats what was found, nor any part of it: verdicts end in logs and in pull requests.
 """
 

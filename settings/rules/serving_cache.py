@@ -121,7 +121,7 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
         yield Broken(
             option="max-num-seqs",
             value=server.sequences,
-            allowed=f"up to about {limit}",
+            allowed="as many as there are states",
             because=f"about {limit} recurrent states fit one GPU",
             changes={"max-num-seqs": min(limit, DEFAULT_SEQUENCES)},
         )
