@@ -30,8 +30,9 @@ pip install -r policy/requirements.txt
 pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json
 ```
 
-`make policy-pack` assembles a folder that needs nothing beside it: copy that into any project. `fleet preview` asks the same
-pack without the Pulumi CLI and without credentials. [docs/policies.md](../docs/policies.md) says how to set levels and settings and how to add a rule.
+`make policy-pack` assembles a folder that needs nothing beside it: copy that into any project. `fleet preview` asks the
+same pack without the Pulumi CLI and without credentials. [docs/policies.md](../docs/policies.md) says how to set levels
+and settings and how to add a rule.
 
 - **mandatory** stops an update, **advisory** does not. Each rule argues its level in its *why*; a stack's config file may
   set another.
