@@ -74,10 +74,11 @@ test: setup-test setup-benchmark ## The fast suite
 test-slow: setup-test setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
-lint: setup ## ruff, yamllint
+lint: setup ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
+	@$(BIN)/lint-imports
 
 types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy

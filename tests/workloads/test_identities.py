@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from facts import ledger
-from fleet.plan.model.calibration import calibration
+from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from workloads import pod_programs
@@ -103,20 +102,16 @@ def test_other_words_and_another_fit_change_no_object_of_a_stack(
         file.write_text(reworded(file.read_text()))
     script = (folder / SCRIPT).read_text().replace("\n\n", "\n\n# Another remark.\n    # And one more.\n")
     (folder / SCRIPT).write_text(script)
-    load = ledger.load
-
-    def fitted_anew(name: str) -> Mapping[str, Any]:
-        return half(load(name)) if name == "calibration" else load(name)
-
+    fitted_anew = half(calibration.contents())
     with monkeypatch.context() as changed:
         changed.setattr(pod_programs, "FOLDER", folder)
-        changed.setattr(ledger, "load", fitted_anew)
-        calibration.cache_clear()
+        changed.setattr(calibration, "contents", lambda: fitted_anew)
+        calibration.calibration.cache_clear()
         try:
             after = objects(stack)
         finally:
             changed.undo()
-            calibration.cache_clear()
+            calibration.calibration.cache_clear()
     assert after == before
 
 

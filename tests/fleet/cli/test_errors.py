@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import fleet.cli
-from fleet.cli import packages
+from fleet.cli import VERSION, packages
 from fleet.cli.main import _in_words, _run
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
@@ -28,8 +27,8 @@ def refused(*arguments: str, cwd: Path = ROOT) -> str:
 def test_version_is_that_of_the_package() -> None:
     declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert declared is not None
-    assert declared[1] == fleet.cli.VERSION
-    assert fleet("--version").stdout == f"fleet {fleet.cli.VERSION}\n"
+    assert declared[1] == VERSION
+    assert fleet("--version").stdout == f"fleet {VERSION}\n"
 
 
 def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:

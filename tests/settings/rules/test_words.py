@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from settings.declared_server import stack_file
-from settings.engine import ENVIRONMENT, Engine, flag_fields, long_name
 from settings.rules.lesson import Broken, Told
 from settings.rules.words import RESOURCES
+from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
 
 TOLD = Told(
     name="sample",
