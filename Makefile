@@ -19,7 +19,7 @@ CHECKS := .venv-workflows
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -107,6 +107,9 @@ picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
+
+goldens: setup-test setup-benchmark ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
+	@$(PYTEST) -q -m golden --write-goldens
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
 	@$(BIN)/python -m tests.policy.mutation $(RULES)
