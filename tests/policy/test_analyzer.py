@@ -13,7 +13,7 @@ from pulumi.runtime.proto import analyzer_pb2
 import read_once
 from analyzer import policies
 from rule import Resource, all_rules
-from tests.policy.samples import IMAGE, server
+from tests.policy.samples import IMAGE, kubernetes, server
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
@@ -169,7 +169,11 @@ def test_the_same_urn_with_other_values_is_judged_anew(pack: Pack) -> None:
 
 
 def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> None:
-    from tests.policy.test_cost import quota
+    def quota(gpus: str) -> Resource:
+        metadata = {"name": "gpu", "namespace": "vllm"}
+        return kubernetes(
+            "core/v1:ResourceQuota", {"metadata": metadata, "spec": {"hard": {"requests.nvidia.com/gpu": gpus}}}
+        )
 
     level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
     assert level == "mandatory"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.policy.mutant import DEPLOYMENT, Mutant, drop, of_program, of_resource, put
-from tests.policy.mutants import MUTANTS
+from tests.policy.case import DEPLOYMENT, Case, drop, of_program, of_resource, put
+from tests.policy.cases import MUTANTS
 from tests.policy.mutation import (
     STACKS,
     Outcome,
@@ -60,7 +60,7 @@ def test_no_two_mutants_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.label)
-def test_its_rule_catches_the_mutant(outcomes: dict[str, Outcome], mutant: Mutant) -> None:
+def test_its_rule_catches_the_mutant(outcomes: dict[str, Outcome], mutant: Case) -> None:
     outcome = outcomes[mutant.label]
     assert outcome.killed, outcome.explanation
 

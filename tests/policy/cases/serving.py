@@ -1,14 +1,14 @@
-"""Mutants of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
+"""Cases of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.policy.mutant import (
+from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    Case,
     Edit,
-    Mutant,
     Props,
     change,
     constant,
@@ -22,7 +22,7 @@ from tests.policy.mutant import (
     variable,
     without_flag,
 )
-from tests.support.lessons import CASES
+from tests.support import lessons
 
 _SPECULATION = '--speculative-config={{"method":"mtp","num_speculative_tokens":{}}}'
 _MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
@@ -30,9 +30,9 @@ _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
-def _of_cases() -> Iterator[Mutant]:
+def _of_cases() -> Iterator[Case]:
     """Every case of the lessons that breaks one: through the stack file, and in the rendered Deployment."""
-    for case in CASES:
+    for case in lessons.CASES:
         if case.broken:
             yield of_program(case.lesson, case.what, stack=case.stack, settings={"server": case.server})
             yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
@@ -114,7 +114,7 @@ OF_RESOURCES = (
     of_program(
         "image-not-pinned",
         "the tag alone",
-        constant("settings.kubernetes.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
+        constant("settings.sections.server.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
         stack="guest",
     ),
     of_resource(
@@ -177,4 +177,4 @@ ON_PURPOSE = (
     ),
 )
 
-MUTANTS = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)
+CASES = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)

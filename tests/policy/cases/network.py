@@ -1,8 +1,8 @@
-"""Mutants of the gateway, of the endpoint picker, and of what the internet can reach."""
+"""Cases of the gateway, of the endpoint picker, and of what the internet can reach."""
 
 from __future__ import annotations
 
-from tests.policy.mutant import (
+from tests.policy.case import (
     DEPLOYMENT,
     Patch,
     Props,
@@ -43,7 +43,7 @@ def _public_twin(props: Props) -> None:
     _publish(props["spec"])
 
 
-MUTANTS = (
+CASES = (
     of_program(
         "gateway-without-api",
         "an API less",
@@ -131,7 +131,7 @@ MUTANTS = (
         "the policy's default is short for answers of an hour",
         put(_BACKEND, "spec.default.timeoutSec", value=1_800),
         stack="gateway",
-        policy_config={"timeoutSeconds": 3_600},
+        timeoutSeconds=3_600,
     ),
     of_program(
         "two-policies-on-one-target",

@@ -1,10 +1,10 @@
-"""Mutants of what pods, machine accounts and strangers may do."""
+"""Cases of what pods, machine accounts and strangers may do."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.policy.mutant import (
+from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
     POD,
@@ -227,4 +227,4 @@ ACCESS = (
     ),
 )
 
-MUTANTS = PODS + SECRETS + ACCESS
+CASES = PODS + SECRETS + ACCESS
