@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import rule as core
-from rule import Finding, Options, Resource
+from rule import Resource
 
 DIGEST = "@sha256:" + "2" * 64
 IMAGE = f"docker.io/vllm/vllm-openai:v0.18.1{DIGEST}"
@@ -90,12 +90,6 @@ def kubernetes(type_: str, props: Mapping[str, Any], *, name: str = "") -> Resou
     return Resource(type=full, props=props, name=name, urn=f"urn:pulumi:test::fleet::{full}::{name}")
 
 
-def google(type_: str, props: Mapping[str, Any], *, name: str = "thing", protect: bool = False) -> Resource:
-    full = f"gcp:{type_}"
-    urn = f"urn:pulumi:test::fleet::{full}::{name}"
-    return Resource(type=full, props=props, name=name, urn=urn, options=Options(protect=protect))
-
-
 def found(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> list[str]:
     """What a rule finds, as a person reads it."""
     one = core.rule_named(rule)
@@ -106,7 +100,3 @@ def only(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> 
     """The one thing a rule finds."""
     (message,) = found(rule, subject, **settings)
     return message
-
-
-def findings(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> Iterable[Finding]:
-    return core.found(core.rule_named(rule), subject, **settings)

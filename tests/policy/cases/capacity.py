@@ -248,8 +248,7 @@ CASES = (
         "compute-class-unsound",
         "any machine where no A4 is to be had",
         result(
-            "workloads.capacity_ladder.compute_class_spec",
-            lambda spec: spec.update(whenUnsatisfiable="ScaleUpAnyway"),
+            "workloads.capacity_ladder.compute_class_spec", lambda spec: spec.update(whenUnsatisfiable="ScaleUpAnyway")
         ),
         settings=LADDER,
         stack="guest",

@@ -50,10 +50,7 @@ def _order(**props: Any) -> Edit:
             "planningStatus": "SUBMITTED",
             "specificReservationRequired": True,
             "timeWindow": {"startTime": "2027-01-04T06:00:00Z", "duration": {"seconds": "604800"}},
-            "specificSkuProperties": {
-                "totalCount": "12",
-                "instanceProperties": {"machineType": "a4-highgpu-8g"},
-            },
+            "specificSkuProperties": {"totalCount": "12", "instanceProperties": {"machineType": "a4-highgpu-8g"}},
             **props,
         },
         beside="platform-network-vpc",

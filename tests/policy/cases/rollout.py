@@ -113,19 +113,9 @@ CASES = (
         stack="gateway",
         says=("25% (left out): 2 more", "$65.22 an hour"),
     ),
+    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 an hour"),
     of_resource(
-        "surge-on-whole-node-pods",
-        "one pod",
-        _surge(1),
-        stack="spot",
-        says="$32.61 an hour",
-    ),
-    of_resource(
-        "surge-on-whole-node-pods",
-        "a fifth",
-        _surge("20%"),
-        stack="spot",
-        says=("20%: 3 more", "$97.83 an hour"),
+        "surge-on-whole-node-pods", "a fifth", _surge("20%"), stack="spot", says=("20%: 3 more", "$97.83 an hour")
     ),
     sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
@@ -251,10 +241,7 @@ CASES = (
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 900}),
     ),
     of_program(
-        "probe-thresholds-inverted",
-        "killed at the first miss",
-        _probe("liveness.failure_threshold", 1),
-        stack="guest",
+        "probe-thresholds-inverted", "killed at the first miss", _probe("liveness.failure_threshold", 1), stack="guest"
     ),
     of_resource(
         "probe-thresholds-inverted",
