@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from settings.rules.words import CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
@@ -12,13 +13,16 @@ from tests.policy.case import (
     Props,
     change,
     constant,
+    drop,
     flag,
     get,
+    new,
     of_program,
     of_resource,
     put,
     result,
     returning,
+    sound,
     variable,
     without_flag,
 )
@@ -52,6 +56,30 @@ def _silence(props: Props) -> None:
     del props["metadata"]["annotations"]
     del get(props, "spec.template.metadata")["annotations"]
 
+
+def _runs(image: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.image", value=image)
+
+
+def _commanded(*words: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.command", value=list(words))
+
+
+def _model(name: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.args.0", value=name)
+
+
+def _runner(kind: str, *way: str) -> Edit:
+    """Something else that runs an image without a tag."""
+    spec: Props = {"containers": [{"name": "x", "image": "busybox"}]}
+    for step in reversed(way):
+        spec = {step: {"spec": {"template": {"spec": spec}}}}
+    return new("by-hand", f"kubernetes:{kind}", {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+
+
+_REPOSITORY = "Qwen/Qwen3.5-27B-FP8"
+_COMMIT = "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
+_PUBLIC = "vllm/vllm-openai:v0.18.1"
 
 SPELLED_OTHERWISE = (
     of_resource(
@@ -111,6 +139,18 @@ OF_RESOURCES = (
     of_resource(
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
     ),
+    of_resource(
+        "flags-vllm-refuses",
+        "an option of former releases",
+        flag(DEPLOYMENT, "--disable-log-requests"),
+        says="vLLM has no option --disable-log-requests",
+    ),
+    sound(
+        "flags-vllm-refuses",
+        "a release that is not known",
+        flag(DEPLOYMENT, "--new=1"),
+        _runs("vllm/vllm-openai:v0.25.0"),
+    ),
     of_program(
         "image-not-pinned",
         "the tag alone",
@@ -123,6 +163,9 @@ OF_RESOURCES = (
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.1")),
         stack="guest",
     ),
+    of_resource("image-not-pinned", "the public image, which starts by itself", _runs(_PUBLIC), _commanded()),
+    sound("image-not-pinned", "another image without a command", _runs("org/app:v1"), _commanded()),
+    sound("image-not-pinned", "no server", _runs("busybox:1.37"), _commanded("sleep")),
     of_program(
         "image-latest",
         "the writer runs latest",
@@ -134,6 +177,21 @@ OF_RESOURCES = (
         "an image without a tag prepares the benchmark",
         put("benchmark-job", "spec.template.spec.initContainers.0.image", value="python"),
         stack="gateway",
+    ),
+    *(
+        of_resource("image-latest", f"image {image!r}", _runs(image), says=f"{CONTAINER[:-2]}[0].image")
+        for image in ("busybox:latest", "busybox", "registry:5000/busybox", "")
+    ),
+    of_resource(
+        "image-latest",
+        "a CronJob",
+        _runner("batch/v1:CronJob", "jobTemplate"),
+        says="spec.jobTemplate.spec.template.spec",
+    ),
+    of_resource("image-latest", "a Pod", _runner("core/v1:Pod"), says="spec.containers[0].image is busybox"),
+    *(
+        sound("image-latest", image, _runs(image))
+        for image in ("busybox:1.37", f"busybox@{_DIGEST}", f"busybox:latest@{_DIGEST}")
     ),
     of_program(
         "model-not-pinned",
@@ -148,10 +206,19 @@ OF_RESOURCES = (
     of_resource(
         "model-not-pinned",
         "the repository at a branch instead of the volume",
-        put(DEPLOYMENT, f"{CONTAINER}.args.0", value="Qwen/Qwen3.5-27B-FP8"),
+        _model(_REPOSITORY),
         flag(DEPLOYMENT, "--revision=main"),
         stack="spot",
     ),
+    of_resource("model-not-pinned", "no revision", _model(_REPOSITORY)),
+    of_resource(
+        "model-not-pinned",
+        "the beginning of a commit",
+        _model(_REPOSITORY),
+        flag(DEPLOYMENT, f"--revision={_COMMIT[:12]}"),
+    ),
+    sound("model-not-pinned", "a commit", _model(_REPOSITORY), flag(DEPLOYMENT, f"--revision={_COMMIT}")),
+    *(sound("model-not-pinned", name, _model(name)) for name in ("gs://bucket/m", "./m", "$(MODEL)")),
     of_program(
         "needs-not-declared",
         "a server that declares nothing",
@@ -159,6 +226,13 @@ OF_RESOURCES = (
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),
+    of_resource(
+        "needs-not-declared",
+        "one of two",
+        *(drop(DEPLOYMENT, f"{place}metadata.annotations", CONCURRENCY_ANNOTATION) for place in ("", "spec.template.")),
+        says=CONCURRENCY_ANNOTATION,
+    ),
+    sound("needs-not-declared", "on the workload itself", drop(DEPLOYMENT, "spec.template.metadata.annotations")),
 )
 
 ON_PURPOSE = (
