@@ -12,8 +12,8 @@ from pulumi.runtime.proto import analyzer_pb2
 
 import read_once
 from analyzer import policies
-from rule import Resource, all_rules, rule_named
-from tests.policy.samples import IMAGE, kubernetes, server
+from rule import Resource, all_rules
+from tests.policy.samples import IMAGE, kubernetes, rule_named, server
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}

@@ -10,12 +10,13 @@ import pytest
 import money
 from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import reveal
-from rule import Options, Resource, Rule, found, message, rule_named
+from rule import Options, Resource, Rule, message, with_defaults
 from settings.rules.engine_lessons import ENGINE_LESSONS
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 from tests.policy.case import Case
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated, unchanged
+from tests.policy.samples import rule_named
 
 ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
 """No rule of its own, and the lessons, whose table has tests of its own: `test_lessons`."""
@@ -41,14 +42,15 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
 
 def told(case: Case, recording: Recording) -> set[str]:
     rule = rule_named(case.rule)
+    limits = with_defaults(rule, case.limits)
     if not isinstance(rule, Rule):
         stack = seen(recording, by_inputs=False)
         names = {one.urn: one.name for one in stack}
-        return {f"{names.get(one.urn, '')}: {message(rule, one)}" for one in found(rule, stack, **case.limits)}
+        return {f"{names.get(one.urn, '')}: {message(rule, one)}" for one in rule.judge(stack, limits)}
     return {
         f"{one.name}: {message(rule, finding, at_stake=money.at_stake(one))}"
         for one in seen(recording, by_inputs=True)
-        for finding in found(rule, one, **case.limits)
+        for finding in rule.judge(one, limits)
     }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
-from rule import Finding, Resource, Rule, rule_named, with_defaults
-from tests.policy.samples import server
+from rule import Finding, Resource, Rule, with_defaults
+from tests.policy.samples import rule_named, server
 
 TOKEN = "hf_" + "aB3" * 11
 
