@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 SECRET_TEXT: Final = "[secret]"  # noqa: S105 - what is shown instead of one
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """How a kind of secret is written."""
 
     what: str
@@ -24,54 +24,54 @@ class _Form(NamedTuple):
 
 FORMS: Final = (
     # Hugging Face, "User access tokens"; `api_org_` are an organization's.
-    _Form("a Hugging Face token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", ("hf_", "api_org_")),
+    Form("a Hugging Face token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", ("hf_", "api_org_")),
     # RFC 7468; to its end, because a header alone is not what has to be hidden.
-    _Form(
+    Form(
         "a private key",
         r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)",
         ("-----BEGIN ",),
     ),
     # Google Cloud, "API keys"; OAuth 2.0 access tokens and client secrets.
-    _Form("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}", ("AIza",)),
-    _Form("a Google access token", r"\bya29\.[0-9A-Za-z_-]{20,}", ("ya29.",)),
-    _Form("a Google client secret", r"\bGOCSPX-[0-9A-Za-z_-]{20,}", ("GOCSPX-",)),
+    Form("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}", ("AIza",)),
+    Form("a Google access token", r"\bya29\.[0-9A-Za-z_-]{20,}", ("ya29.",)),
+    Form("a Google client secret", r"\bGOCSPX-[0-9A-Za-z_-]{20,}", ("GOCSPX-",)),
     # GitHub, "Behind GitHub's new authentication token formats"; GitLab, "Token prefixes".
-    _Form(
+    Form(
         "a GitHub token",
         r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30,})",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    _Form("a GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}", ("gl",)),
+    Form("a GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}", ("gl",)),
     # AWS IAM, "Unique identifiers".
-    _Form("an AWS access key", r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
-    _Form("an NVIDIA API key", r"\bnvapi-[A-Za-z0-9_-]{40,}", ("nvapi-",)),
+    Form("an AWS access key", r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
+    Form("an NVIDIA API key", r"\bnvapi-[A-Za-z0-9_-]{40,}", ("nvapi-",)),
     # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
-    _Form("an API key", r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}", ("sk-",)),
+    Form("an API key", r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}", ("sk-",)),
     # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
-    _Form("an API key", r"\bgsk_[A-Za-z0-9]{40,}", ("gsk_",)),
-    _Form(
+    Form("an API key", r"\bgsk_[A-Za-z0-9]{40,}", ("gsk_",)),
+    Form(
         "a registry's token",
         r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})",
         ("npm_", "pypi-", "dckr_pat_"),
     ),
-    _Form("a Pulumi access token", r"\bpul-[0-9a-f]{40}\b", ("pul-",)),
-    _Form("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}", ("glsa_", "glc_")),
-    _Form(
+    Form("a Pulumi access token", r"\bpul-[0-9a-f]{40}\b", ("pul-",)),
+    Form("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}", ("glsa_", "glc_")),
+    Form(
         "a Slack token",
         r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}",
         ("xox", "hooks.slack.com/"),
     ),
     # RFC 7519: a header and claims, both JSON objects in base64url.
-    _Form("a signed token (JWT)", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", (".eyJ",)),
-    _Form("a bearer token", r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}", ("Bearer",)),
+    Form("a signed token (JWT)", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", (".eyJ",)),
+    Form("a bearer token", r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}", ("Bearer",)),
     # RFC 3986, userinfo. A name by itself is a token where it is long, as GitHub and GitLab take theirs.
-    _Form(
+    Form(
         "a password in a URL",
         r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)",
         ("://",),
     ),
     # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and tokens in a query.
-    _Form(
+    Form(
         "a signed URL",
         r"[?&](?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|(?:access_|auth_)?token|api_?key|sig|signature)"
         r"=[A-Za-z0-9%._~+/=-]{16,}",
@@ -232,7 +232,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield option.span(2)
 
 
-def _possible(text: str) -> list[_Form]:
+def _possible(text: str) -> list[Form]:
     return list(dict.fromkeys(form for mark, form in _MARKED if mark in text))
 
 
