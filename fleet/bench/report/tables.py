@@ -306,7 +306,7 @@ def errors(found: Sequence[Run]) -> Table:
     )
 
 
-def clock_in_words(run: Run) -> str:
+def format_clocks(run: Run) -> str:
     """How clients' times were laid over each other."""
     ways = {
         "witness": "each client read both clocks, so its times lie on the wall clock",

@@ -278,7 +278,7 @@ def _failed(
 
 def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
     """Say what it costs and whether it can be certified, and ask where somebody can answer. Raises CommandError."""
-    words = f"{price.in_words()}{_cannot_be_certified(settings.benchmark.repeats)}"
+    words = f"{price.format()}{_cannot_be_certified(settings.benchmark.repeats)}"
     sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
     if yes:
         return

@@ -26,7 +26,7 @@ from fleet.bench.report.html import html_text
 from fleet.bench.report.ledger_entry import entry
 from fleet.bench.report.plots import plots_of
 from fleet.bench.report.shown import shown
-from fleet.bench.report.tables import clock_in_words
+from fleet.bench.report.tables import format_clocks
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
@@ -53,7 +53,7 @@ SOURCE = Path("bench/one")
 def text_of(judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written") -> str:
     measurement = judged.measurement
     plots = plots_of(shown(measurement), article.published(measurement.asked))
-    return html_text(judged, plots, source=SOURCE, entry=recorded, ledger_in_words=words)
+    return html_text(judged, plots, source=SOURCE, entry=recorded, how_to_record=words)
 
 
 def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
@@ -556,7 +556,7 @@ def test_a_certified_self_test_cannot_be_taken_for_a_benchmark() -> None:
 def test_an_uncertainty_far_below_a_tick_is_not_told_to_the_nanosecond() -> None:
     run = a_measurement(an_asked(repeats=1), collected=False).runs[0]
     for off, said in ((0.0, "0.01"), (3.51e-10, "0.01"), (0.0004, "0.4"), (0.000012, "0.012")):
-        words = clock_in_words(run.model_copy(update={"clock_uncertainty_s": off}))
+        words = format_clocks(run.model_copy(update={"clock_uncertainty_s": off}))
         assert words.endswith(f"uncertain by {'less than ' if said == '0.01' else ''}{said} ms"), words
 
 

@@ -88,7 +88,7 @@ def test_the_price_is_the_stacks_rate_over_the_expected_time(root: Path) -> None
     assert many.minutes > one.minutes
     assert one.usd == pytest.approx(one.usd_per_hour * one.minutes / 60)
     for price in (one, many):
-        words = price.in_words()
+        words = price.format()
         assert f"${price.usd_per_hour:,.2f} an hour" in words
         assert f"{price.minutes:.0f} minutes" in words
         assert "at least" in words or not price.at_least
