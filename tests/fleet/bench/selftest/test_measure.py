@@ -197,25 +197,6 @@ def asked(tmp_path: Path, **fields: Any) -> SelfTest:
     return SelfTest(**{"folder": tmp_path / "out", **fields})
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"clients": 8, "connections": 4}, "--connections 4: 8 "),
-        ({"requests": 100}, "--requests 100: .*128"),
-        ({"vllm": Path("/nowhere/python")}, "--vllm /nowhere/python: "),
-    ],
-)
-def test_what_cannot_be_tested_is_refused_in_words(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(BenchmarkError, match=said):
-        asked(tmp_path, **fields)
-
-
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "note").write_text("x")
-    with pytest.raises(BenchmarkError, match="not empty"):
-        asked(tmp_path, folder=tmp_path)
-
-
 def test_loads_say_what_they_ask_for(tmp_path: Path) -> None:
     for load in (
         sound(asked(tmp_path)),
@@ -226,8 +207,6 @@ def test_loads_say_what_they_ask_for(tmp_path: Path) -> None:
         said = Asked.model_validate(load.asked(2))
         assert said.points[0].clients == load.clients
         assert said.prompts_per_client * load.clients >= 1
-    with pytest.raises(BenchmarkError, match=r"48 .*--slow-server"):
-        slow_server(asked(tmp_path, connections=40, requests=200))
 
 
 def test_a_dearer_client_is_offered_less(tmp_path: Path) -> None:
