@@ -163,6 +163,20 @@ def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its
         assert merged.runs[0].whole == merge_folder(sound(**LIGHT)).runs[0].whole
 
 
+def test_what_is_said_of_every_damage(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    told = []
+    for file, changes in ((client(folder), OF_A_RESULT), (witness(folder), OF_A_WITNESS)):
+        before = file.read_bytes()
+        for _, change, _ in changes:
+            edit(file, change)
+            with pytest.raises(BenchmarkError) as refusal:
+                merge_folder(folder)
+            told.append(str(refusal.value).splitlines()[1:-1])
+            file.write_bytes(before)
+    golden("bench/refusals.txt", "".join(f"{line.strip()}\n" for lines in told for line in lines))
+
+
 def test_only_results_that_are_left_out_take_their_load_along(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT)
     beside = merge_folder(folder, MergeOptions(exclude=("pod-0.json", "client-001.log", "client-001.witness.json")))
