@@ -283,7 +283,7 @@ def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError("a run costs money, and nobody is here to ask: pass --yes to agree")
+        raise CommandError("a run costs money, and stdin is not a terminal; pass --yes to confirm")
     sys.stdout.write(f"Run the benchmark on stack {settings.stack} now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
