@@ -57,7 +57,7 @@ def test_every_file_that_is_named_exists() -> None:
     for page, text in PAGES.items():
         if page.name == "from-the-article.md":  # its first column names the article's files
             text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)
-        named = re.findall(rf"`((?:[\w.-]+/)+[\w.*-]+\.(?:py|sh|md|yaml))`", text)
+        named = re.findall(r"`((?:[\w.-]+/)+[\w.*-]+\.(?:py|sh|md|yaml))`", text)
         missing += [(page.relative_to(ROOT).as_posix(), name) for name in named if not _exists(name, page)]
     assert missing == []
 
