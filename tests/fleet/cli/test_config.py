@@ -86,7 +86,8 @@ def test_other_providers_keys_are_theirs_to_check(schema: dict[str, Any]) -> Non
 def test_a_clean_stack_exits_with_0(tmp_path: Path) -> None:
     done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=SMALL_STACK))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Pulumi.blue.yaml: nothing is refused; 0 findings to look at" in done.stdout
+    assert "Pulumi.blue.yaml" in done.stdout
+    assert "0 findings" in done.stdout
 
 
 def test_the_placeholder_project_is_refused() -> None:
@@ -100,7 +101,7 @@ def test_a_finding_exits_with_1(tmp_path: Path) -> None:
     done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=text))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "vllm-fleet:server.engine.maxNumSeqs" in done.stdout
-    assert "1 finding to look at" in done.stdout
+    assert "1 finding " in done.stdout
 
 
 def test_what_a_profile_repeats_on_purpose_is_shown_and_does_not_count(tmp_path: Path) -> None:
