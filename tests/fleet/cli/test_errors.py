@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.cli import VERSION, packages
-from fleet.cli.main import _in_words, _run
+from fleet.cli.main import _format_error, _run
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
@@ -144,7 +144,7 @@ def test_a_stream_that_is_closed_is_no_defect() -> None:
 
 
 def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
-    message = _in_words(KeyError("spec"))
+    message = _format_error(KeyError("spec"))
     assert "unexpected KeyError" in message
     assert "FLEET_DEBUG=1" in message
 
@@ -167,14 +167,14 @@ def test_what_fetches_and_merges_in_the_end_is_missed_before_anything_is_paid_fo
     )
     with pytest.raises(ModuleNotFoundError, match=missing) as error:
         _run()
-    assert _in_words(error.value).endswith("run: python -m pip install -r requirements-benchmark.txt")
+    assert _format_error(error.value).endswith("run: python -m pip install -r requirements-benchmark.txt")
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
-    message = _in_words(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
+    message = _format_error(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
     assert "pulumi is not installed" in message
     assert "pip install -r requirements-dev.txt" in message
-    message = _in_words(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
+    message = _format_error(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
     assert "pip install -r requirements-rehearsal.txt" in message
 
 
@@ -185,10 +185,14 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert "Traceback" in done.stderr
 
 
-def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["config schema", pytest.param("preview --stack dev --no-policy", marks=pytest.mark.slow)],
+)
+def test_a_reader_that_goes_away_ends_it_quietly(command: str) -> None:
     program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     with subprocess.Popen(
-        [sys.executable, "-c", program, "config", "schema"],
+        [sys.executable, "-c", program, *command.split()],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

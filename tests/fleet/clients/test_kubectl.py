@@ -270,7 +270,7 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
     ],
 )
 def test_kubectls_words_are_told_with_what_to_do(said: str, reason: str, words: str) -> None:
-    error = kubectl_errors.in_words("trying", said)
+    error = kubectl_errors.live_error("trying", said)
     assert (error.reason, str(error).startswith("trying: ")) == (reason, True)
     assert words in str(error)
     assert "Unhandled" not in str(error)
