@@ -47,7 +47,9 @@ def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
         if pytestconfig.getoption("--write-goldens"):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        assert text == file.read_text(encoding="utf-8"), f"tests/goldens/{name} differs; `make goldens`, and read the diff"
+        assert text == file.read_text(encoding="utf-8"), (
+            f"tests/goldens/{name} differs; `make goldens`, and read the diff"
+        )
 
     return held
 
