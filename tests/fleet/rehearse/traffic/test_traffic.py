@@ -244,12 +244,12 @@ def test_what_changes_after_leaving_is_nobodys_business() -> None:
 
 
 def test_a_report_needs_requests() -> None:
-    with cluster("a") as here, pytest.raises(RehearsalError, match="no requests were started"):
+    with cluster("a") as here, pytest.raises(RehearsalError, match="no requests"):
         here.traffic.finish()
 
 
 def test_waiting_for_servers_of_pods_that_never_come_says_so() -> None:
-    with cluster("a") as here, pytest.raises(RehearsalError, match="1 of 2 server pods have a simulated server"):
+    with cluster("a") as here, pytest.raises(RehearsalError, match="1 of 2 server pods"):
         here.traffic.wait_for_endpoints(2, wall_seconds=0.1)
 
 
@@ -265,5 +265,6 @@ def test_a_sample_that_a_busy_machine_bent_is_called_so() -> None:
         figures = dataclasses.replace(report, late_seconds=late_seconds).figures()
         return next(one.note for one in figures if one.name == "streams cut in the sample")
 
-    assert "no fair sample" not in note(1.0)
-    assert "sent requests up to 24 s late. Try a lower --speed" in note(24.4)
+    assert "--speed" not in note(1.0)
+    assert " 24 s " in note(24.4)
+    assert "--speed" in note(24.4)
