@@ -129,7 +129,7 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Charts:
     "change", [{"version": "v1.5.0"}, {"chart": "oci://example.org/other"}, {"chart": f"{CHART}s"}]
 )
 def test_a_chart_or_version_that_is_not_at_hand_is_not_guessed_at(pretended: Charts, change: dict[str, str]) -> None:
-    with pytest.raises(RehearsalError, match="go/custom-resources$"):
+    with pytest.raises(RehearsalError, match=r"go/custom-resources$"):
         pretended.objects(release(**change))
 
 
