@@ -14,7 +14,7 @@ import pytest
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.results import RehearsalError
 from fleet.rehearse.timeline import Timeline
-from fleet.rehearse.traffic.driver import Retry, sample_rate
+from fleet.rehearse.traffic.driver import sample_rate
 from fleet.rehearse.traffic.expected import share_cut
 from fleet.rehearse.traffic.traffic import Load, Traffic
 from fleet.simulators.model_server.timing import Request, ServerTiming
@@ -95,7 +95,7 @@ def test_every_ready_pod_of_the_server_has_an_endpoint_and_no_other_pod() -> Non
 
 def test_a_spot_notice_of_15_s_cuts_the_share_that_arithmetic_says() -> None:
     with cluster("a", "b", timing=RECORD, args=ONE_API_SERVER) as here:
-        here.traffic.start(rate_per_second=4.0, retry=Retry())
+        here.traffic.start(rate_per_second=4.0, retry=True)
         here.traffic.settle()
         going = here.pods.all()[0]
         here.pods.put(changed(going, notice=True))
@@ -195,7 +195,7 @@ def test_a_pod_that_is_not_ready_gets_nothing_new_and_finishes_what_it_has() -> 
 
 def test_without_any_server_every_request_is_lost_and_windows_say_when() -> None:
     with cluster() as here:
-        here.traffic.start(rate_per_second=4.0, retry=Retry())
+        here.traffic.start(rate_per_second=4.0, retry=True)
         here.sleep(20)
         report = here.traffic.finish()
     assert report.losses == {"no endpoint": report.sent}
@@ -207,9 +207,9 @@ def test_without_any_server_every_request_is_lost_and_windows_say_when() -> None
     assert report.latency_seconds(50) is None
 
 
-def test_a_server_that_is_gone_before_its_endpoint_refuses_connections() -> None:
+def test_a_server_that_is_gone_before_its_endpoint_refuses_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster("a") as here:
-        here.traffic.fleet._delay = 30.0  # a proxy that learns of it late
+        monkeypatch.setattr("fleet.rehearse.traffic.fleet.ENDPOINT_DELAY_SECONDS", 30.0)  # a proxy that learns of it late
         here.traffic.start(rate_per_second=2.0)
         here.sleep(3)
         here.pods.put(changed(here.pods.all()[0], phase="Failed"))
