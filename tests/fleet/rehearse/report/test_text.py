@@ -8,7 +8,7 @@ import pytest
 
 from fleet.rehearse.apply.inventory import Retained
 from fleet.rehearse.report.model import RehearsalReport
-from fleet.rehearse.report.text import print_text, subject_in_words
+from fleet.rehearse.report.text import format_subject, print_text
 from fleet.rehearse.results import Figure
 from fleet.report.terminal import Paper
 from tests.fleet.rehearse.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
@@ -72,7 +72,7 @@ def test_ascii_streams_get_look_alikes() -> None:
     [(URN, "PersistentVolumeClaim weights-reader-b"), ("Job/weights", "Job weights"), ("the stack", "the stack")],
 )
 def test_a_subject_reads_as_kind_and_name(subject: str, words: str) -> None:
-    assert subject_in_words(subject) == words
+    assert format_subject(subject) == words
 
 
 def test_what_is_left_for_one_reason_shares_a_line_with_every_name() -> None:

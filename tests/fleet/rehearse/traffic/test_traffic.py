@@ -209,7 +209,9 @@ def test_without_any_server_every_request_is_lost_and_windows_say_when() -> None
 
 def test_a_server_that_is_gone_before_its_endpoint_refuses_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster("a") as here:
-        monkeypatch.setattr("fleet.rehearse.traffic.fleet.ENDPOINT_DELAY_SECONDS", 30.0)  # a proxy that learns of it late
+        monkeypatch.setattr(
+            "fleet.rehearse.traffic.fleet.ENDPOINT_DELAY_SECONDS", 30.0
+        )  # a proxy that learns of it late
         here.traffic.start(rate_per_second=2.0)
         here.sleep(3)
         here.pods.put(changed(here.pods.all()[0], phase="Failed"))
