@@ -182,14 +182,12 @@ def test_the_rules_are_in_force_when_install_returns_also_the_second_time(ruled:
         for binding in policy.bindings:
             ruled.delete(BINDING, binding["metadata"]["name"])
     _wait_until(lambda: is_accepted(ruled, pod(hostNetwork=True)))
-    first = install(ruled)
-    assert not is_accepted(ruled, pod(hostNetwork=True))
-    assert first.names == tuple(one.name for one in policies())
-    install(ruled)
-    assert not is_accepted(ruled, pod(hostNetwork=True))
+    for _ in range(2):
+        install(ruled)
+        assert not is_accepted(ruled, pod(hostNetwork=True))
+    assert all(ruled.get(POLICY, one.name) for one in policies())
     assert ruled.get(POLICY, SENTINEL) is None
     assert ruled.get(BINDING, SENTINEL) is None
-    assert first.wall_seconds < 15
 
 
 def _folder(manifest: dict[str, Any]) -> str:

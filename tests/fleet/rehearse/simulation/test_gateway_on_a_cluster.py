@@ -46,11 +46,8 @@ DRAIN = drain(SETTINGS.placement, SETTINGS.serving.engine)
 
 
 @pytest.fixture(scope="module")
-def platform(control_plane: ControlPlane) -> ClusterApi:
-    from fleet.rehearse.control_plane.modules import module_folders
-    from fleet.rehearse.custom_resources.install import install
-
-    install(control_plane.api, module_folders(print))
+def platform(control_plane: ControlPlane, custom_resources: object) -> ClusterApi:
+    assert custom_resources
     return control_plane.api
 
 
