@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from fleet.rehearse.results import Figure
 from fleet.rehearse.timeline import Moment
-from fleet.rehearse.traffic.expected import share_cut
 from fleet.rehearse.traffic.fleet import PodEnding
+from fleet.rehearse.traffic.pod_end import share_cut
 
 Cause = Literal["no endpoint", "refused", "not ready", "cut before the first token", "cut mid-stream", "timed out"]
 CAUSES: Final[tuple[Cause, ...]] = (

@@ -13,7 +13,6 @@ import pytest
 from fleet.preview.record.recording import Recording
 from fleet.rehearse.api import CONFIG_MAP, PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, Kind, Manifest
 from fleet.rehearse.apply.inventory import Retained
-from fleet.rehearse.apply.quantity import gib
 from tests.fleet.rehearse.apply.fake_cluster import FakeCluster
 from tests.fleet.rehearse.apply.programs import NAMESPACE, meta, recorded
 from tests.fleet.rehearse.apply.test_up import applier, config_maps, names
@@ -233,18 +232,6 @@ def test_a_cluster_that_does_not_answer_is_no_empty_inventory() -> None:
     report = applier(cluster).destroy(up.state)
     assert report.failed
     assert "connection refused" in report.unexpected[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("64Gi", 64.0), ("1Ti", 1024.0), ("512Mi", 0.5), (2**30, 1.0), ("1G", 1e9 / 2**30)]
-)
-def test_sizes(text: str | int, expected: float) -> None:
-    assert gib(text) == pytest.approx(expected)
-
-
-def test_what_is_no_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="much"):
-        gib("much")
 
 
 def test_kinds_that_the_cluster_does_not_have_are_not_left() -> None:

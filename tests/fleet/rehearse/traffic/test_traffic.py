@@ -15,7 +15,7 @@ from fleet.rehearse.clock import Clock
 from fleet.rehearse.results import RehearsalError
 from fleet.rehearse.timeline import Timeline
 from fleet.rehearse.traffic.driver import sample_rate
-from fleet.rehearse.traffic.expected import share_cut
+from fleet.rehearse.traffic.pod_end import share_cut
 from fleet.rehearse.traffic.traffic import Load, Traffic
 from fleet.simulators.model_server.timing import Request, ServerTiming
 from tests.fleet.rehearse.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
