@@ -97,16 +97,22 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
     monkeypatch.setattr(machine, "find_spec", lambda _: None)
     monkeypatch.setattr(machine, "_version", lambda *_: None)
-    for source in build.SOURCES:
-        for name in source.packages:
-            program = cache.place() / source.home / name
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.touch()
+    programs = [cache.place() / one.home / name for one in (*build.SOURCES, build.HELM) for name in one.packages]
+    *control_plane, helm = programs
+    for program in control_plane:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch()
     assert not _named("go").ok  # the definitions of custom resources come from Go modules too
     for path, version in modules.pinned().items():
         (cache.place() / "modules" / f"{path}@{version}" / "config").mkdir(parents=True)
+    built = _named("go")
+    assert built.ok
+    assert "Helm" in built.found  # a gateway's chart still needs it
+    helm.parent.mkdir()
+    helm.touch()
     assert _named("go").ok
-    program.unlink()
+    assert "Helm" not in _named("go").found
+    control_plane[-1].unlink()
     assert not _named("go").ok
 
 
