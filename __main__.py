@@ -18,11 +18,13 @@ from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedP
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
+from settings.declarations import declarations
 from settings.figures import figures
 from settings.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.load import load
 from settings.measurement import measurement
 from settings.sections.capacity import Calendar, Ladder
+from settings.traffic import traffic
 from workloads.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs
@@ -134,7 +136,7 @@ def image(reference: str) -> pulumi.Output[str]:
 
 namespace = Namespace(
     "namespace",
-    NamespaceArgs(name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=marks),
+    NamespaceArgs(name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=marks),
     on_cluster,
 )
 guards: list[pulumi.Resource] = [access, namespace]
@@ -178,7 +180,7 @@ server = Server(
         resources=settings.server.resources,
         startup_minutes=settings.server.startup_minutes,
         internal_load_balancer=settings.server.internal_load_balancer,
-        annotations=settings.declarations,
+        annotations=declarations(settings),
         labels=marks,
     ),
     guarded,

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from facts import ledger
+from facts.sizing import benchmark_pods
+from facts.workloads import countable_name, named_workload, tokens_per_step
+
 if TYPE_CHECKING:
-    from facts.figures import ServingShape
     from settings.stack import Settings
 
 ENGINE_CONNECTIONS: Final = 250
@@ -98,8 +101,6 @@ def load_of(settings: Settings) -> Load:
     """The sweep's loads for every replica, each in as few clients as its connections allow, in as few pods as give each client a
     vCPU.
     """
-    from facts.sizing import benchmark_pods
-
     benchmark, replicas = settings.benchmark, max(1, settings.replicas)
     points = tuple(
         LoadPoint(
@@ -130,14 +131,6 @@ def _request_seconds(settings: Settings, per_replica: int) -> float:
     return longer * max(alone + (loaded - alone) * load, loaded * load)
 
 
-def _tokens_per_chunk(settings: Settings) -> float:
-    """Output tokens a chunk of a stream is expected to carry: 1, and the accepted drafts that the article measured."""
-    from fleet.plan.model.calibration import calibration
-    from fleet.plan.model.step_time import tokens_per_step
-
-    return tokens_per_step(settings.serving.engine.speculative_tokens, calibration().parameters.acceptance)
-
-
 def pod_memory_gib(machine_type: str) -> int:
     """Memory that a pod on a machine of that type asks for, and may use."""
     return int(MACHINES[machine_type][1] * MEMORY_SHARE)
@@ -146,35 +139,18 @@ def pod_memory_gib(machine_type: str) -> int:
 def most_prompts(settings: Settings) -> int:
     """Prompts of a client at which a pod's memory is full, with as many clients as the load with most of them puts into a pod.
 
-    Requests of a file count as the article's. A finding rests on it and no resource does, so it may use what the planner fitted.
+    Requests of a file count as the article's, and a chunk of a stream carries the accepted drafts that the article measured.
     """
-    from fleet.plan.model.deployment import named_workload, workloads_with_lengths
-    from fleet.plan.modelled import STAND_IN_WORKLOAD
-
-    load, name = load_of(settings), settings.benchmark.workload
-    workload = named_workload(name if name in workloads_with_lengths() else STAND_IN_WORKLOAD)
-    chunks = workload.output_tokens.mean / _tokens_per_chunk(settings)
+    load, engine = load_of(settings), settings.serving.engine
+    workload = named_workload(countable_name(settings.benchmark.workload))
+    chunks = workload.output_tokens.mean / tokens_per_step(engine.speculative_tokens)
     each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
     free_gib = pod_memory_gib(settings.benchmark.machine_type) / ceil(load.clients / load.pods) - CLIENT_GIB
     return max(0, int(free_gib * 2**30 / each))
 
 
-def measured_shape(settings: Settings) -> ServingShape:
-    """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
-    from dataclasses import replace
-
-    from settings.figures import serving_shape
-
-    dataset = settings.benchmark.dataset
-    return replace(
-        serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
-    )
-
-
 def longest_request_tokens(settings: Settings) -> int:
     """Tokens in and out of the workload's longest request; what a request may have at most where a file decides."""
-    from facts import ledger
-
     known: int | None = ledger.entry("workloads", "workloads", settings.benchmark.workload)["longest_request_tokens"]
     return known or settings.serving.engine.context_tokens
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
 from facts.sizing import VLLM_IMAGE_GIB
+from settings.benchmark_load import load_of
 from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
@@ -95,10 +96,16 @@ def serving_shape(settings: Settings) -> published.ServingShape:
     )
 
 
+def measured_shape(settings: Settings) -> published.ServingShape:
+    """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
+    dataset = settings.benchmark.dataset
+    return replace(
+        serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
+    )
+
+
 def fleet_shape(settings: Settings) -> cost.FleetShape:
     """What the stack pays for, in the terms prices are kept in."""
-    from settings.benchmark_load import load_of
-
     own, gateway = settings.owns_platform, settings.gateway
     benchmark = settings.benchmark if settings.benchmark.enabled else None
     hyperdisk = settings.weights.source == "hyperdisk"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from facts import ledger
-from settings.benchmark_load import Load, load_of, longest_minutes, measured_shape, ready_minutes, run_minutes
-from settings.figures import figures
+from settings.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
+from settings.figures import figures, measured_shape
 
 if TYPE_CHECKING:
     from settings.secret_stores import SecretStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -23,10 +23,7 @@ from settings.sections.results import Results
 from settings.sections.section import Section
 from settings.sections.server import Server
 from settings.sections.weights import Weights
-
-if TYPE_CHECKING:
-    from settings.serving import Serving
-    from settings.traffic import Traffic
+from settings.serving import Serving, resolve
 
 PLACEHOLDER_PROJECT = "your-project-id"
 """What the stack files carry for gcp:project; the same words as in the article's commands."""
@@ -151,20 +148,6 @@ class Settings(Section):
             "app.kubernetes.io/managed-by": "pulumi",
         }
 
-    @property
-    def declarations(self) -> dict[str, str]:
-        """What the servers say about themselves, as annotations. Judges every lesson: ask once and hand it down."""
-        from settings.declarations import declarations
-
-        return declarations(self)
-
-    @property
-    def traffic(self) -> Traffic:
-        """Who has to talk to whom in the namespace."""
-        from settings.traffic import traffic
-
-        return traffic(self)
-
     @cached_property
     def placement(self) -> Placement:
         """What the capacity mode means for the pods."""
@@ -173,9 +156,7 @@ class Settings(Section):
     @cached_property
     def serving(self) -> Serving:
         """The profile with this stack's overrides: engine, model, needs."""
-        from settings.serving import resolve
-
-        return resolve(self)
+        return resolve(self.stack, self.server, self.model)
 
 
 def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:

@@ -9,7 +9,7 @@ from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPe
 from fleet.report.words import format_milliseconds, format_number, format_usd, plural
 
 if TYPE_CHECKING:
-    from fleet.plan.model.deployment import Lengths, Workload
+    from facts.workloads import Lengths, Workload
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanQuestion
 

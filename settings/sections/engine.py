@@ -39,6 +39,11 @@ AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTE
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]
 
 
+def _not_set_elsewhere(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    fields = {long_name(field): Engine.model_fields[field].alias or field for field in flag_fields()}
+    return check_extra_args(arguments, fields)
+
+
 class Speculative(Section):
     """Speculative decoding (`--speculative-config`)."""
 
@@ -180,7 +185,7 @@ class Engine(Section):
     """VLLM_ENGINE_READY_TIMEOUT_S, in seconds: how long the API servers wait for the engines. Default: the server's
     startupMinutes; vLLM's own 600 s is as long as the article's whole start-up."""
 
-    extra_args: Annotated[tuple[str, ...], AfterValidator(check_extra_args)] = ()
+    extra_args: Annotated[tuple[str, ...], AfterValidator(_not_set_elsewhere)] = ()
     """Flags without a field here, one string each: `--name` or `--name=value`. A flag that has a field is refused."""
     extra_env: Annotated[dict[str, str], AfterValidator(check_extra_env)] = Field(default_factory=dict)
     """Environment variables without a field here. Names the server sets itself, and secrets, are refused."""

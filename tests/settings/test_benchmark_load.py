@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts.sizing import BENCHMARK_MACHINES, CONNECTIONS_PER_POD
+from facts.workloads import named_workload
 from fleet.plan.from_settings import deployment_of
-from fleet.plan.model.deployment import OfferedLoad, named_workload
+from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.performance import estimate
 from settings.benchmark_load import (
     SLOWNESS,

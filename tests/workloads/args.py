@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from settings.declarations import declarations
 from settings.measurement import measurement
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
+from settings.traffic import traffic
 from workloads.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs
@@ -24,7 +26,7 @@ REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
 
 def namespace_args(settings: Settings) -> NamespaceArgs:
     return NamespaceArgs(
-        name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=settings.object_labels
+        name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=settings.object_labels
     )
 
 
@@ -69,7 +71,7 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "internal_load_balancer": settings.server.internal_load_balancer,
-        "annotations": settings.declarations,
+        "annotations": declarations(settings),
         "labels": settings.object_labels,
     }
     return ServerArgs(**given | others)

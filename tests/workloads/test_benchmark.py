@@ -13,8 +13,8 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from settings.benchmark_load import MACHINES, measured_shape
-from settings.figures import serving_shape
+from settings.benchmark_load import MACHINES
+from settings.figures import measured_shape, serving_shape
 from settings.measurement import measurement
 from settings.stack import Settings
 from tests.support.schemas import problems

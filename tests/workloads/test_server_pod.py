@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from settings.declarations import declarations
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
@@ -267,7 +268,7 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 
 
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
-    declared = make_settings(server={"replicas": 1, "profile": "tp8"}).declarations
+    declared = declarations(make_settings(server={"replicas": 1, "profile": "tp8"}))
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
-    assert "vllm-fleet.dev/on-purpose" not in make_settings(server={"replicas": 1, "profile": "tuned"}).declarations
+    assert "vllm-fleet.dev/on-purpose" not in declarations(make_settings(server={"replicas": 1, "profile": "tuned"}))
