@@ -120,4 +120,4 @@ def test_no_component_reads_a_stacks_settings(module: str) -> None:
     imported = {
         f"{node.module}.{one.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
     }
-    assert not {one for one in imported if one.startswith(("settings.settings", "settings.load", "settings.figures"))}
+    assert not {one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.figures"))}

@@ -96,4 +96,4 @@ def test_every_argument_has_its_docstring(module: str) -> None:
 def test_no_component_knows_a_stacks_settings(module: str) -> None:
     tree = ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
     imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported.isdisjoint({"settings.settings", "settings.load", "settings.stack_file"})
+    assert imported.isdisjoint({"settings.stack", "settings.load", "settings.stack_file"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from settings.lessons import lesson_named
+from settings.checks.lessons import lesson_named
 
 from settings.declared_server import DeclaredServer, stack_file
 from settings.load import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from settings.engine import ENVIRONMENT, Engine, flag_fields, long_name
+from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
 
 from settings.declared_server import stack_file
 from settings.rules.lesson import Broken, Told
