@@ -18,13 +18,13 @@ from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedP
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
-from settings.declarations import declarations
-from settings.figures import figures
-from settings.google_cloud_needs import dataset_object, required_apis, secret_readers
+from settings.checks.declarations import declarations
+from settings.derived.figures import figures
+from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.load import load
-from settings.measurement import measurement
+from settings.derived.measurement import measurement
 from settings.sections.capacity import Calendar, Ladder
-from settings.traffic import traffic
+from settings.derived.traffic import traffic
 from workloads.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from settings.docstrings import field_docs
+from settings.sections.docstrings import field_docs
 from settings.load import KEYS
 from settings.profiles import NAMES
 from settings.sections.engine import Engine

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
 from settings.names import APP_LABEL, label_value
-from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement

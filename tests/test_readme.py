@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.preview.offline import open_stack
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.stack_file import stack_names
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from settings.secret_stores import SecretStore
+from settings.sections.secret_stores import SecretStore
 from workloads import pod_programs, secret_files
 from workloads.manifest import Manifest
 

@@ -26,7 +26,7 @@ from workloads.manifest import Manifest
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
-    from settings.measurement import Measurement
+    from settings.derived.measurement import Measurement
     from workloads.server import Server
 
 

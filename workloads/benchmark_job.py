@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from settings.benchmark_load import MACHINES, pod_memory_gib
+from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import api_key, c4_nodes, hf_token, names, pod_programs, vllm_args
 from workloads.server_pod import PROVISIONING_MINUTES, USER_ID
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pulumi
     from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
 
-    from settings.measurement import Measurement
-    from settings.secret_stores import SecretStore
+    from settings.derived.measurement import Measurement
+    from settings.sections.secret_stores import SecretStore
 
     Text = pulumi.Input[str]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from workloads import secret_files
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.arguments import within_limits
-from settings.secret_stores import SecretStore
+from settings.sections.secret_stores import SecretStore
 from settings.sections import server as server_section
 from settings.sections.engine import Engine
 from workloads import api_key, names, secret_files

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
-    from settings.secret_stores import SecretManagerSecret, SecretStore
+    from settings.sections.secret_stores import SecretManagerSecret, SecretStore
     from settings.sections.capacity import Placement
     from settings.sections.engine import Engine
     from settings.sections.model import Model

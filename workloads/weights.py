@@ -17,7 +17,7 @@ import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
 from settings.arguments import within_limits
-from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections import weights as weights_section
 from settings.sections.model import Model
 from settings.sections.weights import Writer

@@ -9,7 +9,7 @@ from settings.sections.capacity import Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.server import Image
-from settings.traffic import Traffic
+from settings.derived.traffic import Traffic
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server import Server, ServerArgs

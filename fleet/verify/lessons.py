@@ -22,7 +22,7 @@ def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None
     from pydantic import ValidationError
 
     from settings.checks.lessons import engine_problems
-    from settings.declared_server import DeclaredServer
+    from settings.checks.declared_server import DeclaredServer
 
     try:
         engine = settings.serving.engine.but(found)
@@ -43,7 +43,7 @@ def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
 def known(name: str) -> Lesson:
     """A lesson whether or not the settings repeat it."""
     from settings.checks.lessons import lesson_named
-    from settings.declared_server import stack_file
+    from settings.checks.declared_server import stack_file
 
     told = lesson_named(name)
     return Lesson(id=told.id, text=stack_file().text(told.evidence))

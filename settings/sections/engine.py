@@ -22,10 +22,10 @@ from facts.engines import (
     Scalar,
 )
 from facts.machines import GPUS_PER_NODE
-from settings import engine_settings
-from settings.engine_settings import ENVIRONMENT as ENVIRONMENT
-from settings.engine_settings import environment_text as environment_text
-from settings.engine_settings import long_name as long_name
+from settings.sections import engine_settings
+from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
+from settings.sections.engine_settings import environment_text as environment_text
+from settings.sections.engine_settings import long_name as long_name
 from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.section import Section
 
@@ -243,7 +243,7 @@ def flag_fields() -> tuple[str, ...]:
 
 
 def effective_flags(engine: Engine) -> dict[str, Scalar]:
-    """Flags that bear on speed, as `settings.engine_settings.effective_flags` gives them."""
+    """Flags that bear on speed, as `settings.sections.engine_settings.effective_flags` gives them."""
     return engine_settings.effective_flags(engine.model_dump())
 
 

@@ -16,7 +16,7 @@ from infra.cluster import ClusterArgs
 from infra.network import NetworkArgs
 from infra.results_bucket import ResultsBucketArgs
 from infra.services import ServicesArgs
-from settings.docstrings import field_docs
+from settings.sections.docstrings import field_docs
 from settings.sections.cluster import AuthorizedNetwork, IpEndpoint, Maintenance
 from tests.infra.recorded import ROOT
 
@@ -120,4 +120,4 @@ def test_no_component_reads_a_stacks_settings(module: str) -> None:
     imported = {
         f"{node.module}.{one.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
     }
-    assert not {one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.figures"))}
+    assert not {one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.derived.figures"))}

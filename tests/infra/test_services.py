@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from settings.google_cloud_needs import required_apis
+from settings.derived.google_cloud_needs import required_apis
 from tests.infra.recorded import BASE_STACK, BUDGET, GATEWAY, all_of, recorded
 from tests.support.settings import make_settings
 

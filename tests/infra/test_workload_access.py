@@ -7,7 +7,7 @@ import pytest
 
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
-from settings.google_cloud_needs import secret_readers
+from settings.derived.google_cloud_needs import secret_readers
 from tests.infra.recorded import BENCHMARK, ROOT, all_of, only, recorded
 from tests.support.settings import make_config, make_settings
 

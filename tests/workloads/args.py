@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settings.declarations import declarations
-from settings.measurement import measurement
+from settings.checks.declarations import declarations
+from settings.derived.measurement import measurement
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
-from settings.traffic import traffic
+from settings.derived.traffic import traffic
 from workloads.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

@@ -13,9 +13,9 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from settings.benchmark_load import MACHINES
-from settings.figures import measured_shape, serving_shape
-from settings.measurement import measurement
+from settings.derived.benchmark_load import MACHINES
+from settings.derived.figures import measured_shape, serving_shape
+from settings.derived.measurement import measurement
 from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -204,7 +204,7 @@ def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
 
 
 def test_the_cost_is_the_bills() -> None:
-    from settings.figures import figures
+    from settings.derived.figures import figures
 
     settings = make_settings(benchmark={"enabled": True})
     bill = figures(settings).bill

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from settings.declarations import declarations
+from settings.checks.declarations import declarations
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems

@@ -80,7 +80,7 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
     """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
     behind, or the error says how to remove it.
     """
-    from settings.measurement import measurement
+    from settings.derived.measurement import measurement
     from workloads.benchmark_job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
     from facts.figures import Figure
     from fleet.preview.report.model import Report
-    from settings.figures import Figures
+    from settings.derived.figures import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.disks import throughput_floor_mibps
 from facts.time_to_serve import MB_PER_MIB, download_mb_per_s, image_seconds, step_seconds, weights_read_seconds
-from settings.benchmark_load import expected_seconds
+from settings.derived.benchmark_load import expected_seconds
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -7,7 +7,7 @@ from typing import Any
 from fleet.preview.record.recording import Diagnostic, Mode, RecordedResource, Recording, urn_of
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies, Report, build_report
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.load import check
 from settings.problems import Problem
 from settings.stack import Settings

@@ -48,7 +48,7 @@ MUTANTS = (
         "gateway-without-api",
         "an API less",
         result(
-            "settings.google_cloud_needs.required_apis",
+            "settings.derived.google_cloud_needs.required_apis",
             lambda apis: tuple(api for api in apis if not api.startswith("networkservices")),
         ),
         stack="gateway",

@@ -155,7 +155,7 @@ OF_RESOURCES = (
     of_program(
         "needs-not-declared",
         "a server that declares nothing",
-        returning("settings.declarations.declarations", {}),
+        returning("settings.checks.declarations.declarations", {}),
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
 
-from settings.declared_server import stack_file
+from settings.checks.declared_server import stack_file
 from settings.rules.lesson import Broken, Told
 from settings.rules.words import RESOURCES
 

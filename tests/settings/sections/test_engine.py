@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings import engine_settings
+from settings.sections import engine_settings
 from settings.sections.engine import (
     ENVIRONMENT,
     Engine,

@@ -27,7 +27,7 @@ from fleet.rehearse.simulation.gateway_prerequisites import CLASSES, GatewayPrer
 from fleet.rehearse.simulation.timings import Timings
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.timeline import Timeline
-from settings.traffic import traffic
+from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
 from workloads.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway_values import CHART, chart_values

@@ -13,7 +13,7 @@ from facts.workloads import named_workload
 from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.performance import estimate
-from settings.benchmark_load import (
+from settings.derived.benchmark_load import (
     SLOWNESS,
     expected_seconds,
     load_of,

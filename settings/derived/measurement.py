@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from facts import ledger
-from settings.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
-from settings.figures import figures, measured_shape
+from settings.derived.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
+from settings.derived.figures import figures, measured_shape
 
 if TYPE_CHECKING:
-    from settings.secret_stores import SecretStore
+    from settings.sections.secret_stores import SecretStore
     from settings.sections.benchmark import Dataset
     from settings.sections.model import Model
     from settings.stack import Settings
@@ -31,7 +31,7 @@ class Measurement:
     dataset: Dataset | None = None
     """The file that requests are drawn from, where the workload takes one."""
     machine_type: str = "c4-standard-16"
-    """Machine of the client pods, one pod to a machine: a C4 of settings.benchmark_load.MACHINES."""
+    """Machine of the client pods, one pod to a machine: a C4 of settings.derived.benchmark_load.MACHINES."""
     pods: int = 1
     """Client pods, all at once."""
     startup_minutes: int = 30

@@ -11,7 +11,7 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
 from facts.sizing import VLLM_IMAGE_GIB
-from settings.benchmark_load import load_of
+from settings.derived.benchmark_load import load_of
 from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
