@@ -21,10 +21,10 @@ from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.checks.declarations import declarations
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
-from settings.load import load
 from settings.derived.measurement import measurement
-from settings.sections.capacity import Calendar, Ladder
 from settings.derived.traffic import traffic
+from settings.load import load
+from settings.sections.capacity import Calendar, Ladder
 from workloads.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from settings.sections.docstrings import field_docs
 from settings.problems import Problem, value_at
 from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
+from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE
 
 _GCP_KEYS = {"project", "region"}

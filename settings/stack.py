@@ -9,7 +9,6 @@ from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
 from settings.names import APP_LABEL, label_value
-from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
@@ -20,6 +19,7 @@ from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.results import Results
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Section
 from settings.sections.server import Server
 from settings.sections.weights import Weights

@@ -9,9 +9,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.arguments import within_limits
-from settings.sections.secret_stores import SecretStore
 from settings.sections import server as server_section
 from settings.sections.engine import Engine
+from settings.sections.secret_stores import SecretStore
 from workloads import api_key, names, secret_files
 from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 

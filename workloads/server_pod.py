@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
-    from settings.sections.secret_stores import SecretManagerSecret, SecretStore
     from settings.sections.capacity import Placement
     from settings.sections.engine import Engine
     from settings.sections.model import Model
+    from settings.sections.secret_stores import SecretManagerSecret, SecretStore
     from workloads.weights import WeightsMount
 
 USER_ID: Final = 2000

@@ -17,9 +17,9 @@ import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
 from settings.arguments import within_limits
-from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections import weights as weights_section
 from settings.sections.model import Model
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import Writer
 from workloads import c4_nodes, pod_programs, secret_files
 from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume

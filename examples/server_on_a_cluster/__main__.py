@@ -5,11 +5,11 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.derived.traffic import Traffic
 from settings.sections.capacity import Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.server import Image
-from settings.derived.traffic import Traffic
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server import Server, ServerArgs

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.derived.traffic import Traffic
 from settings.profiles import profile
 from settings.sections.capacity import Reservation, placement
 from settings.sections.model import Model
 from settings.sections.server import Image
-from settings.derived.traffic import Traffic
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server import Server, ServerArgs
 from workloads.weights import Weights, WeightsArgs

@@ -11,9 +11,9 @@ from settings.derived.benchmark_load import Load, load_of, longest_minutes, read
 from settings.derived.figures import figures, measured_shape
 
 if TYPE_CHECKING:
-    from settings.sections.secret_stores import SecretStore
     from settings.sections.benchmark import Dataset
     from settings.sections.model import Model
+    from settings.sections.secret_stores import SecretStore
     from settings.stack import Settings
 
 

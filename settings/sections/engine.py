@@ -23,10 +23,10 @@ from facts.engines import (
 )
 from facts.machines import GPUS_PER_NODE
 from settings.sections import engine_settings
+from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.sections.engine_settings import environment_text as environment_text
 from settings.sections.engine_settings import long_name as long_name
-from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.section import Section
 
 Switch = bool | None

@@ -16,8 +16,8 @@ from infra.cluster import ClusterArgs
 from infra.network import NetworkArgs
 from infra.results_bucket import ResultsBucketArgs
 from infra.services import ServicesArgs
-from settings.sections.docstrings import field_docs
 from settings.sections.cluster import AuthorizedNetwork, IpEndpoint, Maintenance
+from settings.sections.docstrings import field_docs
 from tests.infra.recorded import ROOT
 
 PLACE = {"project": "a-project", "region": "europe-west4", "name_prefix": "mine"}
@@ -120,4 +120,6 @@ def test_no_component_reads_a_stacks_settings(module: str) -> None:
     imported = {
         f"{node.module}.{one.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
     }
-    assert not {one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.derived.figures"))}
+    assert not {
+        one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.derived.figures"))
+    }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from settings.checks.declarations import declarations
 from settings.derived.measurement import measurement
+from settings.derived.traffic import traffic
 from settings.sections.capacity import Ladder
 from settings.stack import Settings
-from settings.derived.traffic import traffic
 from workloads.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway import Gateway, GatewayArgs

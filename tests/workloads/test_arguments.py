@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from settings.derived.traffic import Traffic
 from settings.sections.docstrings import field_docs
 from settings.sections.engine import Engine
 from settings.sections.weights import Writer
-from settings.derived.traffic import Traffic
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args, weights_args
 from workloads.gateway import GatewayArgs

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from settings.stack import Settings
 from settings.derived.traffic import traffic
+from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from settings.checks.lessons import lesson_named
 
 from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.checks.lessons import lesson_named
 from settings.load import check
 from settings.problems import Problem
 from settings.rules.engine_lessons import ENGINE_LESSONS
