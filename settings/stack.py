@@ -151,7 +151,7 @@ class Settings(Section):
     @cached_property
     def placement(self) -> Placement:
         """What the capacity mode means for the pods."""
-        return placement(self.capacity, self.namespace)
+        return placement(self.capacity, self.namespace, self.zones)
 
     @cached_property
     def serving(self) -> Serving:

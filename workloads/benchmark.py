@@ -5,8 +5,7 @@ The Job itself is plain data of workloads/benchmark_job.py, so that `fleet bench
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -22,6 +21,7 @@ from workloads.benchmark_job import (
     server_pods_spec,
 )
 from workloads.manifest import Manifest
+from workloads.space import Space
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -34,22 +34,18 @@ if TYPE_CHECKING:
 class BenchmarkArgs:
     """Arguments of `Benchmark`."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of the servers, with the service account `benchmark` in it."""
+    space: Space
+    """Namespace of the servers, with the service account `benchmark` in it; labels."""
     server: Server
-    """The run begins when it is ready."""
+    """The run begins when it is ready. Its image is the clients', too."""
     endpoint: pulumi.Input[str]
     """Where the clients send their requests, without a path: `Server.endpoint` or `Gateway.endpoint`."""
     results_bucket: pulumi.Input[str]
     """Name of the bucket for results; the account of the benchmark's pods may write to it."""
-    image: pulumi.Input[str]
-    """Image of the clients: the servers' own, registry and digest included."""
     measurement: Measurement
     """What the pods are asked to do."""
     run_on_update: bool = True
     """Whether `pulumi up` runs it, once per measurement. False: only `fleet bench run` makes Jobs."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object; `app` is `vllm-benchmark` whatever it is here."""
 
 
 class Benchmark(pulumi.ComponentResource):
@@ -65,8 +61,8 @@ class Benchmark(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Benchmark", name, None, opts)
         metadata: ObjectMetaArgsDict = {
             "name": server_pods_service(args.server.name),
-            "namespace": args.namespace,
-            "labels": names.labels(args.labels, names.BENCHMARK_APP),
+            "namespace": args.space.namespace,
+            "labels": names.labels(args.space.labels, names.BENCHMARK_APP),
             # A paused fleet has no address, and nobody waits for this Service but a Job that waits for servers itself.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
@@ -82,7 +78,9 @@ class Benchmark(pulumi.ComponentResource):
     def _job(self, name: str, args: BenchmarkArgs) -> k8s.batch.v1.Job:
         measurement = args.measurement
         named = job_name(measurement)
-        config_map = config_map_manifest(measurement, name=named, namespace=args.namespace, labels=args.labels)
+        config_map = config_map_manifest(
+            measurement, name=named, namespace=args.space.namespace, labels=args.space.labels
+        )
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts",
             metadata=config_map["metadata"],
@@ -93,13 +91,13 @@ class Benchmark(pulumi.ComponentResource):
         job = job_manifest(
             measurement,
             name=named,
-            namespace=args.namespace,
+            namespace=args.space.namespace,
             server=args.server.name,
             key_store=args.server.key_store,
             endpoint=args.endpoint,
             bucket=args.results_bucket,
-            image=args.image,
-            labels=args.labels,
+            image=args.server.image,
+            labels=args.space.labels,
         )
         # A run that failed is repeated by the next `pulumi up` instead of being reported for ever.
         metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import within_limits
-from settings.sections import gateway as gateway_section
-from settings.sections.gateway import Epp
+from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway_values import CHART, chart_values
+from workloads.space import Space
 
 if TYPE_CHECKING:
     from workloads.server import Server
@@ -55,27 +54,13 @@ class GatewayResource(pulumi.CustomResource):
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of the servers; routes of other namespaces are not taken."""
+    space: Space
+    """Namespace of the servers, routes of others are not taken; labels."""
     server: Server
     """The replicas behind it; the pool selects their pods by label."""
-    name: str = "inference-gateway"
-    """Name of the Gateway."""
-    pool: str
-    """Name of the InferencePool, the Helm release, the route and the policies."""
-    gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
-    """Regional internal load balancer, or regional external. InferencePool does not work with global classes."""
-    chart_version: Literal["v1.4.0"] = "v1.4.0"
-    """Version of the inferencepool chart; its values differ between releases."""
-    timeout_seconds: int = 3_600
-    """Longest stream, 30 to 86400 seconds. GKE's own 30 s and the chart's 300 s cut long generations."""
-    epp: Epp = field(default_factory=Epp)
-    """Size, standby and machine of the endpoint picker."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object."""
-
-    def __post_init__(self) -> None:
-        within_limits(self, gateway_section.Gateway)
+    gateway: GatewaySection = field(default_factory=GatewaySection)
+    """Names of Gateway and pool, class of load balancer, longest stream, and size of the endpoint picker. `enabled` is the
+    caller's to read."""
 
 
 class Gateway(pulumi.ComponentResource):
@@ -92,31 +77,31 @@ class Gateway(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
-        self.pool = args.pool
-        labels = dict(args.labels)
-        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": args.pool}
+        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
+        self.pool = gateway.pool
+        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": gateway.pool}
         release = k8s.helm.v3.Release(
             f"{name}-pool",
-            name=args.pool,
-            namespace=args.namespace,
+            name=gateway.pool,
+            namespace=namespace,
             chart=CHART,
-            version=args.chart_version,
-            values=chart_values(args.server.name, args.epp).rendered(),
+            version=gateway.chart_version,
+            values=chart_values(args.server.name, gateway.epp).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,
             # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
-            skip_await=args.epp.replicas > 1,
+            skip_await=gateway.epp.replicas > 1,
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create="20m", update="20m")),
         )
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(pool)),
-            ("GCPBackendPolicy", backend_policy(pool, args.timeout_seconds, args.server.drain)),
+            ("GCPBackendPolicy", backend_policy(pool, gateway.timeout_seconds, args.server.drain)),
         ):
             k8s.apiextensions.CustomResource(
                 f"{name}-{_slug(kind)}",
                 api_version=POLICY_API,
                 kind=kind,
-                metadata={"name": args.pool, "namespace": args.namespace, "labels": labels},
+                metadata={"name": gateway.pool, "namespace": namespace, "labels": labels},
                 spec=spec,
                 # After the chart: without its pool the policy would report a target that is not there.
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
@@ -124,13 +109,13 @@ class Gateway(pulumi.ComponentResource):
         load_balancer = GatewayResource(
             f"{name}-gateway",
             {
-                "name": args.name,
-                "namespace": args.namespace,
+                "name": gateway.name,
+                "namespace": namespace,
                 "labels": labels,
                 # A Gateway that cannot be programmed says nothing; this makes the update say it.
                 "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
             },
-            gateway_spec(args.gateway_class),
+            gateway_spec(gateway.gateway_class),
             pulumi.ResourceOptions(
                 parent=self,
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -143,12 +128,12 @@ class Gateway(pulumi.ComponentResource):
             api_version=f"{GATEWAY_API}/v1",
             kind="HTTPRoute",
             metadata={
-                "name": args.pool,
-                "namespace": args.namespace,
+                "name": gateway.pool,
+                "namespace": namespace,
                 "labels": labels,
                 "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
             },
-            spec=route_spec(args.name, pool, v1_only=args.server.key_store is not None),
+            spec=route_spec(gateway.name, pool, v1_only=args.server.key_store is not None),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[load_balancer, release],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pulumi
 
@@ -11,6 +10,7 @@ from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from workloads import secret_files
 from workloads.manifest import Manifest
 from workloads.names import HF_TOKEN_DIR, HF_TOKEN_KEY, HF_TOKEN_SECRET
+from workloads.space import Space
 
 _VOLUME = "hf-token"
 
@@ -32,12 +32,10 @@ def token_mount() -> Manifest:
 class HfTokenArgs:
     """Arguments of `HfToken`."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of the pods that mount the token."""
+    space: Space
+    """Namespace of the pods that mount the token; labels."""
     token: pulumi.Output[str] | SecretManagerSecret
     """The token, or the Secret Manager secret that holds it."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the object."""
 
 
 class HfToken(pulumi.ComponentResource):
@@ -53,7 +51,7 @@ class HfToken(pulumi.ComponentResource):
             key=HF_TOKEN_KEY,
             secret_name=f"{name}-secret",
             class_name=f"{name}-class",
-            metadata={"name": HF_TOKEN_SECRET, "namespace": args.namespace, "labels": dict(args.labels)},
+            metadata={"name": HF_TOKEN_SECRET, "namespace": args.space.namespace, "labels": dict(args.space.labels)},
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})

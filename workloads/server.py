@@ -9,9 +9,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.arguments import within_limits
-from settings.sections import server as server_section
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
+from settings.sections.server import Server as ServerSection
 from workloads import api_key, names, secret_files
 from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 
@@ -29,8 +29,6 @@ REPLICAS_ASSUMED = 12
 class ServerArgs(ServerPod):
     """Arguments of `Server`: its pod's, and what stands around the pods."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of every object, with the service account `vllm-server` in it: `Namespace.name`."""
     replicas: int | None = 1
     """Server pods, one 8-GPU node each, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
     internal_load_balancer: bool = False
@@ -39,7 +37,7 @@ class ServerArgs(ServerPod):
     def __post_init__(self) -> None:
         ServerPod.__post_init__(self)  # a class with slots has no super() here
         if self.replicas is not None:
-            within_limits(self, server_section.Server, only=("replicas",))
+            within_limits(self, ServerSection, ("replicas",))
 
 
 class Server(pulumi.ComponentResource):
@@ -55,17 +53,20 @@ class Server(pulumi.ComponentResource):
     """What every replica runs."""
     key_store: SecretStore | None
     """Where pods find the API key; None where nobody is asked for one."""
+    image: pulumi.Input[str]
+    """The image that every replica runs, registry and digest included."""
     drain: Drain
     """How a pod ends."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
         self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
+        self.image = args.space.image(args.image.reference)
         child = pulumi.ResourceOptions(parent=self)
         metadata: ObjectMetaArgsDict = {
             "name": args.name,
-            "namespace": args.namespace,
-            "labels": names.labels(args.labels, args.name),
+            "namespace": args.space.namespace,
+            "labels": names.labels(args.space.labels, args.name),
         }
 
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
@@ -116,7 +117,7 @@ class Server(pulumi.ComponentResource):
             ),
         )
         self.endpoint = pulumi.Output.format(
-            "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.namespace, names.HTTP_PORT
+            "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.space.namespace, names.HTTP_PORT
         )
         self.register_outputs({"endpoint": self.endpoint})
 

@@ -5,17 +5,17 @@ The capacity mode reaches the pod through its `Placement` alone, the engine's fl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import EXIT_SECONDS
 from facts.machines import GPUS_PER_NODE
 from settings.arguments import within_limits
-from settings.sections import server as server_section
-from settings.sections.server import Resources
+from settings.sections.server import Image, Resources, Server
 from workloads import api_key, hf_token, names, secret_files, vllm_args
 from workloads.manifest import Manifest
+from workloads.space import Space
 
 if TYPE_CHECKING:
     import pulumi
@@ -73,6 +73,8 @@ class Drain:
 class ServerPod:
     """What the pod of a `Server` follows from. Plain types are validated here; an `Input` is only known later."""
 
+    space: Space
+    """Namespace of every object, with the service account `vllm-server` in it; labels; where the image comes from."""
     name: str
     """Name of Deployment and Service, and value of the label `app`: 1 to 40 lower-case letters, digits and dashes."""
     engine: Engine
@@ -80,9 +82,10 @@ class ServerPod:
     model: Model
     """The model: Hugging Face repository, pinned revision, size."""
     placement: Placement
-    """Which nodes, and how long they leave a pod that ends: `settings.capacity.placement(Spot(mode="spot"), namespace)`."""
-    image: pulumi.Input[str]
-    """The vLLM image, registry and digest included; its version is the engine's."""
+    """Which nodes, and how long they leave a pod that ends: `placement(Spot(mode="spot"), namespace, zones)` of
+    settings/sections/capacity.py."""
+    image: Image = field(default_factory=Image)
+    """The vLLM image: repository on Docker Hub, tag, digest. Its version is the engine's."""
     weights: WeightsMount | None = None
     """How the pod mounts the weights: `Weights.mount`. None: each replica downloads them for itself."""
     hf_token: SecretStore | None = None
@@ -93,16 +96,12 @@ class ServerPod:
     """CPU, memory, disk and shared memory of the pod, in GiB."""
     startup_minutes: int = 30
     """Minutes a pod may take from start to ready, 5 to 120. The article measured about 10."""
-    zones: Sequence[str] = ()
-    """Zones that have the weights; replicas spread over them where there are several."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """What Deployment and pods say about themselves, for policies and for whoever reads the cluster: of the traffic at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object; `app` is the server's name whatever it is here."""
 
     def __post_init__(self) -> None:
-        within_limits(self, server_section.Server, only=("name", "startup_minutes"))
+        within_limits(self, Server, ("name", "startup_minutes"))
         if self.engine.gpus > GPUS_PER_NODE:
             raise ValueError(
                 f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_NODE}: lower its data or tensor parallel size"
@@ -132,7 +131,7 @@ def drain(placement: Placement, engine: Engine) -> Drain:
 def pod_template(args: ServerPod) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template."""
     return {
-        "metadata": {"labels": names.labels(args.labels, args.name), "annotations": dict(args.annotations)},
+        "metadata": {"labels": names.labels(args.space.labels, args.name), "annotations": dict(args.annotations)},
         "spec": pod_spec(args),
     }
 
@@ -160,7 +159,7 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
         "containers": [container(args)],
         "volumes": volumes(args),
     }
-    if len(args.zones) > 1:
+    if len(placement.zones) > 1:
         # Evenly over the zones that have the weights, but a replica in the wrong zone beats none.
         spec["topology_spread_constraints"] = [
             {
@@ -179,7 +178,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
     health = probes(args.startup_minutes, args.drain)
     spec: ContainerArgsDict = {
         "name": "vllm",
-        "image": args.image,
+        "image": args.space.image(args.image.reference),
         "command": command(args),
         "args": arguments(args),
         "env": environment(args),

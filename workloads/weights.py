@@ -10,20 +10,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
-from settings.arguments import within_limits
-from settings.sections import weights as weights_section
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.weights import Writer
+from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, pod_programs, secret_files
 from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
+from workloads.space import Space
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
@@ -101,40 +100,29 @@ class ReleaseNames:
 class WeightsArgs:
     """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of the writer and of the pods that mount the volume: `Namespace.name`."""
+    space: Space
+    """Namespace of the writer and of the pods that mount the volume; labels; where the image of the writer comes from."""
     model: Model
     """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
-    image: pulumi.Input[str] = WRITER_IMAGE
-    """Image of the writer, with Git and Git LFS. Default: from Docker Hub, at a pinned digest."""
-    source: Literal["hyperdisk", "huggingface"] = "hyperdisk"
-    """`hyperdisk`: one download, one disk image, one volume that every replica mounts. `huggingface`: nothing but the token; each
-    replica downloads for itself."""
-    region: str
-    """Region of the disk image, e.g. "us-central1"."""
+    volume: VolumeSection = field(default_factory=VolumeSection)
+    """Where the weights are downloaded (`hyperdisk`: once, onto one volume that every replica mounts; `huggingface`: by each replica,
+    and nothing is made but the token), the volume's size and throughput, the writer's. `token_secret` is the caller's to read."""
     zones: Sequence[str]
-    """Zones of the servers, e.g. ("us-central1-b",): each gets a volume of its own."""
-    size_gib: int = 64
-    """Size of the volume in GiB, 4 to 65536: the model and a tenth more."""
-    throughput_mibps: int = 2_400
-    """Provisioned read throughput of the volume in MiB/s, 400 to 2097152, shared by all replicas of a zone."""
-    writer: Writer = field(default_factory=Writer)
-    """Machine family, vCPU and memory of the pod that downloads."""
+    """Zones of the servers, all of one region, e.g. ("us-central1-b",): each gets a volume of its own."""
     class_prefix: str
     """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
     hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
     """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object; `app` is `weights-writer` on those of the download and the volume."""
 
     def __post_init__(self) -> None:
-        within_limits(self, weights_section.Weights)
-        if not self.zones:
-            raise ValueError("WeightsArgs.zones is empty; name the zones of the servers")
-        if elsewhere := [zone for zone in self.zones if not zone.startswith(f"{self.region}-")]:
-            raise ValueError(f"WeightsArgs.zones has {', '.join(elsewhere)}; allowed: zones of {self.region}")
+        if len({_region(zone) for zone in self.zones}) != 1:
+            raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one zone or more, of one region")
+
+
+def _region(zone: str) -> str:
+    return zone.rpartition("-")[0]
 
 
 def release_names(args: WeightsArgs) -> ReleaseNames:
@@ -143,7 +131,7 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
     # 36 characters: with revision and size, a Job's pods still fit into 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    volume = f"{release}-{args.size_gib}gib"
+    volume = f"{release}-{args.volume.size_gib}gib"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
     # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
     prefix = args.class_prefix
@@ -151,9 +139,9 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
         release=release,
         volume=volume,
         writer=f"{volume}-writer",
-        reader=f"{volume}-{args.throughput_mibps}mibps-{zones}",
-        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.size_gib)}mibps",
-        reader_class=f"{prefix}-weights-{args.throughput_mibps}mibps-{zones}",
+        reader=f"{volume}-{args.volume.throughput_mibps}mibps-{zones}",
+        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
+        reader_class=f"{prefix}-weights-{args.volume.throughput_mibps}mibps-{zones}",
         image_class=f"{prefix}-{release}",
     )
 
@@ -189,19 +177,19 @@ class Weights(pulumi.ComponentResource):
             self.token = secret_files.store_of(args.hf_token)
             stored = HfToken(
                 f"{name}-token",
-                HfTokenArgs(namespace=args.namespace, token=args.hf_token, labels=args.labels),
+                HfTokenArgs(space=args.space, token=args.hf_token),
                 pulumi.ResourceOptions(parent=self),
             )
             token.append(stored.store)
-        self.mount = self._release(name, args, token) if args.source == "hyperdisk" else None
+        self.mount = self._release(name, args, token) if args.volume.source == "hyperdisk" else None
         self.register_outputs({})
 
     def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
         names = release_names(args)
-        common = labels(args.labels, WRITER_APP)
+        common = labels(args.space.labels, WRITER_APP)
 
         def metadata(object_name: str, **annotations: str) -> ObjectMetaArgsDict:
-            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.namespace, "labels": common}
+            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.space.namespace, "labels": common}
             return {**made, "annotations": dict(annotations)} if annotations else made
 
         def cluster_wide(object_name: str) -> ObjectMetaArgsDict:
@@ -228,7 +216,7 @@ class Weights(pulumi.ComponentResource):
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
             metadata=metadata(names.writer),
-            spec=claim_spec("ReadWriteOnce", names.writer_class, args.size_gib),
+            spec=claim_spec("ReadWriteOnce", names.writer_class, args.volume.size_gib),
             opts=options(writer_class),
         )
         download = k8s.batch.v1.Job(
@@ -246,7 +234,7 @@ class Weights(pulumi.ComponentResource):
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
                 "metadata": cluster_wide(names.image_class),
-                **image_class_fields(args.region, names),
+                **image_class_fields(_region(args.zones[0]), names),
             },
             options(),
         )
@@ -277,7 +265,7 @@ class Weights(pulumi.ComponentResource):
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
             metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
-            spec=claim_spec("ReadOnlyMany", names.reader_class, args.size_gib, source),
+            spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
             opts=options(image, reader_class),
         )
         return WeightsMount(
@@ -297,7 +285,7 @@ def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{writer_throughput_mibps(args.size_gib)}Mi",
+            "provisioned-throughput-on-create": f"{writer_throughput_mibps(args.volume.size_gib)}Mi",
             **_disk_labels(args.disk_labels),
         },
         "volume_binding_mode": "WaitForFirstConsumer",
@@ -315,7 +303,7 @@ def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
         "provisioner": DRIVER,
         "parameters": {
             "type": "hyperdisk-ml",
-            "provisioned-throughput-on-create": f"{args.throughput_mibps}Mi",
+            "provisioned-throughput-on-create": f"{args.volume.throughput_mibps}Mi",
             **several,
             **_disk_labels(args.disk_labels),
         },
@@ -358,7 +346,7 @@ def claim_spec(
 
 def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that writes the release onto the writer's claim."""
-    writer, model = args.writer, args.model
+    writer, model = args.volume.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
     environment = {
         "MODEL_ID": model.id,
@@ -372,7 +360,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
     container: ContainerArgsDict = {
         "name": "download",
-        "image": args.image,
+        "image": args.space.image(WRITER_IMAGE),
         "command": ["sh", f"/scripts/{_SCRIPT}"],
         "env": [{"name": key, "value": value} for key, value in environment.items()],
         "resources": {"requests": size, "limits": size},
@@ -435,5 +423,5 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
                 {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": {"metadata": {"labels": labels(args.labels, WRITER_APP)}, "spec": pod},
+        "template": {"metadata": {"labels": labels(args.space.labels, WRITER_APP)}, "spec": pod},
     }

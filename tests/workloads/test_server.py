@@ -28,7 +28,6 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
         "server",
         server_args(
             settings,
-            image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
             weights=weights if settings.weights.source == "hyperdisk" else None,
             api_key=settings.api_key_secret or pulumi.Config().get_secret("apiKey"),
         ),

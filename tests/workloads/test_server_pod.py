@@ -21,7 +21,6 @@ from workloads.weights import WeightsMount
 MOUNT = WeightsMount(
     claim_name="weights-reader", mount_path="/weights", model_path="/weights/Qwen/Qwen3.5-27B-FP8", depends_on=()
 )
-IMAGE = "registry/vllm/vllm-openai:v0.18.1@sha256:0"
 
 CAPACITIES: dict[str, dict[str, Any]] = {
     "spot": {"mode": "spot"},
@@ -41,7 +40,7 @@ def server(**fields: Any) -> dict[str, Any]:
 def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> ServerArgs:
     # An Output without a value: no pod may depend on what it holds.
     key = settings.api_key_secret or (object.__new__(pulumi.Output) if settings.has_api_key else None)
-    return server_args(settings, image=IMAGE, weights=weights, api_key=key)
+    return server_args(settings, weights=weights, api_key=key)
 
 
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -18,7 +17,6 @@ from tests.workloads.args import REGISTRY, weights_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.pod_programs import shell_program
 from workloads.weights import (
-    WRITER_IMAGE,
     Weights,
     WeightsArgs,
     download_minutes,
@@ -43,7 +41,7 @@ def release(mode: Mode = "known", **sections: Any) -> Recording:
         token = pulumi.Output.secret(TOKEN) if settings.has_hf_token else None
         return Weights(
             "weights",
-            replace(weights_args(settings, token), image=pulumi.Output.concat(REGISTRY, "/", WRITER_IMAGE)),
+            weights_args(settings, token),
             opts,
         )
 

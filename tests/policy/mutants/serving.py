@@ -114,7 +114,7 @@ OF_RESOURCES = (
     of_program(
         "image-not-pinned",
         "the tag alone",
-        constant("settings.kubernetes.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
+        constant("settings.sections.server.Image.reference", property(lambda image: f"{image.repository}:{image.tag}")),
         stack="guest",
     ),
     of_resource(
