@@ -24,14 +24,14 @@ from settings.derived.measurement import measurement
 from settings.derived.traffic import traffic
 from settings.load import load
 from settings.sections.capacity import Calendar, Ladder, ladder_class
-from workloads.benchmark import Benchmark, BenchmarkArgs
+from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
-from workloads.gateway import Gateway, GatewayArgs
+from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server import Server, ServerArgs
+from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
-from workloads.weights import Weights, WeightsArgs
+from workloads.weights.weights import Weights, WeightsArgs
 
 settings, secrets = load()
 project, zones, capacity, apis = settings.project, settings.zones, settings.capacity, required_apis(settings)

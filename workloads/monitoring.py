@@ -17,8 +17,8 @@ from workloads.space import Space
 
 if TYPE_CHECKING:
     from settings.sections.engine import Engine
-    from workloads.gateway import Gateway
-    from workloads.server import Server
+    from workloads.gateway.gateway import Gateway
+    from workloads.server.server import Server
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10

@@ -11,7 +11,7 @@ from settings.sections.engine import Engine
 from settings.sections.model import Model
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server import Server, ServerArgs
+from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))

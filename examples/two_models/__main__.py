@@ -10,9 +10,9 @@ from settings.profiles import profile
 from settings.sections.capacity import Reservation, placement
 from settings.sections.model import Model
 from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server import Server, ServerArgs
+from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
-from workloads.weights import Weights, WeightsArgs
+from workloads.weights.weights import Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": cluster})

@@ -9,7 +9,7 @@ from settings.names import WRITER_ACCOUNT
 from settings.sections.model import Model
 from settings.sections.weights import Weights as Volume
 from workloads.space import Space
-from workloads.weights import Weights, WeightsArgs
+from workloads.weights.weights import Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 

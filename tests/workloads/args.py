@@ -9,14 +9,14 @@ from settings.derived.measurement import measurement
 from settings.derived.traffic import traffic
 from settings.sections.capacity import Ladder, ladder_class
 from settings.stack import Settings
-from workloads.benchmark import BenchmarkArgs
+from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
-from workloads.gateway import Gateway, GatewayArgs
+from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
-from workloads.server import Server, ServerArgs
+from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
-from workloads.weights import WeightsArgs
+from workloads.weights.weights import WeightsArgs
 
 if TYPE_CHECKING:
     import pulumi

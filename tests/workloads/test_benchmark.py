@@ -21,12 +21,12 @@ from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.benchmark import Benchmark
-from workloads.benchmark_job import config_map_manifest, fingerprint, job_manifest, job_name
+from workloads.benchmark.benchmark import Benchmark
+from workloads.benchmark.job import config_map_manifest, fingerprint, job_manifest, job_name
 from workloads.pod_programs import BENCHMARK, python_program
-from workloads.pod_scripts import fetch_dataset, launch_clients
-from workloads.pod_scripts.run_plan import read_plan
-from workloads.server import Server
+from workloads.benchmark.pods import fetch_dataset, launch_clients
+from workloads.benchmark.pods.run_plan import read_plan
+from workloads.server.server import Server
 
 SHA = "0123456789abcdef" * 4
 TRACE = {"workload": "trace", "dataset": {"url": "gs://my-traces/day.jsonl", "sha256": SHA}}

@@ -15,9 +15,9 @@ from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.gateway import Gateway
-from workloads.gateway_values import ChartValues, chart_values
-from workloads.server import Server
+from workloads.gateway.gateway import Gateway
+from workloads.gateway.values import ChartValues, chart_values
+from workloads.server.server import Server
 
 POOL = "qwen35-pool"
 

@@ -17,7 +17,7 @@ from fleet.plan.model.calibration import calibration
 from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from workloads import pod_programs
-from workloads.benchmark_job import PROTOCOL_VERSION
+from workloads.benchmark.job import PROTOCOL_VERSION
 from workloads.pod_programs import BENCHMARK, FOLDER, PACKAGE, code_of, python_program, shell_program
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ from settings.stack import Settings
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.server import Server
-from workloads.weights import WeightsMount
+from workloads.server.server import Server
+from workloads.weights.weights import WeightsMount
 
 NAME = "qwen35-server"
 

@@ -13,10 +13,12 @@ from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
-from workloads import api_key, names, server_pod
-from workloads.server import ServerArgs
-from workloads.server_pod import pod_template
-from workloads.weights import WeightsMount
+from workloads.server import api_key
+from workloads.server import pod as server_pod
+from workloads import names
+from workloads.server.server import ServerArgs
+from workloads.server.pod import pod_template
+from workloads.weights.weights import WeightsMount
 
 MOUNT = WeightsMount(
     claim_name="weights-reader", mount_path="/weights", model_path="/weights/Qwen/Qwen3.5-27B-FP8", depends_on=()

@@ -16,7 +16,7 @@ from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, weights_args
 from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.pod_programs import shell_program
-from workloads.weights import (
+from workloads.weights.weights import (
     Weights,
     WeightsArgs,
     download_minutes,

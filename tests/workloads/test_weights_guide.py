@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.settings import make_settings
 from tests.workloads.args import weights_args
-from workloads.weights import model_path, release_names
+from workloads.weights.weights import model_path, release_names
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "weights.md").read_text()

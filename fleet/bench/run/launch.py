@@ -81,7 +81,7 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
     behind, or the error says how to remove it.
     """
     from settings.derived.measurement import measurement
-    from workloads.benchmark_job import config_map_manifest, job_manifest
+    from workloads.benchmark.job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     asked, namespace, labels = measurement(settings), settings.namespace, settings.object_labels

@@ -58,7 +58,7 @@ def price_of(settings: Settings) -> Price:
     """The price of one measurement with these settings."""
     from settings.derived.benchmark_load import expected_seconds, load_of
     from settings.derived.figures import figures
-    from workloads.server_pod import PROVISIONING_MINUTES
+    from workloads.server.pod import PROVISIONING_MINUTES
 
     load = load_of(settings)
     bill = figures(settings).bill

@@ -38,7 +38,7 @@ LONGER: Final = 20.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _SMALL_CLIENT: Final = Path(__file__).with_name("small_client")
 _WHERE: Final = re.compile(r"; what there is: gs://\S+")
-"""Source: workloads/pod_scripts/launch_clients.py."""
+"""Source: workloads/benchmark/pods/launch_clients.py."""
 _START: Final = (
     "import os, runpy, signal, sys, threading\n"
     "def follow():\n"

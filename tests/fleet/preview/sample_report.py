@@ -71,14 +71,14 @@ def sample_recording(mode: Mode = "preview", *extra: RecordedResource) -> Record
                 },
             },
         },
-        source_position="workloads/server.py:80",
+        source_position="workloads/server/server.py:80",
     )
     secret = resource(
         "kubernetes:core/v1:Secret",
         "server-token",
         server,
         inputs={"metadata": {"name": "hf-token"}, "stringData": Secret({"token": TOKEN})},
-        source_position="workloads/server.py:70",
+        source_position="workloads/server/server.py:70",
     )
     reference = resource("pulumi:pulumi:StackReference", "org/vllm-fleet/base", stack)
     return Recording(

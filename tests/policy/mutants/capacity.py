@@ -57,7 +57,7 @@ def _compute_class(count: int = 8, **spec: Any) -> dict[str, Any]:
 
 
 MUTANTS = (
-    of_program("partial-node", "four GPUs a pod", constant("workloads.server_pod.GPUS_PER_NODE", 4)),
+    of_program("partial-node", "four GPUs a pod", constant("workloads.server.pod.GPUS_PER_NODE", 4)),
     of_resource(
         "partial-node",
         "one engine on one GPU",

@@ -29,10 +29,10 @@ from fleet.rehearse.simulation.world import World
 from fleet.rehearse.timeline import Timeline
 from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
-from workloads.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
-from workloads.gateway_values import CHART, chart_values
+from workloads.gateway.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
+from workloads.gateway.values import CHART, chart_values
 from workloads.namespace import pod_security_labels
-from workloads.server_pod import drain
+from workloads.server.pod import drain
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.cluster import ControlPlane

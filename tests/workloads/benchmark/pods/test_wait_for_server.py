@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.workloads.pod_scripts.fake_cloud import fake_cloud
-from workloads.pod_scripts.wait_for_server import wait_for_server
+from tests.workloads.benchmark.pods.fake_cloud import fake_cloud
+from workloads.benchmark.pods.wait_for_server import wait_for_server
 
 
 def test_a_server_that_answers_in_halves_is_one_that_starts() -> None:

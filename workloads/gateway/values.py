@@ -1,7 +1,7 @@
 """Values of the `inferencepool` Helm chart v1.4.0, typed: what this project sets, under the chart's own names.
 
 The chart is used for the pool and the endpoint picker alone (`provider.name: none`); its GKE policies are written in
-workloads/gateway.py instead, for reasons given in docs/decisions/0011-gateway.md. Source of every key and default:
+workloads/gateway/gateway.py instead, for reasons given in docs/decisions/0011-gateway.md. Source of every key and default:
 gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml and config/charts/epplib/templates.
 """
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workloads import api_key
+from workloads.server import api_key
 
 PRINT_ENVIRONMENT = "import json, os, sys; print(json.dumps([os.getpid(), os.environ.get('KEY'), sys.argv[1:]]))"
 

@@ -20,7 +20,7 @@ from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, pod_programs, secret_files
-from workloads.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
+from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
 from workloads.space import Space
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from workloads.pod_scripts.bench_client import prompt_hash
+from workloads.benchmark.pods.bench_client import prompt_hash
 
 
 @dataclass

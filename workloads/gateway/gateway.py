@@ -11,12 +11,12 @@ import pulumi_kubernetes as k8s
 
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
-from workloads.gateway_values import CHART, chart_values
+from workloads.gateway.values import CHART, chart_values
 from workloads.space import Space
 
 if TYPE_CHECKING:
-    from workloads.server import Server
-    from workloads.server_pod import Drain
+    from workloads.server.server import Server
+    from workloads.server.pod import Drain
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"

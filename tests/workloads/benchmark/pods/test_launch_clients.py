@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from fleet.bench.folder import Asked, MetricsSample, PodCourse, Witness
-from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
-from tests.workloads.pod_scripts.stand_in import stand_in
-from workloads.pod_scripts import launch_clients
-from workloads.pod_scripts.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from tests.workloads.benchmark.pods.stand_in import stand_in
+from workloads.benchmark.pods import launch_clients
+from workloads.benchmark.pods.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
 
 NAME = "benchmark-ab-12345678"
 PREFIX = f"runs/{NAME}/"
@@ -460,7 +460,7 @@ def test_a_wrong_trace_is_named_before_anything_runs(tmp_path: Path) -> None:
 def test_open_files_are_raised_to_what_the_connections_need() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4096)); "
-        "from workloads.pod_scripts.client_processes import allow_open_files; allow_open_files(1000); "
+        "from workloads.benchmark.pods.client_processes import allow_open_files; allow_open_files(1000); "
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0]); allow_open_files(10_000)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)

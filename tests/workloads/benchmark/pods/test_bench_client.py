@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from fleet.bench.folder import Witness
-from tests.workloads.pod_scripts import tiny_tokenizer
-from tests.workloads.pod_scripts.stand_in import SERVE, stand_in
-from workloads.pod_scripts import bench_client
+from tests.workloads.benchmark.pods import tiny_tokenizer
+from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
+from workloads.benchmark.pods import bench_client
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "workloads"
@@ -125,7 +125,7 @@ def test_a_vllm_that_goes_another_way_is_refused(tmp_path: Path, wrong: str, mes
 
 LAUNCHER = """
 import os, pathlib, sys
-from tests.workloads.pod_scripts.test_bench_client import start
+from tests.workloads.benchmark.pods.test_bench_client import start
 client = start(pathlib.Path(sys.argv[1]))
 client.wait_until_ready(20)
 print(client.process.pid, flush=True)
@@ -279,7 +279,7 @@ def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Cli
 def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_given(
     tmp_path: Path, tokenizer: Path
 ) -> None:
-    from tests.workloads.pod_scripts.streaming_server import streaming_server
+    from tests.workloads.benchmark.pods.streaming_server import streaming_server
 
     lengths = ["--random-input-len=60", "--random-output-len=20", "--random-range-ratio=0.3333"]
     with streaming_server() as server:
@@ -314,7 +314,7 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
 def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix(
     tmp_path: Path, tokenizer: Path
 ) -> None:
-    from tests.workloads.pod_scripts.streaming_server import streaming_server
+    from tests.workloads.benchmark.pods.streaming_server import streaming_server
 
     made = [{"input_tokens": 64 + n, "output_tokens": 3 + n, "prefix_tokens": 48, "prefix_seed": 9} for n in range(20)]
     given = [{"prompt": "bala bale bali", "output_tokens": 30}]

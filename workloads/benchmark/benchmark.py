@@ -1,6 +1,6 @@
 """The benchmark on the cluster: a headless Service over the servers, and the Job where `pulumi up` shall run it.
 
-The Job itself is plain data of workloads/benchmark_job.py, so that `fleet bench run` makes the very same one.
+The Job itself is plain data of workloads/benchmark/job.py, so that `fleet bench run` makes the very same one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from workloads import names
-from workloads.benchmark_job import (
+from workloads.benchmark.job import (
     config_map_manifest,
     deadline_seconds,
     job_manifest,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
     from settings.derived.measurement import Measurement
-    from workloads.server import Server
+    from workloads.server.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
-from workloads.pod_scripts.results_bucket import Bucket, BucketError
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from workloads.benchmark.pods.results_bucket import Bucket, BucketError
 
 
 def bucket(cloud: FakeCloud) -> Bucket:

@@ -12,8 +12,9 @@ from settings.arguments import within_limits
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
-from workloads import api_key, names, secret_files
-from workloads.server_pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
+from workloads.server import api_key
+from workloads import names, secret_files
+from workloads.server.pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentSpecArgsDict

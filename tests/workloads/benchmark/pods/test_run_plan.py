@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.pod_scripts.test_launch_clients import asked
-from workloads.pod_scripts.run_plan import ClientFiles, Plan, PlanError, client_command, read_plan, share
+from tests.workloads.benchmark.pods.test_launch_clients import asked
+from workloads.benchmark.pods.run_plan import ClientFiles, Plan, PlanError, client_command, read_plan, share
 
 
 def plan_of(folder: Path, name: str = "benchmark-1", **changes: Any) -> Plan:
@@ -76,7 +76,7 @@ def test_a_client_draws_what_is_asked_and_warms_up_apart(tmp_path: Path) -> None
     plan = plan_of(tmp_path, points=[{"connections": 100, "clients": 1}, {"connections": 7, "clients": 1}])
     one = command(plan, 0, 0)
     at = one.index("--")
-    assert one[1:3] == ["-m", "workloads.pod_scripts.bench_client"]
+    assert one[1:3] == ["-m", "workloads.benchmark.pods.bench_client"]
     assert {"--witness=/kept/client-000.witness.json", "--go-file=/scratch/go", "--client=0", "--pod=0"} <= set(
         one[:at]
     )

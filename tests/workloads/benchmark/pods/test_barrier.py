@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
-from workloads.pod_scripts.barrier import Barrier, LateError
-from workloads.pod_scripts.results_bucket import Bucket
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from workloads.benchmark.pods.barrier import Barrier, LateError
+from workloads.benchmark.pods.results_bucket import Bucket
 
 
 def barrier(cloud: FakeCloud, pod: int, pods: int) -> Barrier:

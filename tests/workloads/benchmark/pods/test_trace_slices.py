@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.pod_scripts import tiny_tokenizer
-from tests.workloads.pod_scripts.test_bench_client import SCRIPTS, VLLM_PYTHON, pytestmark_real
-from tests.workloads.pod_scripts.test_run_plan import plan_of
-from workloads.pod_scripts import trace_slices
-from workloads.pod_scripts.prompt_text import Asked, PromptError, Writer
-from workloads.pod_scripts.run_plan import Plan
-from workloads.pod_scripts.trace_slices import DatasetError, Slices, read_sharegpt, read_trace
+from tests.workloads.benchmark.pods import tiny_tokenizer
+from tests.workloads.benchmark.pods.test_bench_client import SCRIPTS, VLLM_PYTHON, pytestmark_real
+from tests.workloads.benchmark.pods.test_run_plan import plan_of
+from workloads.benchmark.pods import trace_slices
+from workloads.benchmark.pods.prompt_text import Asked, PromptError, Writer
+from workloads.benchmark.pods.run_plan import Plan
+from workloads.benchmark.pods.trace_slices import DatasetError, Slices, read_sharegpt, read_trace
 
 PREFIX = {
     "random-prefix-len": "512",

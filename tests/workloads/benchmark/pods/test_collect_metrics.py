@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.folder import MetricsSample
-from tests.workloads.pod_scripts.fake_cloud import fake_cloud
-from workloads.pod_scripts import collect_metrics, server_metrics
-from workloads.pod_scripts.collect_metrics import Collector
-from workloads.pod_scripts.server_metrics import ScrapeError, Server, in_flight, parse, resolve, split_address
+from tests.workloads.benchmark.pods.fake_cloud import fake_cloud
+from workloads.benchmark.pods import collect_metrics, server_metrics
+from workloads.benchmark.pods.collect_metrics import Collector
+from workloads.benchmark.pods.server_metrics import ScrapeError, Server, in_flight, parse, resolve, split_address
 
 PAGE = b"""# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge

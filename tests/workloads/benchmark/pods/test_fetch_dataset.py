@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
-from workloads.pod_scripts import fetch_dataset
-from workloads.pod_scripts.fetch_dataset import FetchError, Source, fetch
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from workloads.benchmark.pods import fetch_dataset
+from workloads.benchmark.pods.fetch_dataset import FetchError, Source, fetch
 
 CONTENT = random.Random(1).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -13,7 +13,10 @@ from facts.engines import EXIT_SECONDS
 from facts.machines import GPUS_PER_NODE
 from settings.arguments import within_limits
 from settings.sections.server import Image, Resources, Server
-from workloads import api_key, hf_token, names, secret_files, vllm_args
+from workloads.server import api_key
+from workloads.server import vllm_args
+from workloads.weights import hf_token
+from workloads import names, secret_files
 from workloads.manifest import Manifest
 from workloads.space import Space
 
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from settings.sections.engine import Engine
     from settings.sections.model import Model
     from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-    from workloads.weights import WeightsMount
+    from workloads.weights.weights import WeightsMount
 
 USER_ID: Final = 2000
 """User and group of the containers. Not root, and not a user of the image: everything the image runs is world-readable,

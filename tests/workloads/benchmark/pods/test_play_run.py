@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.pod_scripts.fake_cloud import FakeCloud, fake_cloud
-from tests.workloads.pod_scripts.test_run_plan import plan_of
-from workloads.pod_scripts.play_run import UPLOADS, Limits, Pod
-from workloads.pod_scripts.progress import Progress
-from workloads.pod_scripts.results_bucket import Bucket, BucketError
-from workloads.pod_scripts.trace_slices import Slices
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from tests.workloads.benchmark.pods.test_run_plan import plan_of
+from workloads.benchmark.pods.play_run import UPLOADS, Limits, Pod
+from workloads.benchmark.pods.progress import Progress
+from workloads.benchmark.pods.results_bucket import Bucket, BucketError
+from workloads.benchmark.pods.trace_slices import Slices
 
 
 def pod(folder: Path, cloud: FakeCloud, **bucket: Any) -> Pod:

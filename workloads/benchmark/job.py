@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
-from workloads import api_key, c4_nodes, hf_token, names, pod_programs, vllm_args
-from workloads.server_pod import PROVISIONING_MINUTES, USER_ID
+from workloads.server import api_key
+from workloads.server import vllm_args
+from workloads.weights import hf_token
+from workloads import c4_nodes, names, pod_programs
+from workloads.server.pod import PROVISIONING_MINUTES, USER_ID
 
 if TYPE_CHECKING:
     import pulumi

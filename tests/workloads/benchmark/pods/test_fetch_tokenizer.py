@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.pod_scripts import fetch_tokenizer
+from workloads.benchmark.pods import fetch_tokenizer
 
 FAKE_HUB = """
 import json, os, pathlib
