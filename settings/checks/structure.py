@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs: the objects, which become the files by hard links, and the file system itself.
-Measured: workloads/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
+Measured: workloads/weights/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
 
 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:

@@ -19,8 +19,8 @@ _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 def _args_classes(room: Path) -> dict[str, type]:
     """Every Args class of a room's modules, by its component's name."""
     found: dict[str, type] = {}
-    for path in sorted(room.glob("*.py")):
-        module = importlib.import_module(f"{room.name}.{path.stem}")
+    for path in sorted(room.rglob("*.py")):
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         for name, one in vars(module).items():
             if name.endswith("Args") and getattr(one, "__module__", "") == module.__name__:
                 found[name.removesuffix("Args")] = one

@@ -13,11 +13,11 @@ from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
+from workloads import names
 from workloads.server import api_key
 from workloads.server import pod as server_pod
-from workloads import names
-from workloads.server.server import ServerArgs
 from workloads.server.pod import pod_template
+from workloads.server.server import ServerArgs
 from workloads.weights.weights import WeightsMount
 
 MOUNT = WeightsMount(

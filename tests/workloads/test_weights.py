@@ -253,7 +253,7 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
-    assert data == {"weights_download.sh": shell_program("weights_download.sh")}
+    assert data == {"weights_download.sh": shell_program("weights/weights_download.sh")}
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
-from workloads.server import api_key
-from workloads.server import vllm_args
-from workloads.weights import hf_token
 from workloads import c4_nodes, names, pod_programs
+from workloads.server import api_key, vllm_args
 from workloads.server.pod import PROVISIONING_MINUTES, USER_ID
+from workloads.weights import hf_token
 
 if TYPE_CHECKING:
     import pulumi
@@ -82,10 +81,7 @@ def config_map_manifest(
         "kind": "ConfigMap",
         "metadata": _metadata(name, namespace, labels),
         "immutable": True,
-        "data": {
-            **{f"{name}.py": pod_programs.python_program(name) for name in pod_programs.BENCHMARK},
-            "run.json": f"{run}\n",
-        },
+        "data": {**pod_programs.benchmark_programs(), "run.json": f"{run}\n"},
     }
 
 
@@ -195,7 +191,7 @@ def _pod_spec(
 
 def _files() -> list[dict[str, str]]:
     """Where the ConfigMap's keys become files: below the name that Python imports them by, and run.json apart."""
-    programs = [{"key": f"{name}.py", "path": f"{pod_programs.PACKAGE}/{name}.py"} for name in pod_programs.BENCHMARK]
+    programs = [{"key": name, "path": f"{pod_programs.PACKAGE}/{name}"} for name in pod_programs.benchmark_programs()]
     return [*programs, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
 
 

@@ -15,8 +15,8 @@ from workloads.gateway.values import CHART, chart_values
 from workloads.space import Space
 
 if TYPE_CHECKING:
-    from workloads.server.server import Server
     from workloads.server.pod import Drain
+    from workloads.server.server import Server
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"

@@ -37,4 +37,4 @@ def mount() -> Manifest:
 
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:
     """`command`, started with the key in the environment variable `variable`."""
-    return ["python3", "-c", pod_programs.python_program("with_api_key"), variable, PATH, *command]
+    return ["python3", "-c", pod_programs.python_program("server/with_api_key.py"), variable, PATH, *command]

@@ -13,12 +13,11 @@ from facts.engines import EXIT_SECONDS
 from facts.machines import GPUS_PER_NODE
 from settings.arguments import within_limits
 from settings.sections.server import Image, Resources, Server
-from workloads.server import api_key
-from workloads.server import vllm_args
-from workloads.weights import hf_token
 from workloads import names, secret_files
 from workloads.manifest import Manifest
+from workloads.server import api_key, vllm_args
 from workloads.space import Space
+from workloads.weights import hf_token
 
 if TYPE_CHECKING:
     import pulumi

@@ -12,8 +12,8 @@ from settings.arguments import within_limits
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
-from workloads.server import api_key
 from workloads import names, secret_files
+from workloads.server import api_key
 from workloads.server.pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, pod_programs, secret_files
-from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
 from workloads.space import Space
+from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
@@ -208,7 +208,7 @@ class Weights(pulumi.ComponentResource):
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
             metadata=metadata("weights-download"),
-            data={_SCRIPT: pod_programs.shell_program(_SCRIPT)},
+            data={_SCRIPT: pod_programs.shell_program(f"weights/{_SCRIPT}")},
             opts=options(),
         )
         # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels

@@ -31,7 +31,9 @@ def _publish(spec: Props) -> None:
 
 def _rename(kind: str) -> Patch:
     """The gateway's policy of a kind, at a target that is not there."""
-    return result(f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool"))
+    return result(
+        f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool")
+    )
 
 
 def _another(props: Props) -> None:
@@ -111,7 +113,9 @@ MUTANTS = (
     of_program(
         "health-check-invalid",
         "a time-out longer than the interval",
-        result("workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)),
+        result(
+            "workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)
+        ),
         stack="gateway",
     ),
     of_resource(
@@ -187,7 +191,9 @@ MUTANTS = (
     of_program(
         "unguarded-paths-public",
         "every path of a guarded server",
-        result("workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")),
+        result(
+            "workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")
+        ),
         stack="gateway",
         settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
     ),

@@ -126,7 +126,8 @@ MUTANTS = (
         "weights-copied-by-snapshot",
         "readers restored from a snapshot",
         result(
-            "workloads.weights.weights.image_class_fields", lambda fields: fields["parameters"].pop("snapshot-type") and None
+            "workloads.weights.weights.image_class_fields",
+            lambda fields: fields["parameters"].pop("snapshot-type") and None,
         ),
     ),
     of_resource(

@@ -21,8 +21,8 @@ from tests.workloads.benchmark.pods import tiny_tokenizer
 from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
 from workloads.benchmark.pods import bench_client
 
-ROOT = Path(__file__).parents[3]
-SCRIPTS = ROOT / "workloads"
+ROOT = Path(__file__).parents[4]
+
 VLLM_PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 
 
@@ -33,7 +33,13 @@ class Client:
         self.folder = folder
         self.log = folder / "log"
         files = [f"--{name}-file={folder / name}" for name in ("ready", "go")]
-        command = [str(python), "-m", "pod_scripts.bench_client", f"--witness={folder / 'witness'}", *files]
+        command = [
+            str(python),
+            "-m",
+            "workloads.benchmark.pods.bench_client",
+            f"--witness={folder / 'witness'}",
+            *files,
+        ]
         command += [f"--summary={folder / 'summary'}", "--client=3", "--pod=1", "--", *options]
         command += ["--save-result", "--save-detailed", f"--result-dir={folder}", "--result-filename=result"]
         command += ["--metadata", "run=a", "client=3"]
@@ -65,7 +71,7 @@ class Client:
 
 
 def start(tmp_path: Path, wrong: str = "", serve: str = SERVE, **environment: str) -> Client:
-    path = f"{SCRIPTS}:{stand_in(tmp_path / 'tree', serve)}"
+    path = f"{ROOT}:{stand_in(tmp_path / 'tree', serve)}"
     options = ["--num-prompts=20", "--seed=7", "--max-concurrency=2"]
     return Client(tmp_path, sys.executable, path, options, WRONG=f"3:{wrong}", **environment)
 
@@ -271,7 +277,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Client:
     common = ["--backend=openai", f"--base-url={url}", "--endpoint=/v1/completions", "--model=the/model"]
     common += [f"--tokenizer={tokenizer}", "--num-warmups=5", "--max-concurrency=8", "--seed=77"]
-    return Client(tmp_path, VLLM_PYTHON, str(SCRIPTS), [*common, *options], VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
+    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
 
 
 @pytest.mark.slow

@@ -219,10 +219,16 @@ def test_the_file_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
 
 def test_told_to_end_the_collector_leaves_a_whole_file(tmp_path: Path) -> None:
     file = tmp_path / "m.jsonl.gz"
-    root = str(Path(server_metrics.__file__).parent.parent)
+    root = str(Path(server_metrics.__file__).parents[3])
     with fake_cloud() as cloud:
         where = cloud.url.removeprefix("http://")
-        command = [sys.executable, "-m", "pod_scripts.collect_metrics", f"--server-pods={where}", f"--out={file}"]
+        command = [
+            sys.executable,
+            "-m",
+            "workloads.benchmark.pods.collect_metrics",
+            f"--server-pods={where}",
+            f"--out={file}",
+        ]
         process = subprocess.Popen([*command, "--period-seconds=0.05"], env={**os.environ, "PYTHONPATH": root})
         until = time.time() + 10
         while cloud.metrics_read < 3:

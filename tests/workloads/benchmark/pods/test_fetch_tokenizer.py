@@ -28,9 +28,9 @@ def snapshot_download(repository, **options):
 def run(tmp_path: Path, *, failures: int) -> tuple[subprocess.CompletedProcess[str], list[dict[str, object]]]:
     (tmp_path / "huggingface_hub.py").write_text(FAKE_HUB)
     calls = tmp_path / "calls"
-    root = Path(fetch_tokenizer.__file__).parent.parent
+    root = Path(fetch_tokenizer.__file__).parents[3]
     code = (
-        "from pod_scripts import fetch_tokenizer; "
+        "from workloads.benchmark.pods import fetch_tokenizer; "
         "fetch_tokenizer.main('the/model', 'abc', '/scratch/tokenizer', pause_seconds=0.0)"
     )
     environment = {

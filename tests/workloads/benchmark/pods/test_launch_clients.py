@@ -96,13 +96,13 @@ class Measurement:
             self.pods.append(
                 subprocess.Popen(
                     [
-                        *(sys.executable, "-m", "pod_scripts.launch_clients", *arguments),
+                        *(sys.executable, "-m", "workloads.benchmark.pods.launch_clients", *arguments),
                         f"--results={self.folder / f'pod-{pod}'}",
                         *options,
                     ],
                     env={
                         **os.environ,
-                        "PYTHONPATH": f"{Path(launch_clients.__file__).parent.parent}:{tree}",
+                        "PYTHONPATH": f"{Path(launch_clients.__file__).parents[3]}:{tree}",
                         "JOB_NAME": "benchmark-ab",
                         "JOB_UID": "12345678-aaaa",
                         "JOB_COMPLETION_INDEX": str(pod),

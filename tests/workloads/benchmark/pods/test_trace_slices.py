@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.benchmark.pods import tiny_tokenizer
-from tests.workloads.benchmark.pods.test_bench_client import SCRIPTS, VLLM_PYTHON, pytestmark_real
+from tests.workloads.benchmark.pods.test_bench_client import ROOT, VLLM_PYTHON, pytestmark_real
 from tests.workloads.benchmark.pods.test_run_plan import plan_of
 from workloads.benchmark.pods import trace_slices
 from workloads.benchmark.pods.prompt_text import Asked, PromptError, Writer
@@ -239,8 +239,8 @@ def test_prompts_have_the_tokens_that_were_asked_with_each_kind_of_tokenizer(tmp
     subprocess.run([VLLM_PYTHON, tiny_tokenizer.__file__, tmp_path / "plain"], check=True, timeout=120)
     code = f"""
 import sys
-sys.path.insert(0, {str(SCRIPTS)!r})
-from pod_scripts.prompt_text import Asked, Writer
+sys.path.insert(0, {str(ROOT)!r})
+from workloads.benchmark.pods.prompt_text import Asked, Writer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 plain = AutoTokenizer.from_pretrained({str(tmp_path / "plain")!r})
