@@ -1,11 +1,7 @@
-"""What the components' arguments refuse by themselves, and that they need nothing of this program's stack files."""
+"""What the components' arguments refuse by themselves."""
 
 from __future__ import annotations
 
-import ast
-import dataclasses
-import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,20 +13,10 @@ from infra.network import NetworkArgs
 from infra.services import ServicesArgs
 from settings.sections.capacity import Calendar, CalendarRequest
 from settings.sections.cluster import AuthorizedNetwork, Cluster, IpEndpoint, Maintenance
-from settings.sections.docstrings import field_docs
 from settings.sections.network import Nat, Network, ProxyOnly
-from tests.infra.recorded import ROOT
 
 PLACE = Place(project="a-project", region="europe-west4", name_prefix="mine")
 ANY: Any = object()
-MODULES = [f"infra.{path.stem}" for path in sorted((ROOT / "infra").glob("*.py")) if path.stem != "__init__"]
-
-
-def _args_classes() -> Iterator[type]:
-    for module in map(importlib.import_module, MODULES):
-        for name, one in vars(module).items():
-            if name.endswith("Args") and one.__module__ == module.__name__:
-                yield one
 
 
 @pytest.mark.parametrize(
@@ -101,21 +87,3 @@ def _order(*, price: float | None = None, **window: Any) -> CalendarReservationA
 def test_an_api_is_given_by_its_full_name() -> None:
     with pytest.raises(ValueError, match=r"ServicesArgs\.apis has container; .*container\.googleapis\.com"):
         ServicesArgs(project="a-project", apis=["container"])
-
-
-@pytest.mark.parametrize("args", list(_args_classes()), ids=lambda one: one.__name__)
-def test_every_field_of_every_args_class_has_a_docstring_of_its_own(args: type) -> None:
-    fields = {one.name for one in dataclasses.fields(args)}
-    assert fields - field_docs(args).keys() == set()
-    assert "settings" not in fields
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_no_component_reads_a_stacks_settings(module: str) -> None:
-    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-    imported = {
-        f"{node.module}.{one.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
-    }
-    assert not {
-        one for one in imported if one.startswith(("settings.stack", "settings.load", "settings.derived.figures"))
-    }

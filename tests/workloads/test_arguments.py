@@ -1,29 +1,22 @@
-"""What the components' arguments refuse by themselves, and that they need nothing of this program's stack files."""
+"""What the components' arguments refuse by themselves."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import importlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from settings.derived.traffic import Traffic
-from settings.sections.docstrings import field_docs
 from settings.sections.engine import Engine
+from settings.sections.server import Server as ServerSection
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args, weights_args
 from workloads.namespace import NamespaceArgs
-from workloads.pod_programs import FOLDER
+from workloads.server.server import ServerArgs
 
 ANY: Any = object()
-MODULES = sorted(
-    ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
-    for path in FOLDER.rglob("*.py")
-    if path.stem != "__init__" and path.parent.name != "pods"
-)
 
 
 @pytest.mark.parametrize(
@@ -52,21 +45,7 @@ def test_a_quota_below_nothing_is_refused() -> None:
 
 
 def test_what_is_left_out_is_what_a_stack_file_would_leave_out() -> None:
-    """A default has one place, the section of the stack file; where a component's own is another field, it says the same."""
-    settings = make_settings()
-    assert server_args(settings).startup_minutes == settings.server.startup_minutes
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_argument_has_its_docstring(module: str) -> None:
-    found = importlib.import_module(module)
-    for name, one in vars(found).items():
-        if name.endswith("Args") and one.__module__ == found.__name__:
-            assert {field.name for field in dataclasses.fields(one)} - field_docs(one).keys() == set(), name
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_no_component_knows_a_stacks_settings(module: str) -> None:
-    tree = ast.parse((FOLDER.parent / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-    imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported.isdisjoint({"settings.stack", "settings.load", "settings.stack_file"})
+    """A default has one place, the section of the stack file; a component's field of its own says the same."""
+    defaults = {one.name: one.default for one in dataclasses.fields(ServerArgs)}
+    for name in ("startup_minutes", "replicas", "internal_load_balancer"):
+        assert defaults[name] == ServerSection.model_fields[name].default

@@ -15,10 +15,10 @@ from settings.derived.benchmark_load import MACHINES
 from settings.derived.figures import measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.benchmark.benchmark import Benchmark
 from workloads.benchmark.job import config_map_manifest, fingerprint, job_manifest, job_name
 from workloads.benchmark.pods import fetch_dataset, launch_clients
@@ -55,7 +55,7 @@ def record(mode: Mode = "known", **sections: Any) -> Recording:
 
 @functools.cache
 def _recorded(mode: Mode, sections: str) -> Recording:
-    return recorded(build, mode, **json.loads(sections))
+    return recorded_component(build, mode, **json.loads(sections))
 
 
 def job(recording: Recording) -> RecordedResource:

@@ -10,10 +10,10 @@ import pytest
 
 from fleet.preview.record.recorder import Recording
 from settings.stack import Settings
+from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
-from tests.workloads.recorded import manifest, objects, recorded
 from workloads.gateway.gateway import Gateway
 from workloads.monitoring import Monitoring, recording_rules
 from workloads.server.server import Server
@@ -34,7 +34,7 @@ VLLM_METRICS = {
 
 
 def made_with(**sections: Any) -> Recording:
-    return recorded(build, **sections)
+    return recorded_component(build, **sections)
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:

@@ -12,11 +12,11 @@ import pytest
 from settings.derived.traffic import traffic
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
+from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
 from tests.workloads.network_policy_semantics import Endpoint, allowed
-from tests.workloads.recorded import manifest, objects, recorded
 from workloads.network_policies import (
     Addresses,
     Flow,
@@ -237,7 +237,7 @@ def test_every_flow_says_why() -> None:
 
 
 def test_each_group_of_pods_has_one_policy_and_all_are_valid() -> None:
-    recording = recorded(
+    recording = recorded_component(
         lambda settings, opts: NetworkPolicies(
             "policies", NetworkPoliciesArgs(namespace=NAMESPACE, traffic=traffic(settings)), opts
         ),

@@ -10,9 +10,9 @@ import pytest
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.server.server import Server
 from workloads.weights.weights import WeightsMount
 
@@ -38,7 +38,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(mode: Mode = "known", **sections: Any) -> Recording:
-    return recorded(build, mode, **{"server": {"replicas": 12}, **sections})
+    return recorded_component(build, mode, **{"server": {"replicas": 12}, **sections})
 
 
 def deployment(**sections: Any) -> Any:

@@ -11,10 +11,10 @@ from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret, paths_of_unknowns
 from settings.sections.model import Model
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, weights_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.pod_programs import shell_program
 from workloads.weights.weights import (
     Weights,
@@ -45,7 +45,7 @@ def release(mode: Mode = "known", **sections: Any) -> Recording:
             opts,
         )
 
-    return recorded(build, mode, **sections)
+    return recorded_component(build, mode, **sections)
 
 
 def job_pod(recording: Recording) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
         seen.append(Weights("weights", weights_args(settings), opts))
 
-    recorded(build)
+    recorded_component(build)
     mount = seen[0].mount
     assert mount is not None
     assert mount.claim_name == READER
