@@ -19,7 +19,7 @@ CHECKS := .venv-workflows
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories mutants workflows vllm-check clean
+.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -74,10 +74,11 @@ test: setup-test setup-benchmark ## The fast suite
 test-slow: setup-test setup-benchmark ## What takes too long for every commit: the pull-request job in a fresh clone
 	@$(PYTEST) -q -n 2 --dist loadfile -m slow
 
-lint: setup ## ruff, yamllint
+lint: setup ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
+	@$(BIN)/lint-imports
 
 types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
@@ -95,7 +96,7 @@ model-page: setup ## Write docs/planner-model.md and its plot anew, from the mod
 
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)
-	@tar -c --exclude=__pycache__ -C policy . | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
@@ -106,6 +107,9 @@ picture: setup ## Draw docs/img/preview-spot.svg anew, from the real preview
 
 inventories: setup ## Write tests/inventories/ and tests/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory
+
+goldens: setup-test setup-benchmark ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
+	@$(PYTEST) -q -m golden --write-goldens
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
 	@$(BIN)/python -m tests.policy.mutation $(RULES)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import hypothesis
 import pytest
+
+GOLDENS = Path(__file__).parent / "goldens"
+Golden = Callable[[str, str], None]
+"""What the fixture `golden` gives."""
 
 # No example is judged by the clock: on a busy machine the first one, which builds schemas, takes longer than any limit that
 # would say something. In continuous integration every run tries the same examples; elsewhere each tries new ones.
@@ -20,6 +26,34 @@ hypothesis.settings.load_profile("fleet")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make goldens` writes the reports' texts anew instead of comparing them."""
+    parser.addoption("--write-goldens", action="store_true", help="write tests/goldens anew; read the diff")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that hold a report against its text, so that `make goldens` runs them alone."""
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker("golden")
+
+
+@pytest.fixture
+def golden(pytestconfig: pytest.Config) -> Golden:
+    """Hold a whole report against tests/goldens/NAME. Its wording is reviewed there; other tests ask for ids, values, structure."""
+
+    def held(name: str, text: str) -> None:
+        file = GOLDENS / name
+        if pytestconfig.getoption("--write-goldens"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8"), (
+            f"tests/goldens/{name} differs; `make goldens`, and read the diff"
+        )
+
+    return held
 
 
 def pytest_collection_finish() -> None:

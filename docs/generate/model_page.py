@@ -1,6 +1,6 @@
 """The page about the model, docs/planner-model.md, and its pictures: `python -m docs.generate.model_page`.
 
-The prose is in model_page_template.md; every number in it comes from the ledger, the calibration or the model itself.
+The prose is in model_page.md.template; every number in it comes from the ledger, the calibration or the model itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fleet.plan.model.performance import estimate
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "planner-model.md"
 IMAGES = DOCS / "img"
-TEMPLATE = Path(__file__).with_name("model_page_template.md")
+TEMPLATE = Path(__file__).with_name("model_page.md.template")
 
 
 def page() -> str:

@@ -9,6 +9,7 @@ from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPe
 from fleet.report.words import format_milliseconds, format_number, format_usd, plural
 
 if TYPE_CHECKING:
+    from facts.figures import Figure
     from facts.workloads import Lengths, Workload
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanQuestion
@@ -80,3 +81,17 @@ def format_span(estimate: Estimate, words: Callable[[float], str] = format_numbe
     """From the low to the high end; the value alone where they read the same."""
     low, high = words(estimate.low), words(estimate.high)
     return low if low == high else f"{low} to {high}"
+
+
+def format_figure(figure: Figure) -> str:
+    """Total and output tokens a second, and the latencies that were published with them."""
+    if figure.total_tokens_per_s is None:
+        return figure.outcome or "no rate published"
+    parts = [f"{figure.total_tokens_per_s:,} tok/s total"]
+    if figure.output_tokens_per_s is not None:
+        parts.append(f"{figure.output_tokens_per_s:,} tok/s output")
+    if figure.tpot_median_ms is not None:
+        parts.append(f"TPOT median {figure.tpot_median_ms:,.0f} ms")
+    if figure.ttft_median_ms is not None:
+        parts.append(f"TTFT median {figure.ttft_median_ms:,.0f} ms")
+    return " · ".join(parts)

@@ -75,3 +75,7 @@ class DrillResult:
     @property
     def _broken(self) -> bool:
         return any(one.severity == "error" for one in self.findings)
+
+
+class DrillBrokenOffError(Exception):
+    """The drill cannot go on; the message says what it waited for and what was there instead."""

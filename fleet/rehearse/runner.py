@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from fleet.preview.record.recording import ProgramError
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
-from fleet.rehearse.drills.drill import Drill, DrillBrokenOffError, Proof
-from fleet.rehearse.results import DrillResult
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.results import DrillBrokenOffError, DrillResult
 from fleet.rehearse.stage import Stage, Surroundings
 from fleet.rehearse.timeline import Moment
 from settings.problems import SettingsError

@@ -20,9 +20,9 @@ from fleet.rehearse.autopilot.install import install as autopilot
 from fleet.rehearse.clock import DEFAULT_SPEED, Clock
 from fleet.rehearse.control_plane.cluster import ControlPlane
 from fleet.rehearse.custom_resources.install import install_definitions
-from fleet.rehearse.drills.drill import DrillBrokenOffError
 from fleet.rehearse.giving_back import forget_scaling
 from fleet.rehearse.meter import Meter
+from fleet.rehearse.results import DrillBrokenOffError
 from fleet.rehearse.simulation.chart import Charts
 from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.gateway import GatewayController

@@ -181,7 +181,7 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
     seconds = time.monotonic() - began
     answered = sum(reply.ok for reply in replies)
     after = await _settled(client, target, before, ranks if answered else 0)
-    troubles = Counter(reply.in_words for reply in replies if not reply.ok)
+    troubles = Counter(reply.summary for reply in replies if not reply.ok)
     return Burst(
         asked=asked,
         answered=answered,

@@ -335,7 +335,7 @@ import gc, time
 import yaml, json, dataclasses, pathlib, re  # a preview has these loaded when it asks
 gc.disable()
 start = time.perf_counter()
-from planner import cost, figures
+from facts import cost, figures
 {shape}
 assert figures.match(shape).kind == "equivalent"
 assert cost.bill(cost.FleetShape(nodes=12, capacity="spot")).usd_per_hour_known > 391

@@ -38,7 +38,7 @@ class Price:
         """Dollars of the stack over the measurement."""
         return self.usd_per_hour * self.minutes / 60
 
-    def in_words(self) -> str:
+    def format(self) -> str:
         """Some sentences for somebody who decides whether to go on."""
         least = "at least " if self.at_least else ""
         machines = f"{self.machines} x {self.machine_type}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from facts import ledger
 from facts.machines import B200
-from fleet.plan.model.calibration import FITTED
+from fleet.plan.model.calibration import FITTED, contents
 from fleet.plan.model.errors import Error, mean_percent
 from fleet.plan.model.rows import Metric, Role
 from fleet.plan.plan import Plan
@@ -101,7 +101,7 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
         Cell(f"{question.duty.hours_per_week:g}"),
         Cell("the question, or its default: all of them"),
     )
-    fitted = ledger.section("calibration", "fitted")
+    fitted = contents()["fitted"]
     for name in FITTED:
         entry = fitted[name]
         yield (
@@ -109,12 +109,12 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
             Cell(f"{entry['value']:g} {entry['unit']}"),
             Cell(f"fitted to {', '.join(entry['rows'])}"),
         )
-    for entry in ledger.section("calibration", "memory").values():
+    for entry in contents()["memory"].values():
         source = _source(entry["source"]) if "source" in entry else f"calibrated on {', '.join(entry['rows'])}"
         yield Cell(_sentence(entry["meaning"])), Cell(f"{entry['value']:g} {entry['unit']}"), Cell(source)
-    for entry in ledger.section("calibration", "fixed").values():
+    for entry in contents()["fixed"].values():
         yield Cell(_sentence(entry["meaning"])), Cell(_value(entry["value"])), Cell(_source(entry["source"]))
-    for entry in ledger.load("calibration")["assumed"]:
+    for entry in contents()["assumed"]:
         yield Cell(_sentence(entry["what"])), Cell(_value(entry["value"])), Cell(_sentence(entry["because"]))
     yield Cell("memory of a B200, as CUDA reports it"), Cell(f"{B200.memory_gib:g} GiB"), Cell(_source("torchao-4002"))
     yield (

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fleet.plan.words import CAPACITIES, ROUTINGS, format_goal, format_mean_lengths, format_quota, format_span
-from fleet.preview.report.figures_in_words import figure_in_words
+from fleet.plan.words import (
+    CAPACITIES,
+    ROUTINGS,
+    format_figure,
+    format_goal,
+    format_mean_lengths,
+    format_quota,
+    format_span,
+)
 from fleet.report.terminal import Page, Paper, Part
 from fleet.report.words import format_duration, format_number, format_percent, format_usd, plural
 
@@ -277,12 +284,12 @@ def _sure(page: Page, plan: Plan) -> None:
         page.prose(f"Published: {match.reason}.", style="dim")
     elif match.kind == "unproven":
         page.prose(
-            f"Nearest {match.figure.origin}: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
+            f"Nearest {match.figure.origin}: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label}); {match.reason}.",
             style="dim",
         )
     else:
         page.prose(
-            f"{match.figure.origin.capitalize()}: {figure_in_words(match.figure)} ({match.figure.label}); {match.reason}.",
+            f"{match.figure.origin.capitalize()}: {format_figure(match.figure)} ({match.figure.label}); {match.reason}.",
             style="dim",
         )
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
+from fleet.preview.compare.changes_in_words import after_in_words, before_in_words, difference_in_words
 from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods
 from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
 from fleet.preview.record.recording import RecordedResource
-from fleet.preview.report.changes_in_words import after_in_words, before_in_words, difference_in_words
 from fleet.report.words import plural
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fleet.plan.words import format_figure
 from fleet.preview.report.figures_in_words import (
     bill_lines,
-    figure_in_words,
     per_million_in_words,
     published_nodes_in_words,
     rate_origin,
@@ -142,11 +142,11 @@ def _throughput(report: Report) -> Iterator[str]:
         return
     figure = match.figure
     if figures.proven:
-        yield f"**Throughput** ({figure.label}): {figure_in_words(figure)}. {prose(figure.title)}: {match.reason}."
+        yield f"**Throughput** ({figure.label}): {format_figure(figure)}. {prose(figure.title)}: {match.reason}."
     else:
         yield f"**Throughput**: no published figure for this shape. {prose(match.reason)}."
         yield ""
-        yield f"Nearest: {prose(figure.title)}, {figure_in_words(figure)} ({figure.label})."
+        yield f"Nearest: {prose(figure.title)}, {format_figure(figure)} ({figure.label})."
         yield from _estimate(report)
     if match.differences:
         rows = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fleet.preview.report.change_tree import change_tree
-from fleet.preview.report.changes_in_words import (
+from fleet.preview.compare.changes_in_words import (
     MARKS,
     after_in_words,
     before_in_words,
@@ -19,6 +18,7 @@ from fleet.preview.report.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
+from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.markdown import alert, cell, code, escape, fenced, fold, prose, table
 from fleet.preview.report.resource_facts import cloud_name, kind_of
 from fleet.report.words import plural

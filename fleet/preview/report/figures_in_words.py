@@ -11,7 +11,6 @@ from fleet.report.words import format_list, format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from facts.figures import Figure
     from fleet.preview.report.model import Report
     from settings.derived.figures import Figures
 
@@ -40,20 +39,6 @@ def _quantity(item: LineItem) -> str:
         return amount
     price = f"{item.unit_price_usd:,.2f}" if item.unit_price_usd >= 0.01 else f"{item.unit_price_usd:g}"
     return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
-
-
-def figure_in_words(figure: Figure) -> str:
-    """Total and output tokens a second, and the latencies that were published with them."""
-    if figure.total_tokens_per_s is None:
-        return figure.outcome or "no rate published"
-    parts = [f"{figure.total_tokens_per_s:,} tok/s total"]
-    if figure.output_tokens_per_s is not None:
-        parts.append(f"{figure.output_tokens_per_s:,} tok/s output")
-    if figure.tpot_median_ms is not None:
-        parts.append(f"TPOT median {figure.tpot_median_ms:,.0f} ms")
-    if figure.ttft_median_ms is not None:
-        parts.append(f"TTFT median {figure.ttft_median_ms:,.0f} ms")
-    return " · ".join(parts)
 
 
 def published_nodes_in_words(report: Report) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.preview.report import changes_in_words, figures_in_words
+from fleet.plan.words import format_figure
+from fleet.preview.compare import changes_in_words
+from fleet.preview.report import figures_in_words
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
 from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.preview.report.model import Report
     from fleet.preview.report.several_stacks import Outcome
 
-_FOLDER = Path(__file__).parent / "html"
+_FOLDER = Path(__file__).parent / "page"
 
 
 def html_text(*outcomes: Outcome) -> str:
@@ -37,6 +39,7 @@ def html_text(*outcomes: Outcome) -> str:
                 for name, one in vars(module).items()
                 if callable(one)
             },
+            "format_figure": format_figure,
             "marks": changes_in_words.MARKS,
             "change_tree": change_tree,
             "verdicts": verdicts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.preview.report.changes_in_words import after_in_words, before_in_words
+from fleet.preview.compare.changes_in_words import after_in_words, before_in_words
 from fleet.preview.report.several_stacks import Refusal
 from fleet.report.words import plural
 from settings.rules.verdict import REPEATED_ON_PURPOSE

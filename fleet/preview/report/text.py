@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fleet.plan.words import format_figure
 from fleet.preview.report.figures_in_words import (
     bill_lines,
-    figure_in_words,
     per_million_in_words,
     published_nodes_in_words,
     residual_in_words,
@@ -186,11 +186,11 @@ def _published(page: Page, report: Report) -> None:
         return
     if figures.proven:
         page.title("Throughput", match.figure.label)
-        page.prose(figure_in_words(match.figure), style="bold")
+        page.prose(format_figure(match.figure), style="bold")
         page.prose(f"{match.figure.title}: {match.reason}")
     else:
         page.title("Throughput", "no published figure for this shape")
-        page.prose(f"nearest: {match.figure.title}, {figure_in_words(match.figure)} ({match.figure.label})")
+        page.prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})")
         page.prose(match.reason, style="yellow")
         _estimate(page, report)
     for also in match.figure.also_published:

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fleet.preview.report.change_tree import change_tree
-from fleet.preview.report.changes_in_words import (
+from fleet.preview.compare.changes_in_words import (
     MARKS,
     PROPERTY_MARKS,
     after_in_words,
@@ -22,6 +21,7 @@ from fleet.preview.report.changes_in_words import (
     sides_in_words,
     summary_in_words,
 )
+from fleet.preview.report.change_tree import change_tree
 from fleet.report.terminal import Page, Part
 
 if TYPE_CHECKING:

@@ -41,10 +41,6 @@ class Proof:
         self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
 
 
-class DrillBrokenOffError(Exception):
-    """The drill cannot go on; the message says what it waited for and what was there instead."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
     """One bad day, or one good one."""

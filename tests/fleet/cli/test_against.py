@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -169,10 +170,14 @@ def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
 def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_it_does_not(clone: Path) -> None:
     """The code differs here: each side must be recorded with its own modules."""
     program = clone / "__main__.py"
-    aliased = program.read_text().replace('Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)', (
-        'Namespace("space", NamespaceArgs(settings=settings), pulumi.ResourceOptions.merge('
-        'on_cluster, pulumi.ResourceOptions(aliases=[pulumi.Alias(name="namespace")])))'
-    ))  # fmt: skip
+    options = 'ResourceOptions(aliases=[pulumi.Alias(name="namespace")])'
+    aliased, found_it = re.subn(
+        r'(= Namespace\(\n\s+)"namespace"(,.*?\n\s+)on_cluster,',
+        rf'\1"space"\2pulumi.ResourceOptions.merge(on_cluster, pulumi.{options}),',
+        program.read_text(),
+        flags=re.DOTALL,
+    )
+    assert found_it == 1
     program.write_text(aliased)
     edit(clone / "infra" / "image_registry.py", "pulled through by the vLLM fleet", "mirrored for the vLLM fleet")
     found = changes(clone)
@@ -194,7 +199,7 @@ def test_a_new_stack_is_all_new(clone: Path) -> None:
     shutil.copy(clone / "Pulumi.dev.yaml", clone / "Pulumi.fresh.yaml")
     found = changes(clone, stack="fresh")
     assert {operation for operation, number in found["summary"].items() if number} == {"create"}
-    assert any("has no Pulumi.fresh.yaml: everything is new" in one for one in found["remarks"])
+    assert any("Pulumi.fresh.yaml" in one for one in found["remarks"])
 
 
 def test_every_stack_is_compared_at_once(clone: Path) -> None:

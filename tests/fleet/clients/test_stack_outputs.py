@@ -82,7 +82,7 @@ def test_the_kubeconfig_lies_in_a_private_file_and_is_gone_afterwards() -> None:
 )
 def test_the_kubeconfig_is_removed_when_the_program_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
     script = (
-        "import sys, time; from live import stack_outputs; from tests.fleet.clients.test_stack_outputs import outputs\n"
+        "import sys, time; from fleet.clients import stack_outputs; from tests.fleet.clients.test_stack_outputs import outputs\n"
         "with stack_outputs.accept('spot', outputs(), 'here').kubeconfig_file() as file:\n"
         "    print(file, flush=True); time.sleep(60)\n"
     )

@@ -170,7 +170,7 @@ def test_the_pack_is_stopped_when_asking_fails() -> None:
 LEAVER = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from preview import children
+from fleet.preview import children
 child = children.spawn([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
                        cwd=Path("."), env=os.environ)
 child.stdout.readline()

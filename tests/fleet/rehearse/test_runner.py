@@ -14,8 +14,8 @@ from fleet.rehearse import runner as runner_module
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
 from fleet.rehearse.apply.state import AppliedState, ApplyReport
 from fleet.rehearse.clock import Clock
-from fleet.rehearse.drills.drill import Drill, DrillBrokenOffError, Proof
-from fleet.rehearse.results import DrillResult, Finding, RehearsalError
+from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.results import DrillBrokenOffError, DrillResult, Finding, RehearsalError
 from fleet.rehearse.runner import Runner
 from fleet.rehearse.timeline import Moment, Timeline
 

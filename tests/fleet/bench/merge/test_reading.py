@@ -21,7 +21,7 @@ from tests.fleet.bench.merge.folders import RUN, sound
 ASKING = """
 import sys
 from pathlib import Path
-from benchmark.merge import reading
+from fleet.bench.merge import reading
 reading.SECOND_PROCESS_PAYS = 0
 files = [(Path(path), path) for path in sys.argv[1:]]
 try:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[4]
 RECORD = """
 import json, sys
 from pathlib import Path
-from preview import quick_sdk
+from fleet.preview.record import quick_sdk
 quick_sdk.KNOWN.update(json.loads(sys.argv[3]))
 if sys.argv[1] == "lazy":
     quick_sdk.install()
@@ -94,7 +94,7 @@ def test_the_pinned_versions_are_known() -> None:
 COMPARE = """
 import importlib, json, sys
 if sys.argv[1] == "lazy":
-    from preview import quick_sdk
+    from fleet.preview.record import quick_sdk
     quick_sdk.install()
 import pulumi
 from pulumi import _types
@@ -141,7 +141,7 @@ def test_every_name_of_a_package_is_there_and_means_the_same() -> None:
     assert json.loads(lazy.stdout) == json.loads(plain.stdout)
 
 
-LAZY = "from preview import quick_sdk\nquick_sdk.install()\nimport sys\n"
+LAZY = "from fleet.preview.record import quick_sdk\nquick_sdk.install()\nimport sys\n"
 
 
 def said(code: str) -> str:

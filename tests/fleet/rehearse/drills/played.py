@@ -9,8 +9,8 @@ from typing import Any
 from fleet.preview.record.recording import Recording
 from fleet.rehearse.apply.state import ApplyReport
 from fleet.rehearse.drills.catalogue import DRILLS
-from fleet.rehearse.drills.drill import DrillBrokenOffError, Proof
-from fleet.rehearse.results import DrillResult
+from fleet.rehearse.drills.drill import Proof
+from fleet.rehearse.results import DrillBrokenOffError, DrillResult
 from fleet.rehearse.runner import result_of
 from fleet.rehearse.stage import Stage
 from tests.fleet.rehearse.drills.mutation import Mutation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.compare.changes import Delta
-from fleet.preview.report.changes_in_words import (
+from fleet.preview.compare.changes_in_words import (
     after_in_words,
     before_in_words,
     difference_in_words,
