@@ -10,7 +10,7 @@ from fleet.plan.question.profiles import ProfileFacts
 from settings.sections.engine import Engine, effective_environment, effective_flags
 
 if TYPE_CHECKING:
-    from settings.profile import Profile
+    from settings.profiles import Profile
     from settings.stack import Settings
 
 

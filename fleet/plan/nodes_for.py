@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from facts.workloads import Workload
 from fleet.plan.model.calibration import calibration
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import budget

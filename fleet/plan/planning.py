@@ -14,9 +14,10 @@ from facts import figures
 from facts.machines import GPUS_PER_NODE
 from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
+from facts.workloads import Workload
 from fleet.plan.batch import batch_nodes, batch_run
 from fleet.plan.economics import SpotLoss, spares_for
-from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload
+from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.gpu_memory import DoesNotFitError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GREETING_SECONDS: Final = 10.0
-"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server_pod.py)."""
+"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server/pod.py)."""
 BURST_SECONDS: Final = 12.0
 TWICE_SECONDS: Final = 10.0
 CHAT_SECONDS: Final = 20.0

@@ -124,7 +124,7 @@ def _format_bought(node: Node) -> str:
 def price(facts: Facts, settings: Settings) -> Check:
     """What the stack costs as declared, and with the nodes that are there."""
     from facts import cost
-    from settings.figures import figures, fleet_shape
+    from settings.derived.figures import figures, fleet_shape
 
     bill = figures(settings).bill
     words = f"as declared {bill.total_in_words()}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INFO: Final = "vllm:cache_config_info"
 RUNNING: Final = "vllm:num_requests_running"
 _ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
-"""Flags that workloads/server_pod.py adds to the engine's."""
+"""Flags that workloads/server/pod.py adds to the engine's."""
 _LEFT_OUT: Final = "left out"
 _VLLMS_OWN: Final = "VLLM_"
 """How the names of vLLM's own variables begin. Source: vLLM 0.18.1, envs.py."""
@@ -43,7 +43,7 @@ def flags(facts: Facts, settings: Settings) -> Check:
     pods, why = _server_pods(facts)
     if not pods:
         return not_checked("flags", title, why)
-    from workloads import vllm_args
+    from workloads.server import vllm_args
 
     engine = settings.serving.engine
     wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
@@ -77,7 +77,7 @@ def environment(facts: Facts, settings: Settings) -> Check:
     if not pods:
         return not_checked("environment", title, why)
     from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
-    from workloads import vllm_args
+    from workloads.server import vllm_args
 
     wanted = effective_environment(settings.serving.engine)
     typed = {variable: field for field, variable in ENVIRONMENT.items()}

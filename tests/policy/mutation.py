@@ -267,7 +267,7 @@ def _patched(patches: Iterable[Patch]) -> Iterator[None]:
 
 
 def _resolve(name: str) -> Any:
-    """A module, or a thing in one: `workloads.server` or `settings.stack.Settings`."""
+    """A module, or a thing in one: `workloads.server.server` or `settings.stack.Settings`."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from fleet.plan.model.deployment import (
-    MEASURED_IN_FLIGHT_PER_NODE,
-    Deployment,
-    EngineShape,
-    Workload,
-    named_workload,
-    record_fleet,
-)
+from facts.workloads import Workload, named_workload
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, EngineShape, record_fleet
 
 # Source: the article's tables: node counts of each routing.
 MEASURED_NODES = {"cluster-ip": (1, 12), "inference-gateway": (2, 8)}

@@ -12,7 +12,7 @@ from fleet.report.words import format_list, format_usd, plural
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
     from fleet.preview.report.model import Report
-    from settings.figures import Figures
+    from settings.derived.figures import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

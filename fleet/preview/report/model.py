@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes
     from fleet.preview.policy import Violation
-    from settings.figures import Figures
+    from settings.derived.figures import Figures
     from settings.stack import Settings
 
 GROUP_FROM = 4

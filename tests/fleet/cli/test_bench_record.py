@@ -171,7 +171,7 @@ def _project(folder: Path) -> Path:
 @pytest.mark.slow
 def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
     from fleet.bench.folder import AskedShape
-    from settings.figures import serving_shape
+    from settings.derived.figures import serving_shape
     from settings.load import parse
     from settings.stack_file import read
 

@@ -7,7 +7,7 @@ import pytest
 from fleet.plan.from_settings import deployment_of, facts_of_profile, facts_of_stack
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.question.profiles import profile_facts
-from settings.figures import serving_shape
+from settings.derived.figures import serving_shape
 from settings.profiles import NAMES, profile
 from tests.support.settings import make_settings
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.plan.model.deployment import Deployment, Lengths, OfferedLoad, Workload, named_workload, record_fleet
+from facts.workloads import Lengths, Workload, named_workload
+from fleet.plan.model.deployment import Deployment, OfferedLoad, record_fleet
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.performance import ContextTooShortError, estimate
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for

@@ -459,7 +459,7 @@ def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> 
         "from fleet.plan.question.asking import Asked, question_of\n"
         "from fleet.plan.planning import plan\n"
         "plan(question_of(Asked(users=1000)))\n"
-        "print(sorted({'pulumi', 'pydantic', 'settings.stack', 'settings.sections', 'fleet.preview'} & set(sys.modules)))\n"
+        "print(sorted({'pulumi', 'pydantic', 'settings.stack', 'settings.sections.section', 'fleet.preview'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -18,7 +18,7 @@ from fleet.plan.question.asking import Asked, question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.load import accept
 from settings.problems import SettingsError
 from settings.stack_file import read

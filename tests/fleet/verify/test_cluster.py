@@ -611,9 +611,9 @@ def test_an_image_of_another_digest_is_named() -> None:
 
 
 def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
-    """The flags of workloads/server_pod.py, not only those that this test's pods were made with."""
+    """The flags of workloads/server/pod.py, not only those that this test's pods were made with."""
     from tests.workloads.args import server_args
-    from workloads.server_pod import arguments
+    from workloads.server.pod import arguments
 
     for stack in ("dev", "spot", "gateway", "cud"):
         settings = settings_of(stack)

@@ -13,7 +13,6 @@ from tests.policy.mutant import (
     Patch,
     append,
     arguments,
-    constant,
     drop,
     flag,
     new,
@@ -56,8 +55,13 @@ def _compute_class(count: int = 8, **spec: Any) -> dict[str, Any]:
     }
 
 
+def _four_gpus(made: dict[str, dict[str, str]]) -> None:
+    for amounts in made.values():
+        amounts["nvidia.com/gpu"] = "4"
+
+
 MUTANTS = (
-    of_program("partial-node", "four GPUs a pod", constant("workloads.server_pod.GPUS_PER_NODE", 4)),
+    of_program("partial-node", "four GPUs a pod", result("workloads.server.pod.resources", _four_gpus)),
     of_resource(
         "partial-node",
         "one engine on one GPU",

@@ -31,7 +31,9 @@ def _publish(spec: Props) -> None:
 
 def _rename(kind: str) -> Patch:
     """The gateway's policy of a kind, at a target that is not there."""
-    return result(f"workloads.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool"))
+    return result(
+        f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool")
+    )
 
 
 def _another(props: Props) -> None:
@@ -48,7 +50,7 @@ MUTANTS = (
         "gateway-without-api",
         "an API less",
         result(
-            "settings.google_cloud_needs.required_apis",
+            "settings.derived.google_cloud_needs.required_apis",
             lambda apis: tuple(api for api in apis if not api.startswith("networkservices")),
         ),
         stack="gateway",
@@ -86,7 +88,7 @@ MUTANTS = (
     of_program(
         "pool-behind-global-gateway",
         "a global class",
-        result("workloads.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
+        result("workloads.gateway.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
         stack="gateway",
     ),
     of_resource(
@@ -111,7 +113,9 @@ MUTANTS = (
     of_program(
         "health-check-invalid",
         "a time-out longer than the interval",
-        result("workloads.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)),
+        result(
+            "workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)
+        ),
         stack="gateway",
     ),
     of_resource(
@@ -136,7 +140,7 @@ MUTANTS = (
     of_program(
         "two-policies-on-one-target",
         "the chart writes policies of its own, too",
-        result("workloads.gateway_values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
+        result("workloads.gateway.values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
         stack="gateway",
     ),
     of_resource(
@@ -170,7 +174,7 @@ MUTANTS = (
     of_program(
         "open-to-the-internet",
         "an external load balancer for the Service",
-        result("workloads.server.service_spec", _publish),
+        result("workloads.server.server.service_spec", _publish),
     ),
     of_resource(
         "open-to-the-internet",
@@ -187,7 +191,9 @@ MUTANTS = (
     of_program(
         "unguarded-paths-public",
         "every path of a guarded server",
-        result("workloads.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")),
+        result(
+            "workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")
+        ),
         stack="gateway",
         settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
     ),

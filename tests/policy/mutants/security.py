@@ -34,11 +34,11 @@ _PASSWORD = "swordfish" + "-17"
 
 def _pod(path: str, value: Any) -> Patch:
     """Another server pod from the program."""
-    return result("workloads.server_pod.pod_spec", lambda spec: set_at(spec, path, value=value))
+    return result("workloads.server.pod.pod_spec", lambda spec: set_at(spec, path, value=value))
 
 
 def _container(path: str, value: Any) -> Patch:
-    return result("workloads.server_pod.container", lambda container: set_at(container, path, value=value))
+    return result("workloads.server.pod.container", lambda container: set_at(container, path, value=value))
 
 
 PODS = (
@@ -61,7 +61,7 @@ PODS = (
         append(DEPLOYMENT, f"{POD}.volumes", {"name": "run", "hostPath": {"path": "/run/containerd"}}),
         stack="guest",
     ),
-    of_program("runs-as-root", "the writer as root", constant("workloads.weights.NONROOT", 0), stack="guest"),
+    of_program("runs-as-root", "the writer as root", constant("workloads.weights.weights.NONROOT", 0), stack="guest"),
     of_resource("runs-as-root", "whatever the image says", drop(DEPLOYMENT, f"{POD}.securityContext"), stack="cud"),
     of_program(
         "container-not-restricted",
@@ -94,14 +94,14 @@ SECRETS = (
     of_program(
         "secret-in-plain-text",
         "a token in a variable",
-        result("workloads.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
+        result("workloads.server.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
         unspeakable=_TOKEN,
         stack="guest",
     ),
     of_program(
         "secret-in-plain-text",
         "an API key among the flags",
-        result("workloads.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
+        result("workloads.server.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
         stack="guest",
         unspeakable=_KEY,
     ),

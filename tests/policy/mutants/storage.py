@@ -21,7 +21,7 @@ MUTANTS = (
     of_program(
         "reader-mounts-writable",
         "the server's volume mount leaves out readOnly",
-        result("workloads.weights.WeightsMount.volume_mount", lambda mount: mount.pop("read_only") and None),
+        result("workloads.weights.weights.WeightsMount.volume_mount", lambda mount: mount.pop("read_only") and None),
         stack="guest",
     ),
     of_resource(
@@ -53,7 +53,7 @@ MUTANTS = (
         "writer-mounted-read-only",
         "the download Job attaches its empty volume read-only",
         result(
-            "workloads.weights.download_job_spec",
+            "workloads.weights.weights.download_job_spec",
             lambda spec: set_at(spec, "template.spec.volumes.0.persistent_volume_claim.read_only", value=True),
         ),
         stack="guest",
@@ -113,7 +113,7 @@ MUTANTS = (
     of_program(
         "weights-unprotected",
         "production's image is deleted with the stack",
-        result("workloads.weights.image_class_fields", lambda fields: fields.update(deletionPolicy="Delete")),
+        result("workloads.weights.weights.image_class_fields", lambda fields: fields.update(deletionPolicy="Delete")),
         stack="cud",
     ),
     of_resource(
@@ -126,7 +126,8 @@ MUTANTS = (
         "weights-copied-by-snapshot",
         "readers restored from a snapshot",
         result(
-            "workloads.weights.image_class_fields", lambda fields: fields["parameters"].pop("snapshot-type") and None
+            "workloads.weights.weights.image_class_fields",
+            lambda fields: fields["parameters"].pop("snapshot-type") and None,
         ),
     ),
     of_resource(

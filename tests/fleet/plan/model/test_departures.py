@@ -8,9 +8,10 @@ import pytest
 
 from facts.machines import H200
 from facts.models import QWEN3_5_397B_NVFP4
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model import departures as module
 from fleet.plan.model.departures import departures
-from fleet.plan.model.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 
 ARTICLE = named_workload("article")
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import calibration
-from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,
     GATEWAY_GROWING,

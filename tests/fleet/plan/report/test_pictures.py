@@ -10,9 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from facts.time_to_serve import Start, time_to_serve
+from facts.workloads import Lengths, Workload
 from fleet.plan import planning
 from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Lengths, Workload
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import (
     CAPACITIES,

@@ -19,7 +19,7 @@ from fleet.rehearse.simulation.chart import MODULE, Charts
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
-from workloads.gateway_values import CHART, chart_values
+from workloads.gateway.values import CHART, chart_values
 
 POOL = {"modelServers": {"matchLabels": {"app": "qwen35-server"}}}
 

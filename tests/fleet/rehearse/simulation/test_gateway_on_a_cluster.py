@@ -27,11 +27,12 @@ from fleet.rehearse.simulation.gateway_prerequisites import CLASSES, GatewayPrer
 from fleet.rehearse.simulation.timings import Timings
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.timeline import Timeline
+from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
-from workloads.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
-from workloads.gateway_values import CHART, chart_values
+from workloads.gateway.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
+from workloads.gateway.values import CHART, chart_values
 from workloads.namespace import pod_security_labels
-from workloads.server_pod import drain
+from workloads.server.pod import drain
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.cluster import ControlPlane
@@ -61,7 +62,7 @@ class Place:
         self.api, self.charts, self.name = api, charts, name
         self.clock = Clock(600.0)
         self.timeline = Timeline(self.clock)
-        labels = pod_security_labels(SETTINGS.traffic)
+        labels = pod_security_labels(traffic(SETTINGS))
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
     def controller(self, **missing: bool) -> GatewayController:
@@ -202,7 +203,7 @@ def test_the_picker_is_let_in_by_the_gateway_stacks_pod_security_and_not_by_the_
     assert found
     assert found[0]["metadata"]["labels"]["inferencepool"] == f"{POOL}-epp"
     restricted = f"{place.name}-restricted"
-    labels = pod_security_labels(make_settings("plain").traffic)
+    labels = pod_security_labels(traffic(make_settings("plain")))
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     place.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": restricted, "labels": labels}})
     place.name = restricted
