@@ -94,7 +94,7 @@ def _headline(
     if money is not None and money.changed:
         yield money_in_words(money)
     if before and not restarts and not radius.replicas_removed:
-        yield "Nothing that serves restarts"
+        yield "No serving replica restarts"
 
 
 def _restart_in_words(one: Restart, assumption: str) -> str:

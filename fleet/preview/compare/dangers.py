@@ -76,7 +76,8 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
         )
     if one.retained:
         return
-    because = f", because of {', '.join(reason.path or reason.source for reason in one.reasons)}" if one.reasons else ""
+    causes = [f"of {reason.path}" if reason.path else reason.source for reason in one.reasons]
+    because = f", because {' and '.join(causes)}" if causes else ""
     guess = " (a guess)" if one.guessed else ""
     if one.type == CLUSTER:
         yield Danger(

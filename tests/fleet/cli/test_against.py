@@ -115,7 +115,7 @@ def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
     # The published figure is one of twelve nodes.
     assert delta(found, "tokens-per-second") == (1_103_941, None)
     assert found.headline[0] == "2 replicas more (16 GPUs)"
-    assert "Nothing that serves restarts" in found.headline
+    assert "No serving replica restarts" in found.headline
 
 
 def test_another_profile_restarts_replicas_one_by_one(clone: Path) -> None:

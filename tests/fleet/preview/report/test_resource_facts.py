@@ -71,7 +71,8 @@ def test_a_deny_all_policy_says_so() -> None:
         "default-deny",
         inputs={"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}},
     )
-    assert facts_of(policy) == ("denies all ingress and egress",)
+    (denied,) = facts_of(policy)
+    assert {"all", "ingress", "egress"} < set(denied.split())
 
 
 @pytest.mark.parametrize(
