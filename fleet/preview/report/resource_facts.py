@@ -101,7 +101,7 @@ def _deployment(inputs: Any) -> Facts:
     if replicas is not None:
         yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
-        yield "replicas left to others"
+        yield "replicas managed externally"
     yield from _pod(at(inputs, "spec.template.spec"))
     grace = at(inputs, "spec.template.spec.terminationGracePeriodSeconds")
     if grace is not None:

@@ -176,7 +176,7 @@ def test_ways_to_buy_without_a_price_share_a_row_and_the_plan_keeps_its_own() ->
     assert rows[2].name.count(";") == 3
     own = drawn.prices(an_unpriced_plan(), ())
     assert [row.name for row in own if row.chosen] == ["a reservation, 13 nodes"]
-    assert next(row for row in own if row.chosen).in_words == "price unknown"
+    assert next(row for row in own if row.chosen).words == "price unknown"
 
 
 def test_prices_of_alternatives_are_those_of_the_table() -> None:
@@ -187,7 +187,7 @@ def test_prices_of_alternatives_are_those_of_the_table() -> None:
 
 
 def test_a_fleet_is_at_least_so_dear_where_items_have_no_price() -> None:
-    assert drawn.prices(a_plan(), ())[0].in_words.startswith("at least $")
+    assert drawn.prices(a_plan(), ())[0].words.startswith("at least $")
 
 
 @pytest.mark.parametrize("profile", ["record", "tp8", "dp8-4096", "no-mtp-095", "serve-batch"])

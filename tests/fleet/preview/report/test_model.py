@@ -73,7 +73,7 @@ def test_external_replicas_are_not_counted() -> None:
     report = sample_report(server={"replicas": "external", "profile": "serve-chat"})
     assert report.fleet.nodes is None
     assert report.fleet.gpus is None
-    assert any("replicas" in remark for remark in report.remarks)
+    assert any("externally" in remark for remark in report.remarks)
 
 
 def test_a_paused_fleet_says_what_stays() -> None:
