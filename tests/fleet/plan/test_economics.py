@@ -115,7 +115,7 @@ def test_spares_agree_with_counting_every_case() -> None:
 
 
 def test_a_loss_rate_that_no_number_of_spares_makes_up_for_is_said() -> None:
-    with pytest.raises(ValueError, match="100 spares are not enough"):
+    with pytest.raises(ValueError, match="100 spares"):
         spares_for(500, SpotLoss(notices_per_node_day=200, restore_seconds=1000), 0.999)
 
 
