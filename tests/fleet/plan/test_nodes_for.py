@@ -81,11 +81,11 @@ def test_a_request_longer_than_the_context_is_refused_before_anything_is_sized()
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({}, "give one of total_tokens_per_s, output_tokens_per_s, requests_per_s and in_flight"),
+        ({}, "total_tokens_per_s, output_tokens_per_s, requests_per_s and in_flight"),
         ({"in_flight": 1, "requests_per_s": 1}, "give one of"),
         ({"in_flight": 0}, "a goal must be above 0"),
         ({"in_flight": 1, "tpot_ms": -1}, "a goal must be above 0"),
-        ({"in_flight": 1, "load_share": 1.5}, "load_share must be above 0 and at most 1, got 1.5"),
+        ({"in_flight": 1, "load_share": 1.5}, "load_share .* 1, got 1.5"),
     ],
 )
 def test_a_goal_that_cannot_be_is_refused(wrong: dict[str, float], message: str) -> None:

@@ -111,8 +111,8 @@ def test_what_may_change_may_restart() -> None:
 def test_a_single_replica_is_the_only_one() -> None:
     one = edited(SERVER, "spec/replicas", 1)
     changes = compare(recording(one), recording(edited(one, IMAGE, "vllm:2")))
-    assert changes.headline[0].startswith("8 GPUs, the only replica of qwen35-server")
-    assert "10 minutes" in changes.headline[0]
+    for figure in ("8 GPUs", "qwen35-server", "10 minutes"):
+        assert figure in changes.headline[0]
     assert dangers(changes) == []
 
 
