@@ -54,7 +54,6 @@ class RunContext:
     root: Path
     project: str
     stack: str
-    organization: str
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None

@@ -13,6 +13,8 @@ Mode = Literal["preview", "known"]
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE = "pulumi:pulumi:StackReference"
+ORGANIZATION = "organization"
+"""As the engine calls it where there is no Pulumi Cloud."""
 
 
 class ProgramError(Exception):

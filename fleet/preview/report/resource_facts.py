@@ -73,8 +73,8 @@ def _items(value: Any, path: str) -> Sequence[Any]:
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 
-def _ports(ports: Sequence[Any], key: str = "port") -> str:
-    return ", ".join(str(at(port, key)) for port in ports if at(port, key) is not None)
+def _ports(ports: Sequence[Any]) -> str:
+    return ", ".join(str(at(port, "port")) for port in ports if at(port, "port") is not None)
 
 
 def _pod(spec: Any) -> Facts:
