@@ -268,7 +268,6 @@ def _recorded(
         replace_on_changes=tuple(request.replaceOnChanges),
         deleted_with=request.deletedWith,
         delete_before_replace=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
-        import_id=request.importId,
     )
 
 
