@@ -169,11 +169,10 @@ def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
 def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_it_does_not(clone: Path) -> None:
     """The code differs here: each side must be recorded with its own modules."""
     program = clone / "__main__.py"
-    aliased = program.read_text().replace('Namespace("namespace", NamespaceArgs(settings=settings), on_cluster)', (
-        'Namespace("space", NamespaceArgs(settings=settings), pulumi.ResourceOptions.merge('
-        'on_cluster, pulumi.ResourceOptions(aliases=[pulumi.Alias(name="namespace")])))'
-    ))  # fmt: skip
-    program.write_text(aliased)
+    alias = 'aliases=[pulumi.Alias(name="namespace")]'
+    renamed = f"    pulumi.ResourceOptions.merge(on_cluster, pulumi.ResourceOptions({alias})),\n)\nguards"
+    edit(program, '    "namespace",\n    NamespaceArgs(', '    "space",\n    NamespaceArgs(')
+    edit(program, "    on_cluster,\n)\nguards", renamed)
     edit(clone / "infra" / "image_registry.py", "pulled through by the vLLM fleet", "mirrored for the vLLM fleet")
     found = changes(clone)
     changed = {name: operation for name, operation in operations(found).items() if operation != "same"}
@@ -183,7 +182,7 @@ def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_i
     assert len(moved) > 5
     assert all(new.replace("space", "namespace", 1) == old for new, old in moved.items())
 
-    program.write_text(aliased.replace('aliases=[pulumi.Alias(name="namespace")]', ""))
+    edit(program, alias, "")
     found = changes(clone)
     assert found["summary"]["create"] == found["summary"]["delete"] > 5
     assert "namespace-deleted" in {one["id"] for one in found["dangers"]}
