@@ -93,19 +93,6 @@ def test_a_comparison_without_differences_says_so(format_: str) -> None:
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
-def test_marks_are_those_of_pulumi() -> None:
-    lines = text_of(compared_report()).splitlines()
-
-    def mark(words: str) -> str:
-        return next(line[:3] for line in lines if words in line and "─ " in line)
-
-    assert mark("server-extra") == " + "
-    assert mark("weights-download") == " ~ "
-    assert mark("Deployment qwen35-server") == "+- "
-    assert mark("weights-old") == " - "
-    assert mark("OwnPlatform platform") == "   "
-
-
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_no_line_of_a_comparison_passes_the_margin_but_for_a_path(width: int) -> None:
     for line in text_of(compared_report(), width=width).splitlines():
@@ -119,12 +106,6 @@ def test_numbers_stand_in_columns_with_their_difference() -> None:
     assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
     assert re.search(r"published or measured +1,103,941 → unknown", text)
     assert "unchanged: clusters 1" in text
-
-
-def test_a_replacement_says_in_which_order_and_what_forces_it() -> None:
-    text = one_line(text_of(compared_report(), width=140))
-    assert "Deployment qwen35-server deleted, then made anew · was server-pods" in text
-    assert "! replaced for spec.selector.matchLabels.app (Kubernetes immutable field" in text
 
 
 def test_what_forces_a_replacement_is_never_among_the_properties_left_out() -> None:
@@ -144,37 +125,6 @@ def test_a_long_text_is_cut_around_where_it_differs() -> None:
     text = text_of(compared_report(changes))
     assert re.search(r"- …x+oldy+…", text)
     assert re.search(r"\+ …x+newy+…", text)
-
-
-def test_policies_follow_the_changes_with_reason_fix_and_stake() -> None:
-    text = text_of(compared_report())
-    assert text.index("Changes") < text.index("Policies") < text.index("Throughput")
-    assert "✗ no-surge-on-gpu-pods: server-deployment (mandatory, high)" in text
-    assert "→ maxSurge: 0, maxUnavailable: 1" in text
-    assert "at stake: $391.32 an hour (12 A4 nodes, Spot)" in text
-    assert text.count("→ annotate the pod") == 1  # two resources, one fix
-    assert "bucket-is-public at results, state" in one_line(text)
-
-
-# Markdown -------------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_lost_is_in_sight_and_the_rest_is_folded() -> None:
-    text = markdown_text(compared_report())
-    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "| `+-` | Deployment `qwen35-server` | deleted, then made anew" in in_sight
-    assert "| `-` | PersistentVolumeClaim `weights-old` |" in in_sight
-    assert "weights-download" not in in_sight
-    assert "no-surge-on-gpu-pods" in in_sight
-    assert "declared-needs-missing" not in in_sight
-
-
-def test_a_difference_is_a_line_out_and_a_line_in() -> None:
-    text = markdown_text(compared_report())
-    fold = text[text.index("```diff") : text.index("```\n", text.index("```diff") + 7)]
-    assert re.search(r"^- +spec\.replicas: 12$", fold, re.MULTILINE)
-    assert re.search(r"^\+ +spec\.replicas: 8$", fold, re.MULTILINE)
-    assert re.search(r"^! +spec\.volumeAttributesClassName: \[unknown\] → fast$", fold, re.MULTILINE)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
