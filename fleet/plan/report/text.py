@@ -268,7 +268,7 @@ def _start(page: Page, plan: Plan) -> None:
     if way.levers:
         best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
         page.prose(f"Would save: {best}.", style="dim")
-    page.prose(f"One node anew, weights being there: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
+    page.prose(f"One node again, with the weights in place: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
 
 
 def _sure(page: Page, plan: Plan) -> None:

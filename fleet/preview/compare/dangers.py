@@ -66,7 +66,7 @@ def dangers(
 
 
 def _ending(one: ResourceChange) -> Iterator[Danger]:
-    """A resource that goes, for good or to be made anew."""
+    """A resource that is deleted or replaced."""
     verb = "may be replaced" if one.maybe else f"is {one.operation}d"
     if one.protected:
         yield Danger(

@@ -41,7 +41,7 @@ def format_fate(change: ResourceChange) -> str:
     """What becomes of a resource, where its mark does not say it all."""
     parts: list[str] = []
     if change.operation == "replace":
-        order = "deleted, then made anew" if change.delete_first else "made anew, then the old one deleted"
+        order = "deleted, then created again" if change.delete_first else "created again, then the old one deleted"
         parts.append(f"may be {order}" if change.maybe else order)
         if change.guessed:
             parts.append("a guess")

@@ -167,7 +167,7 @@ def test_spares_follow_from_losses_on_spot_and_from_nothing_on_a_reservation() -
     reserved = answer(users=16_000, loss_per_node_day=4, capacity="reservation")
     assert reserved.spares == 0
     assert "not taken back" in reserved.spares_why
-    assert "nobody publishes" in answer(users=16_000).spares_why
+    assert "--loss-per-node-day" in answer(users=16_000).spares_why
 
 
 def test_an_unknown_price_stays_unknown_and_a_stated_one_counts() -> None:
