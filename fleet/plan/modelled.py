@@ -31,7 +31,7 @@ class Modelled:
         """Output tokens a second."""
         return self.performance.output_tokens_per_s
 
-    def in_words(self) -> str:
+    def format(self) -> str:
         """One sentence for a report, with interval, basis and load."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         tpot = self.performance.tpot_ms

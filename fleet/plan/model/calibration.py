@@ -84,8 +84,6 @@ class Power:
     mean_high_watts: float
     peak_watts: tuple[float, float]
     """The first run's peaks."""
-    highest_watts: float
-    """The second run's highest peak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

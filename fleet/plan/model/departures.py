@@ -57,7 +57,7 @@ def _engine(measured: EngineShape, ours: EngineShape) -> Iterator[str]:
     for field in fields(EngineShape):
         published, here = getattr(measured, field.name), getattr(ours, field.name)
         if published != here:
-            yield f"{_OPTIONS[field.name]}: {_in_words(published)} was measured, not {_in_words(here)}"
+            yield f"{_OPTIONS[field.name]}: {_format(published)} was measured, not {_format(here)}"
 
 
 def _requests(workload: Workload) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _requests(workload: Workload) -> Iterator[str]:
         yield "prompts: nothing shared was measured, and no cache hit"
 
 
-def _in_words(value: object) -> str:
+def _format(value: object) -> str:
     if value is None:
         return "no limit seen"
     if isinstance(value, bool):

@@ -278,7 +278,7 @@ def _remarks(
     if settings.server.replicas == 0:
         yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
     elif settings.server.replicas == "external":
-        yield "The number of replicas is left to others; price and figures are those of one replica."
+        yield "Replicas are managed externally; price and figures are those of one replica."
 
 
 def _registered(recording: Recording) -> Iterator[RecordedResource]:

@@ -32,16 +32,16 @@ _LEAST_PER_CENT: Final = 0.5
 _UNIT_OF_COUNT: Final = frozenset({"", "tok/s", "minutes", "min"})
 
 
-def summary_in_words(changes: Changes) -> str:
+def format_summary(changes: Changes) -> str:
     """`1 to create, 2 to replace, 58 unchanged`; only what there is."""
     return ", ".join(f"{count:,} {_TO_DO[operation]}" for operation, count in changes.summary.items() if count)
 
 
-def fate_in_words(change: ResourceChange) -> str:
+def format_fate(change: ResourceChange) -> str:
     """What becomes of a resource, where its mark does not say it all."""
     parts: list[str] = []
     if change.operation == "replace":
-        order = "deleted, then made anew" if change.delete_first else "made anew, then the old one deleted"
+        order = "deleted, then created again" if change.delete_first else "created again, then the old one deleted"
         parts.append(f"may be {order}" if change.maybe else order)
         if change.guessed:
             parts.append("a guess")
@@ -53,7 +53,7 @@ def fate_in_words(change: ResourceChange) -> str:
     return " · ".join(parts)
 
 
-def reasons_in_words(change: ResourceChange) -> Iterator[str]:
+def format_reasons(change: ResourceChange) -> Iterator[str]:
     """What forces a replacement, and who says so: a line for each source, however many properties it speaks of."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for one in change.reasons:
@@ -71,24 +71,24 @@ def reasons_in_words(change: ResourceChange) -> Iterator[str]:
 # Numbers --------------------------------------------------------------------------------------------------------------
 
 
-def side_in_words(delta: Delta, value: float | None, *, at_least: bool) -> str:
+def _side(delta: Delta, value: float | None, *, at_least: bool) -> str:
     """One side of a number, with what is not known of it."""
     if value is None:
         return "unknown"
     return f"at least {_amount(delta.unit, value)}" if at_least else _amount(delta.unit, value)
 
 
-def before_in_words(delta: Delta) -> str:
+def format_before(delta: Delta) -> str:
     """The number before the change."""
-    return side_in_words(delta, delta.before, at_least=delta.before_at_least)
+    return _side(delta, delta.before, at_least=delta.before_at_least)
 
 
-def after_in_words(delta: Delta) -> str:
+def format_after(delta: Delta) -> str:
     """The number after it."""
-    return side_in_words(delta, delta.after, at_least=delta.after_at_least)
+    return _side(delta, delta.after, at_least=delta.after_at_least)
 
 
-def difference_in_words(delta: Delta, *, per_cent: bool = True) -> str:
+def format_difference(delta: Delta, *, per_cent: bool = True) -> str:
     """After minus before with its sign, and in per cent; empty where one of them is unknown."""
     if not delta.difference:
         return "" if delta.difference is None else "same"
@@ -108,7 +108,7 @@ def _amount(unit: str, value: float) -> str:
 # Values ---------------------------------------------------------------------------------------------------------------
 
 
-def value_in_words(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value on one line: bare where that is clear, as JSON otherwise."""
     if isinstance(value, str):
         plain = bool(value) and value == value.strip() and "\n" not in value and '"' not in value
@@ -118,9 +118,9 @@ def value_in_words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def sides_in_words(change: PropertyChange, width: int) -> tuple[str, str]:
+def format_sides(change: PropertyChange, width: int) -> tuple[str, str]:
     """Before and after on one line each, cut to `width` characters around where they part."""
-    before, after = value_in_words(change.before), value_in_words(change.after)
+    before, after = format_value(change.before), format_value(change.after)
     if change.kind == "added":
         return "", _cut(after, 0, width)
     if change.kind == "removed":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from fleet.report.words import format_list, format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from fleet.preview.report.model import Report
+    from fleet.preview.report.model import Fleet, Report
     from settings.derived.figures import Figures
 
 
@@ -41,12 +41,28 @@ def _quantity(item: LineItem) -> str:
     return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
 
 
-def published_nodes_in_words(report: Report) -> str:
+def format_size(fleet: Fleet) -> str:
+    """How large a fleet is: `12 A4 nodes (96 B200)`."""
+    if fleet.nodes is None:
+        return "A4 nodes (8 B200 each), replicas managed externally"
+    return f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)" if fleet.nodes else "paused, 0 A4 nodes"
+
+
+def format_nature(reports: Sequence[Report]) -> str:
+    """What an offline preview is, and what it is not."""
+    made_up = any(report.mode == "known" for report in reports)
+    return (
+        "The program ran against a recorder, without credentials: no provider checked it, and nothing was compared with "
+        f"what is live. Ids and addresses are {'made up where the cloud would decide them' if made_up else 'left unknown'}."
+    )
+
+
+def format_published_nodes(report: Report) -> str:
     """The node counts that have a published row with this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
     return f"{format_list(map(str, published_nodes(report.fleet.routing)))} nodes"
 
 
-def per_million_in_words(figures: Figures) -> str:
+def format_per_million(figures: Figures) -> str:
     """What a million tokens costs at the published or measured rate, or why nobody can say."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
     if total is None:
@@ -66,7 +82,7 @@ def rate_origin(figures: Figures) -> str:
     return figures.match.figure.origin if figures.match.figure is not None else "published"
 
 
-def residual_in_words(bill: Bill) -> Iterator[str]:
+def format_residual(bill: Bill) -> Iterator[str]:
     """What goes on costing when the fleet is paused, and when it is destroyed."""
     yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
     kept = bill.after_destroy_items
