@@ -175,7 +175,6 @@ def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_i
         "        opts = pulumi.ResourceOptions.merge(opts, once)\n"
     )
     edit(component, first, renamed + first)
-    aliased = component.read_text()
     edit(clone / "infra" / "image_registry.py", "pulled through by the vLLM fleet", "mirrored for the vLLM fleet")
     found = changes(clone)
     changed = {name: operation for name, operation in operations(found).items() if operation != "same"}
@@ -185,7 +184,7 @@ def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_i
     assert len(moved) > 5
     assert all(new.replace("space", "namespace", 1) == old for new, old in moved.items())
 
-    edit(program, alias, "")
+    edit(component, 'aliases=[pulumi.Alias(name="namespace")]', "")
     found = changes(clone)
     assert found["summary"]["create"] == found["summary"]["delete"] > 5
     assert "namespace-deleted" in {one["id"] for one in found["dangers"]}
