@@ -96,7 +96,7 @@ model-page: setup ## Write docs/planner-model.md and its plot anew, from the mod
 
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)
-	@tar -c --exclude=__pycache__ -C policy . | tar -x -C $(PACK)
+	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
 
 policy-readme: setup ## Write policy/README.md anew, from the rules

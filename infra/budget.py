@@ -8,30 +8,20 @@ import pulumi
 import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
-from infra.naming import MAX_BUDGET_TITLE, title
-from settings.arguments import within_limits
-from settings.sections import budget as budget_section
+from infra.naming import MAX_BUDGET_TITLE, Place, title
+from settings.sections.budget import Budget as BudgetSection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetArgs:
     """Arguments of `Budget`."""
 
-    project: str
-    """Id of the project whose cost is watched, and which pays for the requests."""
+    place: Place
+    """The project whose cost is watched, and which pays for the requests; the fleet's name is in the mail's subject."""
     project_number: pulumi.Input[str]
     """Number of the project; budgets do not know project ids."""
-    billing_account: str
-    """The billing account, e.g. "01ABCD-234567-89EFAB"; its currency must be USD."""
-    usd_per_month: int
-    """The month's amount in whole USD, above 0."""
-    thresholds: tuple[float, ...] = (0.5, 0.9, 1.0)
-    """Shares of the amount that send a warning, above 0 and up to 2; 1.0 is 100 %."""
-    display_name: str = "vLLM fleet"
-    """What the mail calls it; cut at 60 letters."""
-
-    def __post_init__(self) -> None:
-        within_limits(self, budget_section.Budget)
+    budget: BudgetSection
+    """Billing account, which must be in USD; the month's amount; and the shares of it that send a warning."""
 
 
 class Budget(pulumi.ComponentResource):
@@ -47,18 +37,18 @@ class Budget(pulumi.ComponentResource):
         # Source: Terraform google provider, billing_budget, "user_project_override".
         provider = gcp.Provider(
             f"{name}-gcp",
-            project=args.project,
-            billing_project=args.project,
+            project=args.place.project,
+            billing_project=args.place.project,
             user_project_override=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         billing.Budget(
             f"{name}-month",
-            billing_account=args.billing_account,
-            display_name=title(args.display_name, MAX_BUDGET_TITLE),
+            billing_account=args.budget.billing_account,
+            display_name=title(f"vllm-fleet {args.place.name_prefix} ({args.place.project})", MAX_BUDGET_TITLE),
             amount=billing.BudgetAmountArgs(
                 specified_amount=billing.BudgetAmountSpecifiedAmountArgs(
-                    currency_code="USD", units=str(args.usd_per_month)
+                    currency_code="USD", units=str(args.budget.usd_per_month)
                 )
             ),
             budget_filter=billing.BudgetBudgetFilterArgs(
@@ -67,7 +57,7 @@ class Budget(pulumi.ComponentResource):
             ),
             threshold_rules=[
                 billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis="CURRENT_SPEND")
-                for share in args.thresholds
+                for share in args.budget.thresholds
             ],
             opts=pulumi.ResourceOptions(parent=self, provider=provider),
         )

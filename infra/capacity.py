@@ -8,45 +8,34 @@ import pulumi
 from pulumi_gcp import compute
 
 from facts.machines import MACHINE_TYPE
-from settings.arguments import refuse, within_limits
+from infra.naming import Place
+from settings.arguments import refuse
 from settings.checks.platform import window_problems
-from settings.sections.capacity import CalendarRequest
+from settings.sections.capacity import Calendar, CalendarRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarReservationArgs:
     """Arguments of `CalendarReservation`. Raises ValueError where the window is none, or the typed total is not its price."""
 
-    project: str
-    """Id of the Google Cloud project."""
+    place: Place
+    """The project, and the fleet's name for the description."""
     zone: str
     """Zone of the machines, e.g. "europe-west4-b"; pods of other zones cannot use them."""
-    reservation: str
-    """Name of the reservation that an approved request becomes; pods select it by this name."""
-    start_time: str
-    """First moment of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
-    duration_days: int
-    """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
-    nodes: int
-    """A4 machines, 1 to 80. Source: the same table."""
-    total_usd: float | None = None
-    """The whole window's price in USD, typed by hand: nodes x days x 24 x `usd_per_node_hour`. None leaves a draft, which
-    costs nothing; with it, the request is submitted and cannot be taken back once approved."""
-    usd_per_node_hour: float | None = None
-    """Google's price of one machine for an hour in USD, from your quote; required with `total_usd`, which it checks."""
-    description: str = "vLLM fleet"
-    """What whoever approves the request reads; the total is added to it."""
+    calendar: Calendar
+    """Name of the reservation that an approved request becomes; start, days and machines of the window to `create`. With its
+    `total_usd`, typed by hand and checked against `usd_per_node_hour`, the request is submitted and cannot be taken back once
+    approved; without, it stays a draft, which costs nothing."""
 
     def __post_init__(self) -> None:
-        within_limits(self, CalendarRequest)
-        problems = window_problems(
-            start=("start_time", self.start_time),
-            total=("total_usd", self.total_usd),
-            price=("usd_per_node_hour", self.usd_per_node_hour),
-            nodes=self.nodes,
-            days=self.duration_days,
-        )
-        refuse(self, problems)
+        refuse(self, window_problems("calendar", self.calendar, self.window))
+
+    @property
+    def window(self) -> CalendarRequest:
+        """What is asked for. Raises ValueError where nothing is."""
+        if self.calendar.create is None:
+            raise ValueError("CalendarReservationArgs.calendar has no window to create")
+        return self.calendar.create
 
 
 class CalendarReservation(pulumi.ComponentResource):
@@ -60,23 +49,24 @@ class CalendarReservation(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CalendarReservationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:CalendarReservation", name, None, opts)
-        submitted = args.total_usd is not None
+        window = args.window
+        submitted = window.total_usd is not None
         self.reservation = compute.FutureReservation(
             f"{name}-window",
-            name=args.reservation,
-            reservation_name=args.reservation,
-            project=args.project,
+            name=args.calendar.reservation,
+            reservation_name=args.calendar.reservation,
+            project=args.place.project,
             zone=args.zone,
             description=_description(args),
             planning_status="SUBMITTED" if submitted else "DRAFT",
             reservation_mode="CALENDAR",
             deployment_type="DENSE",
             time_window=compute.FutureReservationTimeWindowArgs(
-                start_time=args.start_time,
-                duration=compute.FutureReservationTimeWindowDurationArgs(seconds=str(args.duration_days * 86_400)),
+                start_time=window.start_time,
+                duration=compute.FutureReservationTimeWindowDurationArgs(seconds=str(window.duration_days * 86_400)),
             ),
             specific_sku_properties=compute.FutureReservationSpecificSkuPropertiesArgs(
-                total_count=str(args.nodes),
+                total_count=str(window.nodes),
                 # The machine type implies its GPUs and local SSDs; naming them again is refused when they differ.
                 instance_properties=compute.FutureReservationSpecificSkuPropertiesInstancePropertiesArgs(
                     machine_type=MACHINE_TYPE
@@ -101,4 +91,5 @@ class CalendarReservation(pulumi.ComponentResource):
 
 def _description(args: CalendarReservationArgs) -> str:
     """Says on the request itself what somebody typed by hand: whoever approves it, and any policy, reads the total there."""
-    return args.description if args.total_usd is None else f"{args.description}, total ${args.total_usd:,.2f}"
+    fleet, total_usd = f"vLLM fleet, stack {args.place.name_prefix}", args.window.total_usd
+    return fleet if total_usd is None else f"{fleet}, total ${total_usd:,.2f}"

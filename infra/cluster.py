@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import pulumi
 from pulumi_gcp import container
 
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
-from settings.arguments import refuse, within_limits
+from settings.arguments import refuse
 from settings.checks.platform import endpoint_problems, maintenance_problems
-from settings.sections import cluster as cluster_section
+from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
 METRIC_COMPONENTS = (
@@ -47,30 +46,17 @@ pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, p
 class ClusterArgs:
     """Arguments of `Cluster`. Raises ValueError for a name, an IP endpoint or a window that GKE or good sense refuses."""
 
-    name: str
-    """Name of the cluster in its project and region: small letters, digits and hyphens, up to 40."""
     network: Network
-    """The VPC that the nodes join; the cluster is in its project and region."""
+    """The VPC that the nodes join; the cluster is in its place, with its labels."""
     nodes: NodeIdentity
     """The service account that the nodes run as."""
-    release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
-    """Release channel; RAPID has new GPUs and the Inference Gateway's CRDs first."""
-    deletion_protection: bool = True
-    """Refuse to delete the cluster while true: both Pulumi's lock and the provider's."""
-    ip_endpoint: IpEndpoint = field(default_factory=IpEndpoint)
-    """The control plane's IP endpoint beside the DNS endpoint, off by default; with it, the only ranges that reach it:
-    `IpEndpoint(enabled=True, authorized_networks=(AuthorizedNetwork(name="office", cidr="203.0.113.0/24"),))`."""
-    maintenance: Maintenance = field(default_factory=Maintenance)
-    """When GKE may upgrade; a node upgrade restarts the pods on it. Default: Saturdays and Sundays, 02:00 to 10:00 UTC."""
-    description: str = "vLLM fleet"
-    """What people read in the console."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the cluster."""
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    """Name, release channel, deletion protection, who reaches the control plane by its IP endpoint beside the DNS endpoint, and when
+    GKE may upgrade."""
 
     def __post_init__(self) -> None:
-        within_limits(self, cluster_section.Cluster)
-        endpoint = endpoint_problems("ip_endpoint.authorized_networks", self.ip_endpoint)
-        refuse(self, (*endpoint, *maintenance_problems("maintenance", self.maintenance)))
+        endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
+        refuse(self, (*endpoint, *maintenance_problems("cluster.maintenance", self.cluster.maintenance)))
 
 
 class Cluster(pulumi.ComponentResource):
@@ -89,22 +75,22 @@ class Cluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
-        project, region = args.network.project, args.network.region
-        pool = f"{project}.svc.id.goog"
+        place, cluster = args.network.place, args.cluster
+        pool = f"{place.project}.svc.id.goog"
         self.cluster = container.Cluster(
             f"{name}-autopilot",
-            name=args.name,
-            project=project,
-            location=region,
-            description=args.description,
+            name=cluster.name,
+            project=place.project,
+            location=place.region,
+            description=f"vLLM fleet, stack {place.name_prefix}",
             enable_autopilot=True,
-            release_channel=container.ClusterReleaseChannelArgs(channel=args.release_channel),
+            release_channel=container.ClusterReleaseChannelArgs(channel=cluster.release_channel),
             network=args.network.vpc.self_link,
             subnetwork=args.network.nodes.self_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
                 cluster_secondary_range_name=POD_RANGE, services_secondary_range_name=SERVICE_RANGE
             ),
-            **_endpoints(args.ip_endpoint),
+            **_endpoints(cluster.ip_endpoint),
             # On Autopilot the node account is set here, and nowhere else; `enabled` and limits would be refused.
             cluster_autoscaling=container.ClusterClusterAutoscalingArgs(
                 auto_provisioning_defaults=container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
@@ -128,14 +114,14 @@ class Cluster(pulumi.ComponentResource):
                 ),
             ),
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(LOG_COMPONENTS)),
-            maintenance_policy=_maintenance(args.maintenance),
-            resource_labels=args.labels,
-            deletion_protection=args.deletion_protection,
+            maintenance_policy=_maintenance(cluster.maintenance),
+            resource_labels=place.labels,
+            deletion_protection=cluster.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # One switch for both locks: Pulumi's refuses at preview, before anything else of the stack is gone;
                 # the provider's would only refuse when it is the cluster's turn.
-                protect=args.deletion_protection,
+                protect=cluster.deletion_protection,
                 # Nodes that start without the account's roles send no telemetry and cannot pull; nodes that outlive
                 # NAT cannot finish what they are doing.
                 depends_on=[args.nodes, args.network],
@@ -146,7 +132,9 @@ class Cluster(pulumi.ComponentResource):
         # The pool is made with the cluster, and IAM refuses principals of a pool that is not there: whoever grants them
         # a role has to wait for the cluster, so the name comes out of it.
         self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
-        self.kubeconfig = pulumi.Output.secret(_kubeconfig(f"gke_{project}_{region}_{args.name}", self.cluster))
+        self.kubeconfig = pulumi.Output.secret(
+            _kubeconfig(f"gke_{place.project}_{place.region}_{cluster.name}", self.cluster)
+        )
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 
 

@@ -8,7 +8,7 @@ import pulumi
 from pulumi_gcp import artifactregistry, projects, serviceaccount
 
 from infra.image_registry import ImageRegistry
-from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, name_of, title
+from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, Place, name_of, title
 
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 """Logs and metrics, the least a GKE node works with. Source: GKE docs, least-privilege node service accounts."""
@@ -18,16 +18,11 @@ NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 class NodeIdentityArgs:
     """Arguments of `NodeIdentity`."""
 
-    project: str
-    """Id of the Google Cloud project."""
-    region: str
-    """Region of the repository that `images` is, e.g. "europe-west4"."""
-    name_prefix: str
-    """First part of the account's id: `<name_prefix>-vllm-nodes`, shortened to the 30 letters that IAM allows."""
+    place: Place
+    """Project and region, the repository's; the account's id is `<name_prefix>-vllm-nodes`, shortened to the 30 letters that IAM
+    allows."""
     images: ImageRegistry
     """The repository that the nodes pull from."""
-    display_name: str = "vLLM fleet nodes"
-    """What people read in the console; cut at 100 letters."""
 
 
 class NodeIdentity(pulumi.ComponentResource):
@@ -41,19 +36,19 @@ class NodeIdentity(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         self.account = serviceaccount.Account(
             f"{name}-account",
-            account_id=name_of(args.name_prefix, "vllm-nodes", limit=MAX_ACCOUNT_ID),
-            project=args.project,
-            display_name=title(args.display_name, MAX_ACCOUNT_TITLE),
+            account_id=name_of(args.place.name_prefix, "vllm-nodes", limit=MAX_ACCOUNT_ID),
+            project=args.place.project,
+            display_name=title(f"vLLM fleet nodes, stack {args.place.name_prefix}", MAX_ACCOUNT_TITLE),
             opts=child,
         )
         # Without this role nodes register but send neither logs nor metrics.
         projects.IAMMember(
-            f"{name}-telemetry", project=args.project, role=NODE_ROLE, member=self.account.member, opts=child
+            f"{name}-telemetry", project=args.place.project, role=NODE_ROLE, member=self.account.member, opts=child
         )
         artifactregistry.RepositoryIamMember(
             f"{name}-pull",
-            project=args.project,
-            location=args.region,
+            project=args.place.project,
+            location=args.place.region,
             repository=args.images.repository.name,
             role="roles/artifactregistry.reader",
             member=self.account.member,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pulumi
 from pulumi_gcp import artifactregistry
 
-from infra.naming import name_of
+from infra.naming import Place, name_of
 
 KEPT_VERSIONS = 5
 """Newest versions of each image that stay whatever their age. Assumed: more than anyone rolls back through."""
@@ -20,14 +19,8 @@ UNUSED_AFTER_SECONDS = 90 * 24 * 3600
 class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""
 
-    project: str
-    """Id of the Google Cloud project."""
-    region: str
-    """Region of the repository, e.g. "europe-west4"; that of the nodes which pull from it."""
-    name_prefix: str
-    """First part of the repository's id: `<name_prefix>-docker-hub`."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the repository."""
+    place: Place
+    """Project, region (that of the nodes which pull from it), labels; the repository's id is `<name_prefix>-docker-hub`."""
 
 
 class ImageRegistry(pulumi.ComponentResource):
@@ -46,9 +39,9 @@ class ImageRegistry(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:ImageRegistry", name, None, opts)
         self.repository = artifactregistry.Repository(
             f"{name}-docker-hub",
-            repository_id=name_of(args.name_prefix, "docker-hub"),
-            project=args.project,
-            location=args.region,
+            repository_id=name_of(args.place.name_prefix, "docker-hub"),
+            project=args.place.project,
+            location=args.place.region,
             description="Docker Hub, pulled through by the vLLM fleet",
             format="DOCKER",
             mode="REMOTE_REPOSITORY",
@@ -75,10 +68,10 @@ class ImageRegistry(pulumi.ComponentResource):
                     ),
                 ),
             ],
-            labels=args.labels,
+            labels=args.place.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.image_prefix = pulumi.Output.format(
-            "{0}-docker.pkg.dev/{1}/{2}", args.region, args.project, self.repository.repository_id
+            "{0}-docker.pkg.dev/{1}/{2}", args.place.region, args.place.project, self.repository.repository_id
         )
         self.register_outputs({"imagePrefix": self.image_prefix})

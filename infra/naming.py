@@ -1,10 +1,11 @@
-"""Names and labels of Google Cloud resources: readable, unique per prefix, within each resource's limit."""
+"""Where Google Cloud resources are and what they are called: names that are readable, unique per prefix, and within each limit."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
@@ -14,6 +15,20 @@ MAX_BUDGET_TITLE = 60
 """Longest display name of a budget, in characters. Source: Billing Budgets API v1, Budget.displayName."""
 MAX_ACCOUNT_TITLE = 100
 """Longest display name of a service account, in bytes. Source: IAM API v1, ServiceAccount.displayName."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What every Google Cloud resource of a fleet is told alike."""
+
+    project: str
+    """Id of the Google Cloud project."""
+    region: str
+    """Region of everything that has one, e.g. "europe-west4"."""
+    name_prefix: str
+    """First part of every name, e.g. the stack's name: two fleets of one project differ in it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of everything that takes them."""
 
 
 def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import compute
 
-from infra.naming import name_of
-from settings.arguments import refuse, within_limits
+from infra.naming import Place, name_of
+from settings.arguments import refuse
 from settings.checks.platform import nat_problems, range_problems
 from settings.names import EPP_EXT_PROC_PORT, HTTP_PORT
-from settings.sections.network import Nat
+from settings.sections.network import Network as NetworkSection
 
 POD_RANGE = "pods"
 SERVICE_RANGE = "services"
@@ -23,36 +23,22 @@ SERVICE_RANGE = "services"
 class NetworkArgs:
     """Arguments of `Network`. Raises ValueError where ranges are none or overlap, or Cloud NAT refuses the ports."""
 
-    project: str
-    """Id of the Google Cloud project."""
-    region: str
-    """Region of subnets and router, e.g. "europe-west4"; the cluster's."""
-    name_prefix: str
-    """First part of every name: `<name_prefix>-vllm` for the VPC, `<name_prefix>-vllm-nodes` for the subnet, and so on."""
-    node_range: str = "10.0.0.0/20"
-    """IPv4 range of the node subnet, one address a node; Google reserves four."""
-    pod_range: str = "10.64.0.0/14"
-    """Secondary IPv4 range for pods; Autopilot takes a /26 or larger from it for every node."""
-    service_range: str = "10.32.0.0/20"
-    """Secondary IPv4 range for Services."""
-    proxy_only_range: str | None = None
-    """IPv4 range of the proxy-only subnet that regional load balancers, Gateways among them, take their proxies from; /23
-    recommended, /26 the minimum. None makes no such subnet. Source: Cloud Load Balancing, proxy-only subnets."""
+    place: Place
+    """Project and region, the cluster's. Names begin with its prefix: `<name_prefix>-vllm` the VPC, `<name_prefix>-vllm-nodes` the
+    subnet, and so on. Nothing here takes labels."""
+    network: NetworkSection = field(default_factory=NetworkSection)
+    """Ranges of nodes, pods, Services and the proxy-only subnet, and the ports of Cloud NAT that a node starts with and may grow to.
+    `proxy_only.enabled` is the caller's to read."""
+    proxy_only: bool = False
+    """Whether there is a proxy-only subnet, which regional load balancers, Gateways among them, take their proxies from."""
     proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
     """TCP ports of pods that those proxies reach. Default: vLLM's and the endpoint picker's."""
-    nat_min_ports_per_vm: int = 1_024
-    """Ports of Cloud NAT that a node starts with, 64 to 65536; a power of two."""
-    nat_max_ports_per_vm: int = 16_384
-    """Ports that a node may grow to, 64 to 65536; a power of two, above `nat_min_ports_per_vm`."""
 
     def __post_init__(self) -> None:
-        within_limits(self, Nat, prefix="nat_")
-        ranges = {field: getattr(self, field) for field in ("node_range", "pod_range", "service_range")}
-        if self.proxy_only_range is not None:
-            ranges["proxy_only_range"] = self.proxy_only_range
-        low, high = ("nat_min_ports_per_vm", "nat_max_ports_per_vm")
-        ports = nat_problems((low, self.nat_min_ports_per_vm), (high, self.nat_max_ports_per_vm))
-        refuse(self, (*range_problems(ranges), *ports))
+        refuse(
+            self,
+            (*range_problems("network", self.network, self.proxy_only), *nat_problems("network.nat", self.network.nat)),
+        )
 
 
 class Network(pulumi.ComponentResource):
@@ -62,8 +48,8 @@ class Network(pulumi.ComponentResource):
     itself (a Shared VPC would need them from the host project, which this component does not cover).
     """
 
-    project: str
-    region: str
+    place: Place
+    """Where it is; the cluster is there, too."""
     vpc: compute.Network
     nodes: compute.Subnetwork
     nat: compute.RouterNat
@@ -75,11 +61,12 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
-        project, region = self.project, self.region = args.project, args.region
+        self.place = args.place
+        project, region = args.place.project, args.place.region
         child = pulumi.ResourceOptions(parent=self)
         self.vpc = compute.Network(
             f"{name}-vpc",
-            name=name_of(args.name_prefix, "vllm"),
+            name=name_of(args.place.name_prefix, "vllm"),
             project=project,
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
@@ -87,14 +74,16 @@ class Network(pulumi.ComponentResource):
         )
         self.nodes = compute.Subnetwork(
             f"{name}-nodes",
-            name=name_of(args.name_prefix, "vllm-nodes"),
+            name=name_of(args.place.name_prefix, "vllm-nodes"),
             project=project,
             region=region,
             network=self.vpc.self_link,
-            ip_cidr_range=args.node_range,
+            ip_cidr_range=args.network.node_cidr,
             secondary_ip_ranges=[
-                compute.SubnetworkSecondaryIpRangeArgs(range_name=POD_RANGE, ip_cidr_range=args.pod_range),
-                compute.SubnetworkSecondaryIpRangeArgs(range_name=SERVICE_RANGE, ip_cidr_range=args.service_range),
+                compute.SubnetworkSecondaryIpRangeArgs(range_name=POD_RANGE, ip_cidr_range=args.network.pod_cidr),
+                compute.SubnetworkSecondaryIpRangeArgs(
+                    range_name=SERVICE_RANGE, ip_cidr_range=args.network.service_cidr
+                ),
             ],
             # Images, logs, metrics and results go to Google's APIs directly: not through NAT, which bills per GiB.
             private_ip_google_access=True,
@@ -102,7 +91,7 @@ class Network(pulumi.ComponentResource):
         )
         router = compute.Router(
             f"{name}-router",
-            name=name_of(args.name_prefix, "vllm-router"),
+            name=name_of(args.place.name_prefix, "vllm-router"),
             project=project,
             region=region,
             network=self.vpc.self_link,
@@ -110,7 +99,7 @@ class Network(pulumi.ComponentResource):
         )
         self.nat = compute.RouterNat(
             f"{name}-nat",
-            name=name_of(args.name_prefix, "vllm-nat"),
+            name=name_of(args.place.name_prefix, "vllm-nat"),
             project=project,
             region=region,
             router=router.name,
@@ -123,16 +112,14 @@ class Network(pulumi.ComponentResource):
             # A node starts with few ports and takes more while it downloads; a fixed number would be too few for the
             # weights' writer or waste an address on idle nodes. Endpoint-independent mapping excludes dynamic ports.
             enable_dynamic_port_allocation=True,
-            min_ports_per_vm=args.nat_min_ports_per_vm,
-            max_ports_per_vm=args.nat_max_ports_per_vm,
+            min_ports_per_vm=args.network.nat.min_ports_per_vm,
+            max_ports_per_vm=args.network.nat.max_ports_per_vm,
             enable_endpoint_independent_mapping=False,
             # Errors only: they are dropped connections, the one sign that ports ran out.
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
-        self.proxy_only = (
-            self._load_balancer_side(name, args, args.proxy_only_range, child) if args.proxy_only_range else None
-        )
+        self.proxy_only = self._load_balancer_side(name, args, child) if args.proxy_only else None
         self.proxy_only_self_link = (
             pulumi.Output.from_input("") if self.proxy_only is None else self.proxy_only.self_link
         )
@@ -144,17 +131,15 @@ class Network(pulumi.ComponentResource):
             }
         )
 
-    def _load_balancer_side(
-        self, name: str, args: NetworkArgs, proxy_only_range: str, child: pulumi.ResourceOptions
-    ) -> compute.Subnetwork:
+    def _load_balancer_side(self, name: str, args: NetworkArgs, child: pulumi.ResourceOptions) -> compute.Subnetwork:
         """The proxies' own range, and their way to the pods."""
         proxy_only = compute.Subnetwork(
             f"{name}-proxy-only",
-            name=name_of(args.name_prefix, "vllm-proxy-only"),
-            project=args.project,
-            region=args.region,
+            name=name_of(args.place.name_prefix, "vllm-proxy-only"),
+            project=args.place.project,
+            region=args.place.region,
             network=self.vpc.self_link,
-            ip_cidr_range=proxy_only_range,
+            ip_cidr_range=args.network.proxy_only.cidr,
             purpose="REGIONAL_MANAGED_PROXY",
             role="ACTIVE",
             opts=pulumi.ResourceOptions(
@@ -165,14 +150,14 @@ class Network(pulumi.ComponentResource):
         )
         compute.Firewall(
             f"{name}-from-proxies",
-            name=name_of(args.name_prefix, "vllm-from-proxies"),
-            project=args.project,
+            name=name_of(args.place.name_prefix, "vllm-from-proxies"),
+            project=args.place.project,
             network=self.vpc.self_link,
             description="Regional load balancer's proxies to vLLM and to the endpoint picker",
             direction="INGRESS",
-            source_ranges=[proxy_only_range],
+            source_ranges=[args.network.proxy_only.cidr],
             # Pods have addresses of their own here, so the rule opens them and leaves the nodes shut.
-            destination_ranges=[args.pod_range],
+            destination_ranges=[args.network.pod_cidr],
             allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.proxied_ports])],
             opts=child,
         )

@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 
 from infra.cluster import Cluster
 from infra.image_registry import ImageRegistry
+from infra.naming import Place
 from infra.network import Network
 from infra.platform_outputs import KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket
@@ -47,9 +48,9 @@ class OwnPlatform(pulumi.ComponentResource):
         """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
         outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
-            project=pulumi.Output.from_input(network.project),
+            project=pulumi.Output.from_input(network.place.project),
             project_number=project_number,
-            region=pulumi.Output.from_input(network.region),
+            region=pulumi.Output.from_input(network.place.region),
             namespace=pulumi.Output.from_input(self._namespace),
             workload_pool=cluster.workload_pool,
             image_prefix=images.image_prefix,
@@ -68,10 +69,8 @@ class SharedPlatformArgs:
 
     stack: str
     """`organization/project/stack` of the stack that has the cluster."""
-    project: str
-    """Id of the Google Cloud project; must be the cluster's."""
-    region: str
-    """Region; must be the cluster's."""
+    place: Place
+    """Project and region, which must be the cluster's. Nothing is named or labelled here."""
     namespace: str
     """Kubernetes namespace of the stack that joins; must not be the other stack's own."""
     proxy_only_subnet: bool = False
@@ -92,7 +91,7 @@ class SharedPlatform(pulumi.ComponentResource):
     def __init__(self, name: str, args: SharedPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:SharedPlatform", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        self.services = Services(f"{name}-services", ServicesArgs(project=args.project, apis=args.apis), child)
+        self.services = Services(f"{name}-services", ServicesArgs(project=args.place.project, apis=args.apis), child)
         self.outputs = _joined(pulumi.StackReference(f"{name}-stack", stack_name=args.stack, opts=child), args)
         self.kubernetes = k8s.Provider(
             f"{name}-kubernetes",
@@ -135,18 +134,18 @@ def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
             why=f"stack {stack} lacks {', '.join(missing)}: an older version of this program brought it up",
             write=f"pulumi up --stack {stack}, then this stack again",
         )
-    if given["project"] != args.project:
+    if given["project"] != args.place.project:
         raise _refusal(
             stack,
             allowed=f"gcp:project {given['project']}, where the cluster of {stack} is",
-            why=f"this stack says {args.project}; secrets and reservations of one project do not serve the other's pods",
+            why=f"this stack says {args.place.project}; secrets and reservations of one project do not serve the other's pods",
             write=f"gcp:project: {given['project']}",
         )
-    if given["region"] != args.region:
+    if given["region"] != args.place.region:
         raise _refusal(
             stack,
             allowed=f"gcp:region {given['region']}, where the cluster of {stack} is",
-            why=f"this stack says {args.region}; its pods would ask for zones that the cluster has no nodes in",
+            why=f"this stack says {args.place.region}; its pods would ask for zones that the cluster has no nodes in",
             write=f"gcp:region: {given['region']}, and zones of that region",
         )
     if given["namespace"] == args.namespace:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import storage
 
-from infra.naming import bucket_name_of
-from settings.arguments import within_limits
+from infra.naming import Place, bucket_name_of
 from settings.sections.results import Results
 
 
@@ -17,19 +15,10 @@ from settings.sections.results import Results
 class ResultsBucketArgs:
     """Arguments of `ResultsBucket`."""
 
-    project: str
-    """Id of the Google Cloud project."""
-    region: str
-    """Region, e.g. "europe-west4"."""
-    name_prefix: str
-    """First part of the bucket's name, after the project's id: `<project>-<name_prefix>-vllm-results`."""
-    retention_days: int = 90
-    """Days after which a result is deleted, 1 to 3650."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the bucket."""
-
-    def __post_init__(self) -> None:
-        within_limits(self, Results)
+    place: Place
+    """Project, region, labels, and the part of the name after the project's id: `<project>-<name_prefix>-vllm-results`."""
+    results: Results = field(default_factory=Results)
+    """Days after which a result is deleted."""
 
 
 class ResultsBucket(pulumi.ComponentResource):
@@ -45,20 +34,20 @@ class ResultsBucket(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:ResultsBucket", name, None, opts)
         self.bucket = storage.Bucket(
             f"{name}-bucket",
-            name=bucket_name_of(args.project, args.name_prefix, "vllm-results"),
-            project=args.project,
+            name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-results"),
+            project=args.place.project,
             # Cloud Storage answers in capitals; asked in small letters, every run would show a change.
-            location=args.region.upper(),
+            location=args.place.region.upper(),
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             force_destroy=False,
             lifecycle_rules=[
                 storage.BucketLifecycleRuleArgs(
                     action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.retention_days),
+                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.results.retention_days),
                 )
             ],
-            labels=args.labels,
+            labels=args.place.labels,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({"bucket": self.bucket.name})

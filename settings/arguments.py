@@ -10,19 +10,16 @@ from settings.problems import Problem
 from settings.sections.section import Section
 
 
-def within_limits(args: object, section: type[Section], *, prefix: str = "", only: Iterable[str] | None = None) -> None:
-    """Holds the fields of `args` that are called `prefix` and a field of `section` against that field's limits, or `only` those of
-    these names.
-
-    Raises ValueError with every value that is outside.
+def within_limits(args: object, section: type[Section], fields: Iterable[str]) -> None:
+    """Holds these fields of `args` against the limits of the section's fields of the same names. Raises ValueError with every value
+    that is outside.
     """
-    names = {field: f"{prefix}{field}" for field in only or section.model_fields}
     try:
-        section.model_validate({field: getattr(args, name) for field, name in names.items() if hasattr(args, name)})
+        section.model_validate({name: getattr(args, name) for name in fields})
     except ValidationError as error:
         raise ValueError(
             "\n".join(
-                f"{type(args).__name__}.{names[str(one['loc'][0])]} is {one['input']!r}; allowed: {one['msg']}"
+                f"{type(args).__name__}.{one['loc'][0]} is {one['input']!r}; allowed: {one['msg']}"
                 for one in error.errors(include_url=False)
             )
         ) from None

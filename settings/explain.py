@@ -13,11 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from settings.docstrings import field_docs
 from settings.problems import Problem, value_at
 from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
+from settings.sections.docstrings import field_docs
 from settings.sections.section import NAMESPACE
-from settings.stack import Settings
 
 _GCP_KEYS = {"project", "region"}
 _MODES: dict[Any, type[BaseModel]] = {
@@ -42,14 +41,8 @@ _NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"] = _NO_SUCH_MODE["on-demand
 _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 
-def explain(error: ValidationError, prefix: str = "") -> list[Problem]:
-    """One problem per thing that pydantic refused. `prefix` is put before each path, e.g. "server.engine"."""
-    title = error.title
-    root: type[BaseModel] = Settings
-    if prefix:
-        from settings.sections.engine import Engine
-
-        root = Engine if title == Engine.__name__ else Settings
+def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
+    """One problem per thing that pydantic refused in a `root`. `prefix` is put before each path, e.g. "server.engine"."""
     problems: dict[tuple[str, str], Problem] = {}
     details = error.errors(include_url=False)
     for detail in details:

@@ -112,7 +112,7 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
         from settings.explain import explain
 
         known = {problem.path for problem in problems}
-        raise SettingsError(stack, [*problems, *(p for p in explain(error) if p.path not in known)]) from None
+        raise SettingsError(stack, [*problems, *(p for p in explain(error, Settings) if p.path not in known)]) from None
     if problems:
         raise SettingsError(stack, problems)
     # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.

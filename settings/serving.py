@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -12,9 +11,7 @@ from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.section import NAMESPACE
-
-if TYPE_CHECKING:
-    from settings.stack import Settings
+from settings.sections.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +37,13 @@ class Serving:
         return self.engine.served_model_name or self.model.id
 
 
-def resolve(settings: Settings) -> Serving:
+def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
     """The profile with the stack's overrides. Raises SettingsError for an unknown profile or a wrong override."""
-    server = settings.server
     try:
         chosen = profile(server.profile)
     except UnknownProfileError as error:
         raise SettingsError(
-            settings.stack,
+            stack,
             [
                 Problem(
                     id="unknown-profile",
@@ -64,11 +60,11 @@ def resolve(settings: Settings) -> Serving:
     except ValidationError as error:
         from settings.explain import explain
 
-        raise SettingsError(settings.stack, explain(error, "server.engine")) from None
-    model = settings.model or chosen.model
+        raise SettingsError(stack, explain(error, Engine, "server.engine")) from None
+    model = own_model or chosen.model
     if model is None:
         raise SettingsError(
-            settings.stack,
+            stack,
             [
                 Problem(
                     id="model-without-revision",

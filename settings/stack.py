@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
 from settings.names import APP_LABEL, label_value
-from settings.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
@@ -20,13 +19,11 @@ from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.results import Results
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Section
 from settings.sections.server import Server
 from settings.sections.weights import Weights
-
-if TYPE_CHECKING:
-    from settings.serving import Serving
-    from settings.traffic import Traffic
+from settings.serving import Serving, resolve
 
 PLACEHOLDER_PROJECT = "your-project-id"
 """What the stack files carry for gcp:project; the same words as in the article's commands."""
@@ -151,31 +148,15 @@ class Settings(Section):
             "app.kubernetes.io/managed-by": "pulumi",
         }
 
-    @property
-    def declarations(self) -> dict[str, str]:
-        """What the servers say about themselves, as annotations. Judges every lesson: ask once and hand it down."""
-        from settings.declarations import declarations
-
-        return declarations(self)
-
-    @property
-    def traffic(self) -> Traffic:
-        """Who has to talk to whom in the namespace."""
-        from settings.traffic import traffic
-
-        return traffic(self)
-
     @cached_property
     def placement(self) -> Placement:
         """What the capacity mode means for the pods."""
-        return placement(self.capacity, self.namespace)
+        return placement(self.capacity, self.namespace, self.zones)
 
     @cached_property
     def serving(self) -> Serving:
         """The profile with this stack's overrides: engine, model, needs."""
-        from settings.serving import resolve
-
-        return resolve(self)
+        return resolve(self.stack, self.server, self.model)
 
 
 def _store(secret: SecretManagerSecret | None, in_configuration: bool) -> SecretStore | None:

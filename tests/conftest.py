@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 
 GOLDENS = Path(__file__).parent / "goldens"
+Golden = Callable[[str, str], None]
+"""What the fixture `golden` gives."""
 
 # No example is judged by the clock: on a busy machine the first one, which builds schemas, takes longer than any limit that
 # would say something. In continuous integration every run tries the same examples; elsewhere each tries new ones.
@@ -39,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
+def golden(pytestconfig: pytest.Config) -> Golden:
     """Hold a whole report against tests/goldens/NAME. Its wording is reviewed there; other tests ask for ids, values, structure."""
 
     def held(name: str, text: str) -> None:

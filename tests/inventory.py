@@ -2,13 +2,15 @@
 
     make inventories      writes tests/inventories/ and tests/examples/inventories/ anew; read the diff and commit it, too
 
-A resource type without an entry in `MATTERS` fails the test, so that nothing is created unreviewed.
+Stack dev's file is whole; each of the others has what differs from dev. A resource type without an entry in `MATTERS` fails the test,
+so that nothing is created unreviewed.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,10 @@ from fleet.preview.record.values import UNKNOWN, Secret
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "inventories"
+BASE = "dev"
+"""The stack that the others' inventories are compared with."""
+MISSING = "__missing__"
+"""Stands where another stack lacks what the base has."""
 
 _POD = "spec.template.spec"
 _CONTAINER = f"{_POD}.containers[0]"
@@ -121,13 +127,13 @@ MATTERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def inventory(recording: Recording) -> dict[str, Any]:
+def inventory(recording: Recording, matters: Mapping[str, tuple[str, ...]] = MATTERS) -> dict[str, Any]:
     """The reviewed view of a recording. Raises KeyError for a resource type that nobody has thought about."""
     counted = Counter(r.type for r in recording.resources if r.custom)
     return {
         "counts": {type_: counted.get(type_, 0) for type_ in sorted({*counted, *_NEVER_SILENT})},
         "resources": {
-            f"{r.type}::{r.name}": _reviewed(r)
+            f"{r.type}::{r.name}": _reviewed(r, matters)
             for r in sorted(recording.resources, key=lambda r: (r.type, r.name))
             if r.type != "pulumi:pulumi:Stack"
         },
@@ -143,7 +149,8 @@ _NEVER_SILENT = (
 """Types whose absence is worth a line: money, and secrets."""
 
 
-def _reviewed(resource: RecordedResource) -> dict[str, Any]:
+def _reviewed(resource: RecordedResource, matters: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | str:
+    """Parent, locks and what matters of the properties; the parent's name where that is all."""
     view: dict[str, Any] = {"parent": resource.parent.rpartition("::")[2]}
     if resource.protect:
         view["protect"] = True
@@ -154,9 +161,10 @@ def _reviewed(resource: RecordedResource) -> dict[str, Any]:
     if resource.ignore_changes:
         view["ignoreChanges"] = list(resource.ignore_changes)
     if resource.custom:
-        props = {path: _plain(_at(resource.inputs, path)) for path in MATTERS[resource.type]}
-        view["props"] = {path: value for path, value in props.items() if value is not None}
-    return view
+        props = {path: _plain(_at(resource.inputs, path)) for path in matters[resource.type]}
+        if there := {path: value for path, value in props.items() if value is not None}:
+            view["props"] = there
+    return view if len(view) > 1 else str(view["parent"])
 
 
 def _at(value: Any, path: str) -> Any:
@@ -187,16 +195,40 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def stack_inventory(stack: str) -> str:
-    """The inventory of one stack file, as the text of its reviewed file."""
-    return reviewed_text(f"stack {stack}", record_stack(open_stack(ROOT, stack), "known"))
+def difference(base: Any, other: Any) -> Any:
+    """What to lay over `base` to have `other`: of mappings the keys that differ, of anything else the whole value."""
+    if not (isinstance(base, dict) and isinstance(other, dict)):
+        return other
+    changed = {key: difference(base[key], other[key]) for key in base if key in other and base[key] != other[key]}
+    added = {key: other[key] for key in other if key not in base}
+    return {**{key: MISSING for key in base if key not in other}, **changed, **added}
 
 
-def reviewed_text(what: str, recording: Recording) -> str:
-    """The inventory of a recording as the text of a reviewed file."""
-    return f"# Reviewed view of {what}: written by `make inventories`, read before it is committed.\n" + yaml.safe_dump(
-        inventory(recording), sort_keys=False, width=140, allow_unicode=True
-    )
+def laid_over(base: Any, changes: Any) -> Any:
+    """The mapping that `difference` compared with `base`."""
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
+        return changes
+    kept = {key: value for key, value in base.items() if key not in changes}
+    given = {key: laid_over(base[key], value) if key in base else value for key, value in changes.items()}
+    return {**kept, **{key: value for key, value in given.items() if value != MISSING}}
+
+
+def recorded_stack(stack: str) -> Recording:
+    """A stack of this repository, with outputs."""
+    return record_stack(open_stack(ROOT, stack), "known")
+
+
+def reviewed_stack(stack: str, own: Recording, base: Recording) -> str:
+    """The text of a stack's reviewed file; `base` is the recording of stack dev."""
+    if stack == BASE:
+        return reviewed_text(f"stack {stack}", inventory(own))
+    return reviewed_text(f"stack {stack}, where it differs from {BASE}", difference(inventory(base), inventory(own)))
+
+
+def reviewed_text(what: str, content: Any) -> str:
+    """The text of a reviewed file."""
+    head = f"# Reviewed view of {what}: written by `make inventories`, read before it is committed.\n"
+    return head + yaml.safe_dump(content, sort_keys=False, width=140, allow_unicode=True)
 
 
 def main() -> None:
@@ -204,8 +236,9 @@ def main() -> None:
     from settings.stack_file import stack_names
     from tests.examples import recorded as examples
 
+    base = recorded_stack(BASE)
     for stack in stack_names(ROOT):
-        (FOLDER / f"{stack}.yaml").write_text(stack_inventory(stack), encoding="utf-8")
+        (FOLDER / f"{stack}.yaml").write_text(reviewed_stack(stack, recorded_stack(stack), base), encoding="utf-8")
     for name in examples.NAMES:
         (examples.INVENTORIES / f"{name}.yaml").write_text(examples.example_inventory(name), encoding="utf-8")
 

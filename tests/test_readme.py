@@ -1,35 +1,107 @@
-"""What the README and the guides promise is there: targets, commands, files, figures."""
+"""What README, guides, comments and workflows name is there: files, modules, make targets, commands, figures."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from fleet.cli.app import app
 from fleet.preview.offline import open_stack
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.stack_file import stack_names
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+RECORDS = ROOT / "docs" / "decisions"
+BEFORE_THE_LAYOUT = [page for page in RECORDS.glob("*.md") if page.name < "0040"]
+"""Decision records older than the layout: they keep their words, and 0040-the-house.md says where each room went."""
+
+FILE = r"[\w./*-]*\w\.(?:py|md|ya?ml|toml|json|sh|jinja|template|txt)\b"
 
 
-def test_every_make_target_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for page in PAGES:
-        named = set(re.findall(r"`make ([a-z-]+)", page.read_text(encoding="utf-8"))) | set(
-            re.findall(r"^make ([a-z-]+)(?= *(?:#|$|[A-Z]+=))", page.read_text(encoding="utf-8"), re.MULTILINE)
-        )
-        assert named <= targets, page
+def _texts() -> Iterator[tuple[Path, str]]:
+    """Every committed text but the decision records that are older than the layout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.rstrip("\0").split("\0"):
+        path = ROOT / name
+        if path.is_file() and path.suffix != ".png" and path not in BEFORE_THE_LAYOUT:
+            yield path, path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+TEXTS = dict(_texts())
+ROOMS = {path.relative_to(ROOT).parts[0] for path in TEXTS} - {path.name for path in TEXTS if path.parent == ROOT}
+PAGES = {page: text for page, text in TEXTS.items() if page.suffix == ".md"}
+
+
+def _exists(name: str, page: Path) -> bool:
+    """From the root or from the page; a word in capitals stands for any name."""
+    pattern = re.sub(r"[A-Z]{3,}", "*", name)
+    return any((folder / name).exists() or any(folder.glob(pattern)) for folder in (ROOT, page.parent))
+
+
+def test_every_file_that_is_named_exists() -> None:
+    room = re.compile(rf"(?<![\w./{{}}$-])(?:{'|'.join(map(re.escape, sorted(ROOMS)))})/{FILE}")
+    missing = [
+        (page.relative_to(ROOT).as_posix(), name)
+        for page, text in TEXTS.items()
+        for name in room.findall(text)
+        if not _exists(name, page)
+    ]
+    for page, text in PAGES.items():
+        if page.name == "from-the-article.md":  # its first column names the article's files
+            text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)
+        named = re.findall(r"`((?:[\w.-]+/)+[\w.*-]+\.(?:py|sh|md|yaml))`", text)
+        missing += [(page.relative_to(ROOT).as_posix(), name) for name in named if not _exists(name, page)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*PAGES, *BEFORE_THE_LAYOUT}), ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_every_link_leads_to_a_file_and_to_the_decision_of_that_number(page: Path) -> None:
+    for label, link in re.findall(r"\[([^]]*)\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
         if not link.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / link).exists(), link
+        if (record := re.search(r"decisions/(\d{4})-|^(\d{4})-", link)) and (number := re.search(r"\d+$", label)):
+            assert int(number[0]) == int(record[1] or record[2]), (label, link)
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = [int(page.name[:4]) for page in sorted(RECORDS.glob("*.md"))]
+    assert len(numbers) == len(set(numbers))
+    for page in RECORDS.glob("*.md"):
+        assert page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:4])}. "), page
+
+
+def test_every_make_target_and_module_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for page, text in TEXTS.items():
+        named = set(re.findall(r"`make ([a-z-]+)", text))
+        if page.suffix != ".py":
+            named |= set(re.findall(r"^(?:step )?make (?:--\S+ )?([a-z-]+)(?= *(?:#|$|[A-Z]+=))", text, re.MULTILINE))
+        assert named <= targets, page
+        for module in re.findall(rf"python -m ((?:{'|'.join(map(re.escape, sorted(ROOMS)))})(?:\.\w+)*)", text):
+            assert importlib.util.find_spec(module), (page, module)
+
+
+def test_every_fleet_command_that_is_named_exists() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    used = set()
+    for page, text in PAGES.items():
+        for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z]+))?", text, re.MULTILINE):
+            assert group in commands, (page, group)
+            if members := getattr(commands[group], "commands", None):
+                assert not name or name in members, (page, group, name)
+            used.add((group, name) if members and name else (group,))
+    for command in used:
+        assert CliRunner().invoke(app, [*command, "--help"]).exit_code == 0
 
 
 @pytest.mark.parametrize("stack", stack_names(ROOT))
@@ -41,32 +113,3 @@ def test_the_table_of_stacks_says_what_the_preview_says(stack: str) -> None:
     assert cells[4] == f"${numbers.bill.usd_per_hour_known:,.0f}"
     published = numbers.total_tokens_per_s
     assert cells[5] == (f"{published:,} tok/s" if published else "nothing: another profile")
-
-
-def test_every_fleet_command_that_is_named_exists() -> None:
-    from typer.testing import CliRunner
-
-    from fleet.cli.app import app
-
-    commands = set()
-    for page in PAGES:
-        commands |= set(
-            re.findall(
-                r"`?fleet (preview|render|plan|config schema|config check|rehearse|doctor|verify|bench [a-z]+)\b",
-                page.read_text(encoding="utf-8"),
-            )
-        )
-        unknown = set(re.findall(r"`fleet ([a-z]+)", page.read_text(encoding="utf-8"))) - {
-            "preview",
-            "render",
-            "plan",
-            "config",
-            "rehearse",
-            "doctor",
-            "verify",
-            "bench",
-        }
-        assert not unknown, f"{page}: {unknown}"
-    assert commands
-    for command in commands:
-        assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0

@@ -5,21 +5,20 @@ The cluster's automatic scraping is off: with it, every sample of these pods wou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import within_limits
-from settings.sections import monitoring as monitoring_section
+from settings.sections.monitoring import Monitoring as MonitoringSection
 from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
+from workloads.space import Space
 
 if TYPE_CHECKING:
     from settings.sections.engine import Engine
-    from workloads.gateway import Gateway
-    from workloads.server import Server
+    from workloads.gateway.gateway import Gateway
+    from workloads.server.server import Server
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10
@@ -30,19 +29,14 @@ MAX_TIMEOUT_SECONDS = 10
 class MonitoringArgs:
     """Arguments of `Monitoring`."""
 
-    namespace: pulumi.Input[str]
-    """Namespace of the servers."""
+    space: Space
+    """Namespace of the servers; labels."""
     server: Server
     """The servers whose series are taken and summed."""
     gateway: Gateway | None = None
     """The gateway in front of them, where there is one: its endpoint picker is scraped too."""
-    interval_seconds: int = 15
-    """Seconds between two scrapes, 5 to 300."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object."""
-
-    def __post_init__(self) -> None:
-        within_limits(self, monitoring_section.Monitoring)
+    monitoring: MonitoringSection = field(default_factory=MonitoringSection)
+    """Seconds between two scrapes. `enabled` is the caller's to read."""
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -56,12 +50,12 @@ class Monitoring(pulumi.ComponentResource):
                 f"{name}-{what}",
                 api_version=API,
                 kind=kind,
-                metadata={"name": object_name, "namespace": args.namespace, "labels": dict(args.labels)},
+                metadata={"name": object_name, "namespace": args.space.namespace, "labels": dict(args.space.labels)},
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self),
             )
 
-        server, every = args.server, args.interval_seconds
+        server, every = args.server, args.monitoring.interval_seconds
         custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
         if args.gateway is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.traffic import Traffic
+from settings.derived.traffic import Traffic
 from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 

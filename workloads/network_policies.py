@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.traffic import GatewayTraffic, Traffic
+from settings.derived.traffic import GatewayTraffic, Traffic
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,

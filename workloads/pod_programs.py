@@ -1,4 +1,4 @@
-"""The programs that pods run, as they are shipped: the files of this folder without their words.
+"""The programs that pods run, as they are shipped: the files beside the components without their words.
 
 A docstring or a comment is for the reader of this repository. In a manifest it would be part of the object: a corrected sentence
 would roll the servers or replace a benchmark's ConfigMap. So pods get the code alone, and the words stay here.
@@ -12,26 +12,7 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).parent
 PACKAGE: Final = "pod_scripts"
-"""Folder of the Python programs, and the name that they import each other by, here and in a pod."""
-BENCHMARK: Final = (
-    "__init__",
-    "barrier",
-    "bench_client",
-    "client_processes",
-    "collect_metrics",
-    "fetch_dataset",
-    "fetch_tokenizer",
-    "launch_clients",
-    "play_run",
-    "progress",
-    "prompt_text",
-    "results_bucket",
-    "run_plan",
-    "server_metrics",
-    "trace_slices",
-    "wait_for_server",
-)
-"""What a benchmark's pod needs of them, as a package; whatever one of them imports is among them."""
+"""The name that the benchmark's programs have as a package in a pod."""
 
 _PYTHON: Final = re.compile(
     r"""
@@ -45,14 +26,20 @@ _PYTHON: Final = re.compile(
 _WORDLESS: Final = re.compile(r"(?:[ ]*(?:#[^\n]*)?\n)*(?P<indent>[ ]*)")
 
 
-def python_program(name: str) -> str:
-    """The code of a program of `pod_scripts`, e.g. `python_program("with_api_key")`."""
-    return code_of((FOLDER / PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+def benchmark_programs() -> dict[str, str]:
+    """What a benchmark's pod needs, as a package: the code of each file of benchmark/pods, by its name there."""
+    files = sorted((FOLDER / "benchmark" / "pods").glob("*.py"))
+    return {file.name: python_program(f"benchmark/pods/{file.name}") for file in files}
 
 
-def shell_program(name: str) -> str:
-    """The code of a shell script of this folder, e.g. `shell_program("weights_download.sh")`."""
-    text = (FOLDER / name).read_text(encoding="utf-8")
+def python_program(path: str) -> str:
+    """The code of a program, e.g. `python_program("server/with_api_key.py")`."""
+    return code_of((FOLDER / path).read_text(encoding="utf-8"))
+
+
+def shell_program(path: str) -> str:
+    """The code of a shell script, e.g. `shell_program("weights/weights_download.sh")`."""
+    text = (FOLDER / path).read_text(encoding="utf-8")
     return re.sub(r"^[ ]*#(?!!)[^\n]*\n|^[ ]*\n", "", text, flags=re.MULTILINE)
 
 

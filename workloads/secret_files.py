@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from settings.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from workloads.manifest import Manifest
 
 if TYPE_CHECKING:

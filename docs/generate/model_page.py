@@ -23,8 +23,9 @@ from docs.generate.model_tables import (
 from facts import figures
 from facts.machines import B200
 from facts.models import QWEN3_5_27B_FP8
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import FITTED, calibration, contents
-from fleet.plan.model.deployment import Deployment, measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, measured_load, record_fleet
 from fleet.plan.model.errors import Error, errors, mean_percent
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from facts import figures
+from facts.workloads import named_workload
 from fleet.plan.model import baseline
-from fleet.plan.model.deployment import Routing, measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import Routing, measured_load, record_fleet
 from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.performance import estimate
 from fleet.plan.report.throughput import SERIES

@@ -8,9 +8,10 @@ from typing import Any
 
 from facts import memory
 from facts.machines import B200
+from facts.workloads import draft_acceptance, named_workload
 from fleet.plan.model.calibration import FITTED, contents
 from fleet.plan.model.checks import checks
-from fleet.plan.model.deployment import Deployment, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, record_fleet
 from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES, Role, Row
@@ -55,6 +56,11 @@ def assumptions_table() -> list[str]:
         ("what", "value", "source"),
         [
             *((entry["meaning"].strip(), _value(entry["value"]), f"`{entry['source']}`") for entry in fixed),
+            (
+                "draft tokens accepted by position: those of MTP-5, scaled to the 90 % of one draft token at the first",
+                _value(list(draft_acceptance())),
+                "`article`",
+            ),
             ("memory of a B200, as CUDA reports it", f"{B200.memory_gib} GiB", "`torchao-4002`"),
             ("bandwidth of a B200", f"{B200.bandwidth_bytes_per_s / 1e12:g} TB/s", "`article`"),
             ("dense FP8 arithmetic of a B200", f"{B200.fp8_flop_per_s / 1e15:g} PFLOP/s", "`torchao-4002`"),

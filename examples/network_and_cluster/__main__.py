@@ -7,18 +7,23 @@ import pulumi
 from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
+from infra.naming import Place
 from infra.network import Network, NetworkArgs
 from infra.services import Services, ServicesArgs
 from settings.sections.cluster import AuthorizedNetwork, IpEndpoint
+from settings.sections.cluster import Cluster as Autopilot
+from settings.sections.network import Network as Ranges
+from settings.sections.network import ProxyOnly
 
 gcp = pulumi.Config("gcp")
-project, region = gcp.require("project"), gcp.require("region")
-labels = {"team": "search"}
+place = Place(
+    project=gcp.require("project"), region=gcp.require("region"), name_prefix="search", labels={"team": "search"}
+)
 
 services = Services(
     "apis",
     ServicesArgs(
-        project=project,
+        project=place.project,
         apis=[
             "artifactregistry.googleapis.com",
             "cloudresourcemanager.googleapis.com",
@@ -35,38 +40,31 @@ after_services = pulumi.ResourceOptions(depends_on=[services])
 network = Network(
     "network",
     NetworkArgs(
-        project=project,
-        region=region,
-        name_prefix="search",
-        node_range="10.20.0.0/22",
-        pod_range="10.128.0.0/16",
-        service_range="10.20.16.0/20",
-        proxy_only_range="10.20.8.0/23",
+        place=place,
+        network=Ranges(
+            node_cidr="10.20.0.0/22",
+            pod_cidr="10.128.0.0/16",
+            service_cidr="10.20.16.0/20",
+            proxy_only=ProxyOnly(cidr="10.20.8.0/23"),
+        ),
+        proxy_only=True,
     ),
     after_services,
 )
-images = ImageRegistry(
-    "images",
-    ImageRegistryArgs(project=project, region=region, name_prefix="search", labels=labels),
-    after_services,
-)
-nodes = NodeIdentity(
-    "nodes",
-    NodeIdentityArgs(project=project, region=region, name_prefix="search", images=images),
-    after_services,
-)
+images = ImageRegistry("images", ImageRegistryArgs(place=place), after_services)
+nodes = NodeIdentity("nodes", NodeIdentityArgs(place=place, images=images), after_services)
 cluster = Cluster(
     "cluster",
     ClusterArgs(
-        name="search",
         network=network,
         nodes=nodes,
-        release_channel="REGULAR",
-        ip_endpoint=IpEndpoint(
-            enabled=True, authorized_networks=(AuthorizedNetwork(name="office", cidr="203.0.113.0/24"),)
+        cluster=Autopilot(
+            name="search",
+            release_channel="REGULAR",
+            ip_endpoint=IpEndpoint(
+                enabled=True, authorized_networks=(AuthorizedNetwork(name="office", cidr="203.0.113.0/24"),)
+            ),
         ),
-        description="Search",
-        labels=labels,
     ),
     after_services,
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.derived.traffic import Traffic
 from settings.sections.capacity import Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
-from settings.sections.server import Image
-from settings.traffic import Traffic
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server import Server, ServerArgs
+from workloads.server.server import Server, ServerArgs
+from workloads.space import Space
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": cluster})
@@ -22,13 +22,14 @@ namespace = Namespace(
     NamespaceArgs(name="chat", traffic=Traffic(server="chat", weights_writer=False), gpus=8),
     on_cluster,
 )
+space = Space(namespace=namespace.name)
 # After the namespace's policies, quota and accounts, which guard the pods.
 guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
 server = Server(
     "server",
     ServerArgs(
+        space=space,
         name="chat",
-        namespace=namespace.name,
         engine=Engine(
             data_parallel_size=8,
             max_model_len=8192,
@@ -41,13 +42,12 @@ server = Server(
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
             size_gb=29.0,
         ),
-        image=Image().reference,
         placement=placement(Spot(mode="spot"), namespace="chat"),
         startup_minutes=45,
         annotations={"vllm-fleet.dev/context-tokens": "8192", "vllm-fleet.dev/concurrency-per-replica": "400"},
     ),
     guarded,
 )
-Monitoring("monitoring", MonitoringArgs(namespace=namespace.name, server=server), guarded)
+Monitoring("monitoring", MonitoringArgs(space=space, server=server), guarded)
 
 pulumi.export("endpoint", server.endpoint)

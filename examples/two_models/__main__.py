@@ -5,14 +5,14 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.derived.traffic import Traffic
 from settings.profiles import profile
 from settings.sections.capacity import Reservation, placement
 from settings.sections.model import Model
-from settings.sections.server import Image
-from settings.traffic import Traffic
 from workloads.namespace import Namespace, NamespaceArgs
-from workloads.server import Server, ServerArgs
-from workloads.weights import Weights, WeightsArgs
+from workloads.server.server import Server, ServerArgs
+from workloads.space import Space
+from workloads.weights.weights import Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 on_cluster = pulumi.ResourceOptions(providers={"kubernetes": cluster})
@@ -28,27 +28,21 @@ def serve(name: str, *, profile_name: str, replicas: int) -> Server:
         NamespaceArgs(name=name, traffic=Traffic(server=name, monitoring=False), gpus=8 * replicas),
         on_cluster,
     )
+    space = Space(namespace=namespace.name)
     guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
     weights = Weights(
         f"{name}-weights",
-        WeightsArgs(
-            namespace=namespace.name,
-            model=model,
-            region="europe-west4",
-            zones=["europe-west4-b"],
-            class_prefix=name,
-        ),
+        WeightsArgs(space=space, model=model, zones=["europe-west4-b"], class_prefix=name),
         guarded,
     )
     return Server(
         f"{name}-server",
         ServerArgs(
+            space=space,
             name=name,
-            namespace=namespace.name,
             replicas=replicas,
             engine=serving.engine,
             model=model,
-            image=Image().reference,
             placement=placement(nodes, namespace=name),
             weights=weights.mount,
             annotations={

@@ -7,7 +7,9 @@ import pulumi_kubernetes as k8s
 
 from settings.names import WRITER_ACCOUNT
 from settings.sections.model import Model
-from workloads.weights import Weights, WeightsArgs
+from settings.sections.weights import Weights as Volume
+from workloads.space import Space
+from workloads.weights.weights import Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 
@@ -21,16 +23,14 @@ writer = k8s.core.v1.ServiceAccount(
 weights = Weights(
     "weights",
     WeightsArgs(
-        namespace="models",
+        space=Space(namespace="models"),
         model=Model(
             id="Qwen/Qwen3.5-27B-FP8",
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
             size_gb=29.0,
         ),
-        region="europe-west4",
         zones=["europe-west4-b"],
-        size_gib=64,
-        throughput_mibps=2400,
+        volume=Volume(size_gib=64, throughput_mibps=2400),
         class_prefix="models",
     ),
     pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[writer]),

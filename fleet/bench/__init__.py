@@ -1,4 +1,4 @@
 """The benchmark outside the pods: results merged into one, judged, drawn, and started from a laptop.
 
-What runs inside the pods is workloads/pod_scripts; the folder they leave is described in fleet/bench/folder.py.
+What runs inside the pods is workloads/benchmark/pods; the folder they leave is described in fleet/bench/folder.py.
 """

@@ -175,8 +175,10 @@ def _go() -> Check:
     needed = toolchain.needed_version()
     oldest, found = ".".join(map(str, needed[:2])), _version("go", "version")
     ok = True
-    if build.is_built() and modules.are_fetched():
+    if build.is_built(*build.SOURCES) and modules.are_fetched():
         found = "not needed: the control plane is built and in the cache"
+        if not build.is_built(build.HELM):
+            found += "; the first rehearsal of a gateway compiles Helm and needs Go or pip"
     elif found is None or _numbers(found) < needed:
         there = f"{found}, too old" if found else "none on PATH"
         ok = find_spec("pip") is not None

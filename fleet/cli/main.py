@@ -39,7 +39,7 @@ def main() -> int:
         flush(UNUSABLE)
         from settings.rules.secrets_in_text import without_secrets
 
-        sys.stderr.write(without_secrets(_in_words(error)) + "\n")
+        sys.stderr.write(without_secrets(_format_error(error)) + "\n")
         return UNUSABLE
 
 
@@ -59,7 +59,7 @@ def _run() -> int:
     return CLEAN
 
 
-def _in_words(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     if isinstance(error, CommandError):
         return f"fleet: {error}"
     # By name: importing the classes would cost every start what only a failed one needs.

@@ -127,7 +127,7 @@ def _gcloud_login() -> Credentials:
 
 
 @contextlib.contextmanager
-def in_words(what: str, may: str) -> Iterator[None]:
+def as_live_errors(what: str, may: str) -> Iterator[None]:
     """Raises LiveError for what goes wrong inside. `what` was tried, `may` is the role that allows it.
 
     The reasons: forbidden, credentials, not found, unreachable, refused.

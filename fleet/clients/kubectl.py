@@ -131,7 +131,7 @@ class Kubectl:
         """What kubectl printed. `what` is what this is, in words, for the error."""
         done = self._call(arguments, stdin, seconds, what)
         if done.returncode != 0:
-            raise kubectl_errors.in_words(what, done.stderr)
+            raise kubectl_errors.live_error(what, done.stderr)
         return done.stdout
 
     def _json(self, *arguments: str, what: str, stdin: str | None = None, seconds: float = ANSWER_SECONDS) -> Manifest:
@@ -211,7 +211,7 @@ class Streaming:
         if self._process.poll() in (None, 0):
             return None
         self._drain.join(STOP_SECONDS)
-        return kubectl_errors.in_words(self._what, b"".join(self._said).decode(errors="replace"))
+        return kubectl_errors.live_error(self._what, b"".join(self._said).decode(errors="replace"))
 
     def close(self) -> None:
         """End it: its stdin first, then the process, with force where it does not go."""

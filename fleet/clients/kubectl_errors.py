@@ -68,7 +68,7 @@ _TROUBLED: Final = (
 rpctypes, client-go's remotecommand."""
 
 
-def in_words(what: str, said: str) -> LiveError:
+def live_error(what: str, said: str) -> LiveError:
     """`what` is what was tried, `said` what kubectl wrote on stderr."""
     words = last_words(said)
     low = words.lower()

@@ -20,7 +20,7 @@ from google.auth.credentials import Credentials
 from google.auth.transport.requests import AuthorizedSession
 
 from fleet.clients.errors import LiveError
-from fleet.clients.google_api import ANSWER_SECONDS, RETRY, in_words
+from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
 
 MONITORING_URL: Final = "https://monitoring.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
@@ -100,7 +100,7 @@ class ManagedPrometheus:
         step = max(step_seconds, ceil((ended - began) / MOST_STEPS))
         form = {"query": query, "start": f"{began:.0f}", "end": f"{ended:.0f}", "step": f"{step}s"}
         what = f"asking managed Prometheus of {self._project} for {query.partition('{')[0]}"
-        with in_words(what, _MAY):
+        with as_live_errors(what, _MAY):
             answer = self._retry(self._ask)("query_range", form)
         if not isinstance(answer, dict) or answer.get("status") != "success":
             said = answer.get("error") if isinstance(answer, dict) else None

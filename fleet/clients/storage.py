@@ -16,7 +16,7 @@ from google.auth.credentials import Credentials
 from google.cloud.storage import Blob, Client
 
 from fleet.clients.errors import LiveError
-from fleet.clients.google_api import ANSWER_SECONDS, RETRY, in_words
+from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
 from fleet.clients.side_by_side import side_by_side
 
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
@@ -43,12 +43,12 @@ class Bucket:
     def list_all(self, prefix: str) -> tuple[Blob, ...]:
         """Every object below a prefix, by name: with size, MD5, generation and the moment of its last change."""
         fields = "items(name,size,md5Hash,generation,updated),nextPageToken"
-        with in_words(f"listing gs://{self.name}/{prefix}", _MAY):
+        with as_live_errors(f"listing gs://{self.name}/{prefix}", _MAY):
             return tuple(self._bucket.list_blobs(prefix=prefix, fields=fields, **self._how))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
         """Names of the folders right below a prefix that ends with a slash."""
-        with in_words(f"listing gs://{self.name}/{prefix}", _MAY):
+        with as_live_errors(f"listing gs://{self.name}/{prefix}", _MAY):
             listing = self._bucket.list_blobs(
                 prefix=prefix, delimiter="/", fields="prefixes,nextPageToken", **self._how
             )
@@ -58,7 +58,7 @@ class Bucket:
 
     def read(self, name: str) -> bytes | None:
         """A small object's content; None where there is none of that name."""
-        with in_words(f"reading gs://{self.name}/{name}", _MAY):
+        with as_live_errors(f"reading gs://{self.name}/{name}", _MAY):
             try:
                 return bytes(self._bucket.blob(name).download_as_bytes(**self._how))
             except NotFound:
@@ -89,7 +89,7 @@ class Bucket:
 
     def _fetch(self, blob: Blob, place: Path, counted: _Counted) -> None:
         what = f"fetching gs://{self.name}/{blob.name}"
-        with in_words(what, _MAY):
+        with as_live_errors(what, _MAY):
             if place.is_file() and blob.md5_hash and _is_right(place, blob):
                 counted.add(blob.size)
                 return
@@ -109,7 +109,7 @@ class Bucket:
         """Append what is missing, for as long as something arrives."""
         while (have := part.stat().st_size) < blob.size:
             try:
-                with in_words(what, _MAY), part.open("ab") as file:
+                with as_live_errors(what, _MAY), part.open("ab") as file:
                     # As stored: unasked, Cloud Storage unpacks objects with Content-Encoding gzip, and their size differs then.
                     blob.download_to_file(
                         _Counting(file, counted), start=have or None, raw_download=True, checksum=None, **self._how

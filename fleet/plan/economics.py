@@ -7,7 +7,7 @@ facts/data/economics.yaml.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, exp, lgamma, log
+from math import exp, lgamma, log
 
 from facts import ledger
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill
@@ -145,15 +145,3 @@ def usd_per_month(bill: Bill, duty: Duty) -> float:
     """Dollars a month of 730 hours: the whole bill while it runs, what stays otherwise. Known prices only."""
     running = bill.usd_per_hour_known * duty.share + bill.residual_usd_per_hour * (1 - duty.share)
     return running * HOURS_PER_MONTH
-
-
-def batch_hours(tokens: float, tokens_per_s: float) -> float:
-    """Hours to work off that many tokens at that rate."""
-    if tokens_per_s <= 0:
-        raise ValueError(f"tokens_per_s must be above 0, got {tokens_per_s}")
-    return tokens / tokens_per_s / SECONDS_PER_HOUR
-
-
-def nodes_for_batch(tokens: float, tokens_per_s_per_node: float, hours: float) -> int:
-    """Fewest nodes that work off that many tokens in time."""
-    return max(1, ceil(batch_hours(tokens, tokens_per_s_per_node) / hours))

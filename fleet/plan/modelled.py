@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from fleet.plan.model.performance import Performance
     from settings.stack import Settings
 
-STAND_IN_WORKLOAD = "article"
-"""Counted with where the traffic has no stated lengths: a chat or a file of requests may have any."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelled:
@@ -34,7 +31,7 @@ class Modelled:
         """Output tokens a second."""
         return self.performance.output_tokens_per_s
 
-    def in_words(self) -> str:
+    def format(self) -> str:
         """One sentence for a report, with interval, basis and load."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         tpot = self.performance.tpot_ms
@@ -49,15 +46,16 @@ def modelled(settings: Settings) -> Modelled | None:
     """The model's answer, or None where it has none: a paused stack, a model whose architecture it does not know, an engine
     that does not fit its GPU or takes no request of that length.
     """
+    from facts.workloads import countable_name, named_workload
     from fleet.plan.from_settings import deployment_of
-    from fleet.plan.model.deployment import OfferedLoad, named_workload, workloads_with_lengths
+    from fleet.plan.model.deployment import OfferedLoad
     from fleet.plan.model.gpu_memory import DoesNotFitError
     from fleet.plan.model.performance import ContextTooShortError, estimate
 
     if settings.replicas == 0:
         return None
     serving = settings.serving
-    workload = serving.workload if serving.workload in workloads_with_lengths() else STAND_IN_WORKLOAD
+    workload = countable_name(serving.workload)
     in_flight = serving.concurrency_per_replica * settings.replicas
     try:
         performance = estimate(deployment_of(settings), named_workload(workload), OfferedLoad(in_flight=in_flight))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from facts.workloads import Workload
 from fleet.plan.model.calibration import calibration
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad, Workload
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import budget
@@ -26,27 +27,25 @@ class ImpossibleGoalError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a fleet should do. Exactly one of the four amounts. Raises ValueError."""
+    """What a fleet should do. Exactly one of the three amounts. Raises ValueError."""
 
     total_tokens_per_s: float | None = None
     """Input and output tokens."""
-    output_tokens_per_s: float | None = None
     requests_per_s: float | None = None
     in_flight: float | None = None
     """Users who each wait for an answer before they ask again."""
-    ttft_ms: float | None = None
-    """Mean time to the first token at most, by the high end of the estimate."""
     ttft_p99_ms: float | None = None
+    """Time to the first token at most, by the high end of the estimate."""
     tpot_ms: float | None = None
     """Time per output token at most, likewise."""
     load_share: float = DEFAULT_LOAD_SHARE
     """Share of the fleet's ability that the goal may take."""
 
     def __post_init__(self) -> None:
-        amounts = (self.total_tokens_per_s, self.output_tokens_per_s, self.requests_per_s, self.in_flight)
+        amounts = (self.total_tokens_per_s, self.requests_per_s, self.in_flight)
         if sum(amount is not None for amount in amounts) != 1:
-            raise ValueError("give one of total_tokens_per_s, output_tokens_per_s, requests_per_s and in_flight")
-        limits = (self.ttft_ms, self.ttft_p99_ms, self.tpot_ms)
+            raise ValueError("give one of total_tokens_per_s, requests_per_s and in_flight")
+        limits = (self.ttft_p99_ms, self.tpot_ms)
         if any(amount is not None and amount <= 0 for amount in (*amounts, *limits)):
             raise ValueError("a goal must be above 0")
         if not 0 < self.load_share <= 1:
@@ -56,8 +55,6 @@ class Goal:
         """The goal in requests a second; None where it is users."""
         if self.total_tokens_per_s is not None:
             return self.total_tokens_per_s / workload.tokens_per_request
-        if self.output_tokens_per_s is not None:
-            return self.output_tokens_per_s / workload.output_tokens.mean
         return self.requests_per_s
 
 
@@ -68,10 +65,6 @@ class Sizing:
     deployment: Deployment
     in_flight_per_node: float
     """Requests in flight that a node is planned for at full load: what memory, the measurements and the limits allow."""
-    capacity: Performance
-    """The fleet at that many on every node."""
-    at_goal: Performance
-    """The fleet at the goal's load."""
 
     @property
     def nodes(self) -> int:
@@ -89,20 +82,15 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
-        wanted, offered = goal.in_flight / goal.load_share, OfferedLoad(in_flight=goal.in_flight)
-        nodes = _fewest(wanted, lambda count: count * per_node, deployment, "users")
+        nodes = _fewest(goal.in_flight / goal.load_share, lambda count: count * per_node, deployment, "users")
     else:
-        wanted, offered = rate / goal.load_share, OfferedLoad(requests_per_s=rate)
         nodes = _fewest(
-            wanted, lambda count: _rate(deployment.with_nodes(count), workload, per_node), deployment, "rate"
+            rate / goal.load_share,
+            lambda count: _rate(deployment.with_nodes(count), workload, per_node),
+            deployment,
+            "rate",
         )
-    fleet = deployment.with_nodes(nodes)
-    return Sizing(
-        deployment=fleet,
-        in_flight_per_node=per_node,
-        capacity=estimate(fleet, workload, OfferedLoad(in_flight=per_node * nodes)),
-        at_goal=estimate(fleet, workload, offered),
-    )
+    return Sizing(deployment=deployment.with_nodes(nodes), in_flight_per_node=per_node)
 
 
 def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
@@ -138,7 +126,6 @@ def _in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) 
     costs = step_costs(deployment, workload, calibration().parameters, budget(deployment, workload))
     most = min(MEASURED_IN_FLIGHT_PER_NODE, costs.running_limit * deployment.engine.data_parallel)
     for name, limit, of in (
-        ("TTFT", goal.ttft_ms, lambda performance: performance.ttft_ms),
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),
         ("TPOT", goal.tpot_ms, lambda performance: performance.tpot_ms),
     ):

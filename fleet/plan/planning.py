@@ -14,9 +14,10 @@ from facts import figures
 from facts.machines import GPUS_PER_NODE
 from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
+from facts.workloads import Workload
 from fleet.plan.batch import batch_nodes, batch_run
 from fleet.plan.economics import SpotLoss, spares_for
-from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload
+from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.gpu_memory import DoesNotFitError
@@ -97,7 +98,7 @@ def _check(question: PlanQuestion) -> None:
     profile = question.profile
     if profile.weights_gb is None:
         raise PlanImpossibleError(
-            f"profile {profile.name}: no revision of {profile.model} is published, so nobody can size its volume",
+            f"profile {profile.name}: no revision of {profile.model} is published, so the size of its volume is unknown",
             "another profile",
         )
     check_context(_one(question), question.workload)
@@ -281,7 +282,7 @@ def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
         return 0, f"none: nodes bought as {question.capacity} are not taken back"
     loss = _loss(question)
     if loss is None:
-        return 0, "none: nobody publishes how often A4 Spot nodes are taken back; state a rate (--loss-per-node-day)"
+        return 0, "none: no loss rate of A4 Spot nodes is published; state one (--loss-per-node-day)"
     try:
         spares = spares_for(nodes, loss, question.confidence)
     except ValueError as error:

@@ -75,8 +75,7 @@ def _model(plan: Plan) -> Iterator[str]:
     if performance.ttft_ms.value > _LONG_WAIT_MS:
         yield (
             "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s, "
-            "and nobody has said where they come from. They are counted on in proportion to the load; without them the low end "
-            "holds."
+            "and gives no cause. The plan scales them with the load; without them the low end holds."
         )
     shortest = performance.shortest_prompt_with_cache_hit_tokens
     if shortest is not None and question.workload.input_tokens.max < shortest:

@@ -121,7 +121,7 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
     if capacity in ("spot", "flex-start", "ladder"):
         yield f"  # Needs preemptible B200 quota for {gpus:,} GPUs."
     elif capacity == "calendar":
-        yield f"  # A reservation of {machines:,} a4-highgpu-8g that somebody has requested; docs/google-cloud.md."
+        yield f"  # A reservation of {machines:,} a4-highgpu-8g, requested beforehand; docs/google-cloud.md."
     else:
         yield f"  # A reservation is capacity, a commitment is a price. This one has to hold {machines:,} a4-highgpu-8g."
     yield "  vllm-fleet:capacity:"

@@ -20,7 +20,7 @@ def machines_within(
     """
     if node_hour_usd(question) is None:
         raise PlanImpossibleError(
-            f"no dated price of a node-hour is known for {question.capacity}, so a budget buys nobody knows how many",
+            f"no dated price of a node-hour is known for {question.capacity}, so a budget gives no number of nodes",
             "state your price (--usd-per-node-hour), or plan for spot or cud-1y, which have one",
         )
 

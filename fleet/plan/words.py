@@ -10,7 +10,7 @@ from fleet.report.words import format_milliseconds, format_number, format_usd, p
 
 if TYPE_CHECKING:
     from facts.figures import Figure
-    from fleet.plan.model.deployment import Lengths, Workload
+    from facts.workloads import Lengths, Workload
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanQuestion
 

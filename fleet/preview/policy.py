@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from fleet.preview import children
-from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
+from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Secret, Value, paths_of_unknowns
 
@@ -101,41 +101,28 @@ def start(
     *,
     project: str,
     stack: str,
-    organization: str = "organization",
     config: Mapping[str, Level | Mapping[str, Any]] | None = None,
-    tags: Mapping[str, str] | None = None,
 ) -> PolicyRun:
     """Spawn the pack in `pack`. Returns at once; `judge` waits for it. Use as a context manager, or `close` it.
 
     `config` is what a policy config file of Pulumi holds: per policy (or `all`) a level, or a map of properties with
     an optional `enforcementLevel`.
     """
-    return PolicyRun(
-        pack, project=project, stack=stack, organization=organization, config=config or {}, tags=tags or {}
-    )
+    return PolicyRun(pack, project=project, stack=stack, config=config or {})
 
 
 class PolicyRun:
     """A running pack."""
 
     def __init__(
-        self,
-        pack: Path,
-        *,
-        project: str,
-        stack: str,
-        organization: str,
-        config: Mapping[str, Level | Mapping[str, Any]],
-        tags: Mapping[str, str],
+        self, pack: Path, *, project: str, stack: str, config: Mapping[str, Level | Mapping[str, Any]]
     ) -> None:
         self._pack = pack.resolve()
-        self._names = {"stack": stack, "project": project, "organization": organization}
         self._config = config
-        self._tags = tags
         environment = os.environ | {
             "PULUMI_PROJECT": project,
             "PULUMI_STACK": stack,
-            "PULUMI_ORGANIZATION": organization,
+            "PULUMI_ORGANIZATION": ORGANIZATION,
             "PULUMI_DRY_RUN": "true",
         }
         # The address of an engine is asked for and never used by a pack.
@@ -204,7 +191,7 @@ class PolicyRun:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
-        stub.ConfigureStack(messages.configure_stack(self._names, self._tags), timeout=_ANSWER_SECONDS)
+        stub.ConfigureStack(messages.configure_stack(), timeout=_ANSWER_SECONDS)
         stub.Configure(messages.configure(info, self._config), timeout=_ANSWER_SECONDS)
 
     def _ask(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2
 
-from fleet.preview.record.recording import Alias, RecordedResource, Recording, urn_of
+from fleet.preview.record.recording import ORGANIZATION, Alias, RecordedResource, Recording, urn_of
 from fleet.preview.record.wire import encode_struct
 
 _SECONDS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
@@ -21,16 +21,10 @@ class PolicyMessages:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def configure_stack(
-        self, names: Mapping[str, str], tags: Mapping[str, str]
-    ) -> analyzer_pb2.AnalyzerStackConfigureRequest:
+    def configure_stack(self) -> analyzer_pb2.AnalyzerStackConfigureRequest:
         """Which stack the rules are about."""
         return analyzer_pb2.AnalyzerStackConfigureRequest(
-            stack=names["stack"],
-            project=names["project"],
-            organization=names["organization"],
-            dry_run=True,
-            tags=dict(tags),
+            stack=self._recording.stack, project=self._recording.project, organization=ORGANIZATION, dry_run=True
         )
 
     def configure(self, info: Any, given: Mapping[str, Any]) -> analyzer_pb2.ConfigureAnalyzerRequest:

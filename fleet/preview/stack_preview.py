@@ -53,7 +53,7 @@ def preview_stack(
             ask_policies, run, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
         )
     from fleet.preview.report.model import build_report
-    from settings.figures import figures
+    from settings.derived.figures import figures
 
     return build_report(
         opened.settings,

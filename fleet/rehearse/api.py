@@ -225,8 +225,6 @@ class ClusterApi:
         namespace: str | None = None,
         *,
         since_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
         stop: threading.Event | None = None,
     ) -> Iterator[tuple[str, Manifest]]:
         """Changes since a resource version: ("ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK", object).
@@ -238,8 +236,6 @@ class ClusterApi:
             watch="true",
             resourceVersion=since_version,
             allowWatchBookmarks="true",
-            labelSelector=label_selector,
-            fieldSelector=field_selector,
             timeoutSeconds="3600",
         )
         # A short read timeout would end a quiet watch; a set `stop` is looked at whenever a line or a bookmark arrives,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 from fleet.simulators.model_server.clock import WallClock
@@ -18,10 +17,6 @@ class Clock(WallClock):
         """`speed`: simulated seconds per wall second, above zero. Raises ValueError otherwise."""
         super().__init__(speed)
 
-    def sleep(self, simulated_seconds: float, until: threading.Event | None = None) -> bool:
-        """Sleep that many simulated seconds, or until the event is set. True when the event ended it."""
-        wall = max(0.0, self.wall_seconds(simulated_seconds))
-        if until is not None:
-            return until.wait(wall)
-        time.sleep(wall)
-        return False
+    def sleep(self, simulated_seconds: float) -> None:
+        """Sleep that many simulated seconds."""
+        time.sleep(max(0.0, self.wall_seconds(simulated_seconds)))

@@ -33,12 +33,9 @@ class Mirror:
         kind: Kind,
         *,
         namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
         listeners: tuple[Listener, ...] = (),
     ) -> None:
         self._api, self._kind, self._namespace = api, kind, namespace
-        self._label_selector, self._field_selector = label_selector, field_selector
         self._listeners = listeners
         self.objects: dict[tuple[str, str], Manifest] = {}
         self._changed = threading.Condition()
@@ -99,23 +96,14 @@ class Mirror:
                 self._stop.wait(RETRY_SECONDS)
 
     def _follow(self) -> None:
-        items, version = self._api.list_with_version(
-            self._kind, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
-        )
+        items, version = self._api.list_with_version(self._kind, self._namespace)
         current = {_key(one): one for one in items}
         for key in [key for key in self.objects if key not in current]:
             self._take("deleted", self.objects[key])
         for one in items:
             self._take("modified" if _key(one) in self.objects else "added", one)
         self._listed.set()
-        for type_, one in self._api.watch(
-            self._kind,
-            self._namespace,
-            since_version=version,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            stop=self._stop,
-        ):
+        for type_, one in self._api.watch(self._kind, self._namespace, since_version=version, stop=self._stop):
             if self._stop.is_set():
                 return
             if type_ == "DELETED":

@@ -19,7 +19,7 @@ from fleet.rehearse.apply.waiter import SLACK_SECONDS
 from fleet.rehearse.autopilot.install import install as autopilot
 from fleet.rehearse.clock import DEFAULT_SPEED, Clock
 from fleet.rehearse.control_plane.cluster import ControlPlane
-from fleet.rehearse.custom_resources.install import install_definitions
+from fleet.rehearse.custom_resources.install import install
 from fleet.rehearse.giving_back import forget_scaling
 from fleet.rehearse.meter import Meter
 from fleet.rehearse.results import DrillBrokenOffError
@@ -279,7 +279,7 @@ class Stage:
             )
             self.api = self.control_plane.api
         with self._phase("definitions"):
-            install_definitions(self.api, self.around.definitions)
+            install(self.api, self.around.definitions)
             autopilot(self.api)
         self.world = World(self.api, self.clock, self.timeline)
         self.meter = Meter(self.world, self.server)

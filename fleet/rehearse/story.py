@@ -57,9 +57,9 @@ class Story:
         world.pods.listen(self._pod)
         world.nodes.listen(self._node)
 
-    def moments(self, since_seconds: float = 0.0, until_seconds: float | None = None) -> tuple[Moment, ...]:
-        """Every stretch within that time, cut to it; what still lasts ends with it. Until now by default."""
-        until = self._clock.now_seconds() if until_seconds is None else until_seconds
+    def moments(self, since_seconds: float = 0.0) -> tuple[Moment, ...]:
+        """Every stretch from then until now, cut to that; what still lasts ends now."""
+        until = self._clock.now_seconds()
         with self._lock:
             found = [one for life in self._lives.values() for one in _stretches(life, since_seconds, until)]
         return tuple(sorted(found, key=lambda one: (one.at_seconds, one.lane, one.subject)))

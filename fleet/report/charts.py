@@ -213,10 +213,10 @@ def log_ticks(low: float, high: float, most: int) -> tuple[float, ...]:
     return found[:: ceil(len(found) / most)]
 
 
-def axis_from_zero(values: Sequence[float], *, title: str = "", words: Callable[[float], str] = format_short) -> Axis:
+def axis_from_zero(values: Sequence[float], *, words: Callable[[float], str] = format_short) -> Axis:
     """From 0 to a round value that holds them all; to 1 where there is nothing above 0, or so little that it is nothing."""
     high = max(values, default=0.0)
-    return Axis(low=0.0, high=round_above(high, 4) if high > LEAST else 1.0, title=title, words=words)
+    return Axis(low=0.0, high=round_above(high, 4) if high > LEAST else 1.0, words=words)
 
 
 def axis_around(values: Sequence[float]) -> Axis:

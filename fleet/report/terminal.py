@@ -125,9 +125,9 @@ class Page:
             if right:
                 self.line(("  " + right, "dim"))
 
-    def item(self, text: str, *, indent: int = 2, style: str = "") -> None:
+    def item(self, text: str, *, indent: int = 2) -> None:
         """One entry of a list."""
-        self.prose(text, indent=indent, mark="· ", style=style, mark_style="dim")
+        self.prose(text, indent=indent, mark="· ", mark_style="dim")
 
     def pointer(self, target: str, remark: str = "", *, indent: int = 0) -> None:
         """What to type or to open next, on one line however long it is: it is there to be copied."""

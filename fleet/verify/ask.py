@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GREETING_SECONDS: Final = 10.0
-"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server_pod.py)."""
+"""For /health, /version, /v1/models, /metrics. The stack's own probes give /health as long (workloads/server/pod.py)."""
 BURST_SECONDS: Final = 12.0
 TWICE_SECONDS: Final = 10.0
 CHAT_SECONDS: Final = 20.0
@@ -181,7 +181,7 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
     seconds = time.monotonic() - began
     answered = sum(reply.ok for reply in replies)
     after = await _settled(client, target, before, ranks if answered else 0)
-    troubles = Counter(reply.in_words for reply in replies if not reply.ok)
+    troubles = Counter(reply.summary for reply in replies if not reply.ok)
     return Burst(
         asked=asked,
         answered=answered,

@@ -76,7 +76,7 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     used = [nodes[name] for name in sorted(taken & nodes.keys())]
     for node in used:
         differences += _misplaced(node, settings)
-    bought = sorted({_bought_in_words(node) for node in used})
+    bought = sorted({_format_bought(node) for node in used})
     held = f"{plural(len(used), 'node')}: {', '.join(bought)}"
     if idle := len(nodes) - len(used):
         held += f"; {plural(idle, 'further B200 node')} of the cluster without a pod of this stack"
@@ -109,7 +109,7 @@ def _misplaced(node: Node, settings: Settings) -> Iterator[Difference]:
         yield Difference(where=node.name, name="zone", declared=", ".join(settings.zones), found=zone)
 
 
-def _bought_in_words(node: Node) -> str:
+def _format_bought(node: Node) -> str:
     labels = node.labels
     if any(labels.get(key) == value for key, value in _SPOT_LABELS):
         return "Spot"
@@ -124,7 +124,7 @@ def _bought_in_words(node: Node) -> str:
 def price(facts: Facts, settings: Settings) -> Check:
     """What the stack costs as declared, and with the nodes that are there."""
     from facts import cost
-    from settings.figures import figures, fleet_shape
+    from settings.derived.figures import figures, fleet_shape
 
     bill = figures(settings).bill
     words = f"as declared {bill.total_in_words()}"
@@ -239,14 +239,14 @@ def _conditions(where: str, given: Any, *, must: tuple[str, ...], may: tuple[str
     for type_ in must:
         condition = found.get(type_)
         if condition is None or condition.get("status") != "True":
-            yield Difference(where=where, name=type_, declared="True", found=_condition_in_words(condition))
+            yield Difference(where=where, name=type_, declared="True", found=_format_condition(condition))
     for type_ in may:
         condition = found.get(type_)
         if type_ not in must and condition is not None and condition.get("status") == "False":
-            yield Difference(where=where, name=type_, declared="True", found=_condition_in_words(condition))
+            yield Difference(where=where, name=type_, declared="True", found=_format_condition(condition))
 
 
-def _condition_in_words(condition: Mapping[str, Any] | None) -> str:
+def _format_condition(condition: Mapping[str, Any] | None) -> str:
     if condition is None:
         return "not there"
     words = [str(condition.get("status")), str(condition.get("reason") or ""), str(condition.get("message") or "")]

@@ -14,7 +14,7 @@ from fleet.verify import declared, lessons
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import judged, not_checked, where_in_words
+from fleet.verify.outcome import format_where, judged, not_checked
 from settings.rules.secrets_in_text import SECRET_TEXT, looks_secret
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INFO: Final = "vllm:cache_config_info"
 RUNNING: Final = "vllm:num_requests_running"
 _ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
-"""Flags that workloads/server_pod.py adds to the engine's."""
+"""Flags that workloads/server/pod.py adds to the engine's."""
 _LEFT_OUT: Final = "left out"
 _VLLMS_OWN: Final = "VLLM_"
 """How the names of vLLM's own variables begin. Source: vLLM 0.18.1, envs.py."""
@@ -43,7 +43,7 @@ def flags(facts: Facts, settings: Settings) -> Check:
     pods, why = _server_pods(facts)
     if not pods:
         return not_checked("flags", title, why)
-    from workloads import vllm_args
+    from workloads.server import vllm_args
 
     engine = settings.serving.engine
     wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
@@ -60,13 +60,13 @@ def flags(facts: Facts, settings: Settings) -> Check:
                     Difference(
                         where=pod.name,
                         name=name,
-                        declared=_flag_in_words(wanted, name),
-                        found=_flag_in_words(given, name),
+                        declared=_format_flag(wanted, name),
+                        found=_format_flag(given, name),
                     )
                 )
                 other |= _flag_as_setting(name, given)
         repeated += lessons.repeated(settings, other) if other else ()
-    held = f"{plural(len(wanted), 'flag')} as declared on {where_in_words(pod.name for pod in pods)}"
+    held = f"{plural(len(wanted), 'flag')} as declared on {format_where(pod.name for pod in pods)}"
     return judged("flags", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
 
 
@@ -77,7 +77,7 @@ def environment(facts: Facts, settings: Settings) -> Check:
     if not pods:
         return not_checked("environment", title, why)
     from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
-    from workloads import vllm_args
+    from workloads.server import vllm_args
 
     wanted = effective_environment(settings.serving.engine)
     typed = {variable: field for field, variable in ENVIRONMENT.items()}
@@ -98,18 +98,18 @@ def environment(facts: Facts, settings: Settings) -> Check:
                 Difference(
                     where=pod.name,
                     name=name,
-                    declared=_variable_in_words(wanted, name),
-                    found=_variable_in_words(pod.env, name, may_show=name in wanted or name in typed),
+                    declared=_format_variable(wanted, name),
+                    found=_format_variable(pod.env, name, may_show=name in wanted or name in typed),
                 )
             )
             if name in typed and (name not in pod.env or found in ("0", "1")):
                 other[str(Engine.model_fields[typed[name]].alias)] = None if found is None else found == "1"
         repeated += lessons.repeated(settings, other) if other else ()
-    held = f"{plural(len(wanted), 'variable')} as declared on {where_in_words(pod.name for pod in pods)}"
+    held = f"{plural(len(wanted), 'variable')} as declared on {format_where(pod.name for pod in pods)}"
     return judged("environment", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
 
 
-def _variable_in_words(env: Mapping[str, str | None], name: str, *, may_show: bool = True) -> str:
+def _format_variable(env: Mapping[str, str | None], name: str, *, may_show: bool = True) -> str:
     if name not in env:
         return _LEFT_OUT
     value = env[name]
@@ -149,7 +149,7 @@ def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _flag_in_words(flags_: Mapping[str, Any], name: str) -> str:
+def _format_flag(flags_: Mapping[str, Any], name: str) -> str:
     if name not in flags_:
         return _LEFT_OUT
     value = flags_[name]
@@ -202,13 +202,13 @@ def configuration(facts: Facts, settings: Settings) -> Check:
             if not wrong:
                 continue
             differences.append(
-                Difference(where=server.name, name=label, declared=value, found=_in_words(wrong, len(infos)))
+                Difference(where=server.name, name=label, declared=value, found=_format_found(wrong, len(infos)))
             )
             if label in _SETTING_OF:
                 found_settings[_SETTING_OF[label]] = _as_setting(label, next(iter(wrong)))
         if found_settings:
             repeated += lessons.repeated(settings, found_settings)
-    held = f"{plural(len(wanted) - len(untold), 'value')} as declared on {where_in_words(one.name for one in servers)}"
+    held = f"{plural(len(wanted) - len(untold), 'value')} as declared on {format_where(one.name for one in servers)}"
     if untold:
         held += f"; not told: {', '.join(sorted(untold))}"
     if len(untold) == len(wanted):
@@ -245,7 +245,7 @@ def _as_setting(label: str, found: str) -> Any:
     return None if found in ("None", "none") else found
 
 
-def _in_words(wrong: Mapping[str, list[str]], engines: int) -> str:
+def _format_found(wrong: Mapping[str, list[str]], engines: int) -> str:
     parts = []
     for found, where in wrong.items():
         all_of_them = len(where) == engines
@@ -274,7 +274,7 @@ def engines(facts: Facts, settings: Settings) -> Check:
                 repeated = lessons.repeated(settings, one_over_all)
                 taught += tuple(one for one in repeated if one.id == "tp8-on-one-gpu-model")
     return judged(
-        "engines", title, differences, held=f"{wanted} on {where_in_words(s.name for s in servers)}", lessons=taught
+        "engines", title, differences, held=f"{wanted} on {format_where(s.name for s in servers)}", lessons=taught
     )
 
 

@@ -10,7 +10,7 @@ from fleet.verify import declared, lessons, questions
 from fleet.verify.ask import listed_models
 from fleet.verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
 from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import judged, not_checked, told, where_in_words
+from fleet.verify.outcome import format_where, judged, not_checked, told
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -66,7 +66,7 @@ def reachable(facts: Facts) -> Check:
     title = "Servers are there and ready"
     servers = _everybody(facts)
     differences = [
-        Difference(where=one.name, name="/health", declared="HTTP 200", found=_health_in_words(one))
+        Difference(where=one.name, name="/health", declared="HTTP 200", found=_format_health(one))
         for one in servers
         if not one.answers
     ]
@@ -75,7 +75,7 @@ def reachable(facts: Facts) -> Check:
         return not_checked("reachable", title, "; ".join(untold) or nobody(facts))
     if untold and not differences:
         return not_checked(
-            "reachable", title, f"{where_in_words(one.name for one in servers)} answered; {'; '.join(untold)}"
+            "reachable", title, f"{format_where(one.name for one in servers)} answered; {'; '.join(untold)}"
         )
     if differences and all(one.found == OUT_OF_TIME for one in differences):
         return not_checked("reachable", title, f"{OUT_OF_TIME} before a server could be asked; --timeout gives it more")
@@ -84,7 +84,7 @@ def reachable(facts: Facts) -> Check:
         "reachable",
         title,
         differences,
-        held=f"{where_in_words(one.name for one in servers)} answered /health{beside}",
+        held=f"{format_where(one.name for one in servers)} answered /health{beside}",
         failed="; ".join(dict.fromkeys(_advice(one.health) for one in servers if not one.answers)),
     )
 
@@ -104,9 +104,9 @@ def _advice(health: Reply) -> str:
     return _NAME_UNKNOWN if health.trouble == NAME_UNKNOWN else _NOBODY_LISTENS
 
 
-def _health_in_words(server: Server) -> str:
+def _format_health(server: Server) -> str:
     if server.health.status != 503:
-        return server.health.in_words
+        return server.health.summary
     # vLLM says nothing more; whoever stands before it does.
     said = _NO_UPSTREAM if _NO_UPSTREAM in str(server.health.body) else "not ready"
     return f"HTTP 503: {said}"
@@ -124,7 +124,7 @@ def model(facts: Facts, settings: Settings) -> Check:
         if not server.models.ok:
             differences.append(
                 Difference(
-                    where=server.name, name="/v1/models", declared="HTTP 200", found=_models_in_words(server, settings)
+                    where=server.name, name="/v1/models", declared="HTTP 200", found=_format_models(server, settings)
                 )
             )
             continue
@@ -145,12 +145,12 @@ def model(facts: Facts, settings: Settings) -> Check:
     )
 
 
-def _models_in_words(server: Server, settings: Settings) -> str:
+def _format_models(server: Server, settings: Settings) -> str:
     if server.models.status in (401, 403):
         if settings.guards_v1_only:
             return f"HTTP {server.models.status}: the key in {KEY_VARIABLE} is not accepted"
         return f"HTTP {server.models.status}: it asks for a key, and the stack declares none"
-    return server.models.in_words
+    return server.models.summary
 
 
 def version(facts: Facts, settings: Settings) -> Check:
@@ -188,12 +188,12 @@ def api_key(facts: Facts, settings: Settings) -> Check | None:
         return not_checked("api-key", title, why)
     asked = {one.name: one.models_without_key for one in _answering(facts) if one.models_without_key is not None}
     differences = [
-        Difference(where=name, name="/v1/models without a key", declared="HTTP 401", found=reply.in_words)
+        Difference(where=name, name="/v1/models without a key", declared="HTTP 401", found=reply.summary)
         for name, reply in asked.items()
         if reply.ok
     ]
     # Neither let in nor refused: a gateway's own answer, or none.
-    untold = [f"{name}: {reply.in_words}" for name, reply in asked.items() if reply.status not in (200, 401, 403)]
+    untold = [f"{name}: {reply.summary}" for name, reply in asked.items() if reply.status not in (200, 401, 403)]
     if untold and not differences:
         return not_checked(
             "api-key", title, f"a request without the key was neither answered nor refused ({', '.join(untold)})"

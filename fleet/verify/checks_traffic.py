@@ -12,7 +12,7 @@ from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import OUT_OF_TIME, Facts, Server
 from fleet.verify.findings import Check, Difference, Lesson
-from fleet.verify.outcome import judged, not_checked, told, where_in_words
+from fleet.verify.outcome import format_where, judged, not_checked, told
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -81,7 +81,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
                     where=server.name,
                     name=f"rank {rank}",
                     declared="some of the burst's tokens",
-                    found=_idle_in_words(burst.after, rank),
+                    found=_format_idle(burst.after, rank),
                 )
             )
             taught = (lessons.known("utilisation-with-mtp"),)
@@ -91,14 +91,14 @@ def ranks(facts: Facts, settings: Settings) -> Check:
         return not_checked(
             "ranks", title, f"{OUT_OF_TIME} before the burst on {', '.join(hurried)} was over; --timeout gives it more"
         )
-    held = f"{wanted} of {wanted} on {where_in_words(one.name for one in servers)}; {answered} of {asked} short requests answered"
+    held = f"{wanted} of {wanted} on {format_where(one.name for one in servers)}; {answered} of {asked} short requests answered"
     if late:
         held += f", {late} still on their way when their time was up"
     failed = "an engine that starves while the others work takes its share of the replica's throughput with it"
     return judged("ranks", title, differences, held=held, failed=failed, lessons=taught)
 
 
-def _idle_in_words(after: MetricsText, rank: str) -> str:
+def _format_idle(after: MetricsText, rank: str) -> str:
     running = after.total("vllm:num_requests_running", engine=rank)
     waiting = after.total("vllm:num_requests_waiting", engine=rank)
     used = after.total("vllm:kv_cache_usage_perc", engine=rank)
@@ -188,12 +188,12 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
     for name, reply in (("first", twice.first), ("second", twice.second)):
         if reply.late:
             # The burst has told whether the engine hangs; this one only had other work.
-            return not_checked("prefix-caching", title, f"the {name} of two equal prompts: {reply.in_words}")
+            return not_checked("prefix-caching", title, f"the {name} of two equal prompts: {reply.summary}")
         if not reply.ok:
             return judged(
                 "prefix-caching",
                 title,
-                [Difference(where=twice.where, name=f"{name} prompt", declared="HTTP 200", found=reply.in_words)],
+                [Difference(where=twice.where, name=f"{name} prompt", declared="HTTP 200", found=reply.summary)],
                 held="",
                 failed=f"a prompt of {twice.prompt_tokens:,} tokens was not answered",
             )

@@ -66,7 +66,7 @@ class Client:
         """One scrape, or why there is none."""
         reply = await self.get(url, "/metrics", seconds)
         if not reply.ok:
-            return None, f"/metrics: {reply.in_words}"
+            return None, f"/metrics: {reply.summary}"
         try:
             found = parse(reply.body if isinstance(reply.body, str) else str(reply.body))
         except MetricsTextError as error:
@@ -181,7 +181,7 @@ class Client:
     def _trouble(self, error: BaseException, seconds: float) -> str:
         if isinstance(error, TimeoutError) and self.seconds_left < _END_SECONDS:
             return OUT_OF_TIME
-        return in_words(error, seconds)
+        return format_trouble(error, seconds)
 
 
 class _Stream:
@@ -222,7 +222,7 @@ class _Stream:
         self.finish = choice.get("finish_reason") or self.finish
 
 
-def in_words(error: BaseException, seconds: float) -> str:
+def format_trouble(error: BaseException, seconds: float) -> str:
     """Why a request failed."""
     if isinstance(error, TimeoutError):
         return f"{LATE} {seconds:.0f} s"

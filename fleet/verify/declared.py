@@ -142,10 +142,10 @@ def context_tokens(settings: Settings) -> int | None:
 
 def acceptance(settings: Settings) -> float | None:
     """Share of draft tokens that the article's model accepts, all positions together; None for others."""
-    from fleet.plan.model.calibration import calibration
+    from facts.workloads import draft_acceptance
 
     drafts = settings.serving.engine.speculative_tokens
-    shares = calibration().parameters.acceptance[:drafts]
+    shares = draft_acceptance()[:drafts]
     if not shares or len(shares) < drafts or not is_the_articles_model(settings):
         return None
     speculative = settings.serving.engine.speculative

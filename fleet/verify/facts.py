@@ -45,7 +45,7 @@ class Reply:
         return is_late(self.trouble)
 
     @property
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """What came back, for a person."""
         return self.trouble if self.status is None else f"HTTP {self.status}"
 

@@ -21,8 +21,8 @@ def repeated(settings: Settings, found: Mapping[str, Any], image_tag: str | None
     """Lessons that the running engine repeats and the stack file does not. `found`: engine settings by camelCase name."""
     from pydantic import ValidationError
 
+    from settings.checks.declared_server import DeclaredServer
     from settings.checks.lessons import engine_problems
-    from settings.declared_server import DeclaredServer
 
     try:
         engine = settings.serving.engine.but(found)
@@ -42,8 +42,8 @@ def declared(settings: Settings, id_: str) -> tuple[Lesson, ...]:
 
 def known(name: str) -> Lesson:
     """A lesson whether or not the settings repeat it."""
+    from settings.checks.declared_server import stack_file
     from settings.checks.lessons import lesson_named
-    from settings.declared_server import stack_file
 
     told = lesson_named(name)
     return Lesson(id=told.id, text=stack_file().text(told.evidence))

@@ -37,7 +37,7 @@ def told(id_: str, title: str, what: str) -> Check:
     return Check(id=id_, title=title, state="information", summary=what)
 
 
-def where_in_words(names: Iterable[str]) -> str:
+def format_where(names: Iterable[str]) -> str:
     """What was looked at: `the endpoint`, `pod a`, `12 pods`."""
     found = list(names)
     pods = [name for name in found if name != "endpoint"]

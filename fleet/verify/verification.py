@@ -18,7 +18,7 @@ from fleet.verify import checks_cluster, checks_engine, checks_service, checks_t
 from fleet.verify.ask import Asked, Target, ask
 from fleet.verify.facts import Cluster, Facts
 from fleet.verify.findings import Check, Report
-from fleet.verify.outcome import where_in_words
+from fleet.verify.outcome import format_where
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
@@ -137,7 +137,7 @@ def _out_of_the_vpc(asked: Asked, url: str, asking: Asking) -> str:
         or not _is_private(url)
     ):
         return ""
-    said = asked.door.health.in_words
+    said = asked.door.health.summary
     return f"{url} is an address within the VPC, which this machine does not reach ({said}); --endpoint {url} holds it to account"
 
 
@@ -212,4 +212,4 @@ def _is_one_server(url: str, settings: Settings) -> bool:
 def _looked_at(facts: Facts) -> str:
     names = [one.name for one in ((facts.door,) if facts.door is not None else ()) + facts.pods]
     through = " through kubectl" if facts.pods else ""
-    return f"{where_in_words(names)}{through}"
+    return f"{format_where(names)}{through}"

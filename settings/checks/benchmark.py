@@ -133,7 +133,7 @@ def _slo(settings: Settings) -> Iterator[Problem]:
 
 
 def _context(settings: Settings) -> Iterator[Problem]:
-    from settings.benchmark_load import longest_request_tokens
+    from settings.derived.benchmark_load import longest_request_tokens
 
     longest, context = longest_request_tokens(settings), settings.serving.engine.context_tokens
     if longest > context:
@@ -148,7 +148,7 @@ def _context(settings: Settings) -> Iterator[Problem]:
 
 
 def _duration(settings: Settings) -> Iterator[Problem]:
-    from settings.benchmark_load import concurrencies, expected_seconds
+    from settings.derived.benchmark_load import concurrencies, expected_seconds
 
     benchmark = settings.benchmark
     hours = expected_seconds(settings) / 3600
@@ -172,7 +172,7 @@ def _duration(settings: Settings) -> Iterator[Problem]:
 
 
 def _memory(settings: Settings) -> Iterator[Problem]:
-    from settings.benchmark_load import load_of, most_prompts, pod_memory_gib
+    from settings.derived.benchmark_load import load_of, most_prompts, pod_memory_gib
 
     benchmark, most = settings.benchmark, most_prompts(settings)
     if benchmark.prompts_per_client <= most:

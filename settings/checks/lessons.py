@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from facts.ledger import value
 from facts.sizing import CONNECTIONS_PER_CLIENT
-from settings.declared_server import DeclaredServer, stack_file
+from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.problems import Level, Problem
 from settings.rules.engine_lessons import ENGINE_LESSONS
 from settings.rules.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET

@@ -15,7 +15,9 @@ from settings.sections.capacity import window_total_usd
 from settings.sections.section import key
 
 if TYPE_CHECKING:
+    from settings.sections.capacity import Calendar, CalendarRequest
     from settings.sections.cluster import IpEndpoint, Maintenance
+    from settings.sections.network import Nat, Network
     from settings.stack import Settings
 
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
@@ -32,15 +34,8 @@ def _network(settings: Settings) -> Iterator[Problem]:
     from facts.ranges import smallest_ranges
 
     network = settings.network
-    given = {
-        "network.nodeCidr": network.node_cidr,
-        "network.podCidr": network.pod_cidr,
-        "network.serviceCidr": network.service_cidr,
-    }
-    if settings.proxy_only_subnet:
-        given["network.proxyOnly.cidr"] = network.proxy_only.cidr
-    yield from keyed(range_problems(given))
-    ranges = dict(_valid(given))
+    yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
+    ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
     sizes = smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
     smallest = {
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
@@ -62,12 +57,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
                 why=why,
                 write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
             )
-    yield from keyed(
-        nat_problems(
-            ("network.nat.minPortsPerVm", network.nat.min_ports_per_vm),
-            ("network.nat.maxPortsPerVm", network.nat.max_ports_per_vm),
-        )
-    )
+    yield from keyed(nat_problems("network.nat", network.nat))
 
 
 def _cluster(settings: Settings) -> Iterator[Problem]:
@@ -81,11 +71,21 @@ def _valid(given: Mapping[str, str]) -> Iterator[tuple[str, ipaddress.IPv4Networ
             yield path, ipaddress.IPv4Network(text)
 
 
-def range_problems(given: Mapping[str, str]) -> Iterator[Problem]:
-    """Texts that are no ranges, and ranges that overlap. `given` and the problems' paths have the caller's names."""
+def _ranges(path: str, network: Network, proxy_only: bool) -> dict[str, str]:
+    ranges = {
+        f"{path}.nodeCidr": network.node_cidr,
+        f"{path}.podCidr": network.pod_cidr,
+        f"{path}.serviceCidr": network.service_cidr,
+    }
+    return {**ranges, f"{path}.proxyOnly.cidr": network.proxy_only.cidr} if proxy_only else ranges
+
+
+def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Problem]:
+    """Texts that are no ranges, and ranges that overlap; that of the proxy-only subnet counts where there is one."""
+    given = _ranges(path, network, proxy_only)
     ranges = dict(_valid(given))
-    for path, text in given.items():
-        if path in ranges:
+    for name, text in given.items():
+        if name in ranges:
             continue
         try:
             meant = str(ipaddress.IPv4Network(text, strict=False))
@@ -93,7 +93,7 @@ def range_problems(given: Mapping[str, str]) -> Iterator[Problem]:
             meant = "10.0.0.0/20"
         yield Problem(
             id="not-a-range",
-            path=path,
+            path=name,
             value=text,
             allowed="an IPv4 range whose host bits are zero",
             why="Google Cloud refuses a range that does not begin at its own network address",
@@ -113,13 +113,14 @@ def range_problems(given: Mapping[str, str]) -> Iterator[Problem]:
                 )
 
 
-def nat_problems(low: tuple[str, int], high: tuple[str, int]) -> Iterator[Problem]:
-    """What Cloud NAT holds against the fewest and the most ports of a node, each with its name."""
-    for path, ports in (low, high):
+def nat_problems(path: str, nat: Nat) -> Iterator[Problem]:
+    """What Cloud NAT holds against the fewest and the most ports of a node."""
+    low, high = (f"{path}.minPortsPerVm", nat.min_ports_per_vm), (f"{path}.maxPortsPerVm", nat.max_ports_per_vm)
+    for name, ports in (low, high):
         if ports & (ports - 1):
             yield Problem(
                 id="nat-ports-power-of-two",
-                path=path,
+                path=name,
                 value=ports,
                 allowed="a power of two",
                 why="Cloud NAT's dynamic port allocation takes no other number",
@@ -180,40 +181,38 @@ def maintenance_problems(path: str, window: Maintenance) -> Iterator[Problem]:
         )
 
 
-def window_problems(
-    *, start: tuple[str, str], total: tuple[str, float | None], price: tuple[str, float | None], nodes: int, days: int
-) -> Iterator[Problem]:
-    """What is wrong with a window of calendar capacity: its start, and the total that is typed for it, by their names."""
-    if moment(start[1]).year == 1:
+def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
+    """What is wrong with a window of calendar capacity: its start, and the total that is typed for it."""
+    if moment(window.start_time).year == 1:
         yield Problem(
             id="not-a-moment",
-            path=start[0],
-            value=start[1],
+            path=f"{path}.create.startTime",
+            value=window.start_time,
             allowed="a real moment in UTC",
             why="it is when you begin to pay for the window",
             write='"2027-01-04T06:00:00Z"',
         )
-    typed, of_a_node = total[1], price[1]
+    typed, of_a_node = window.total_usd, calendar.usd_per_node_hour
     if typed is None:
         return
     if of_a_node is None:
         yield Problem(
             id="calendar-without-price",
-            path=price[0],
+            path=f"{path}.usdPerNodeHour",
             value=None,
             allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
             why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
             write="usdPerNodeHour: 00.00",
         )
         return
-    right = window_total_usd(nodes, days, of_a_node)
+    right = window_total_usd(window.nodes, window.duration_days, of_a_node)
     if abs(right - typed) > CALENDAR_TOTAL_TOLERANCE_USD:
         yield Problem(
             id="calendar-total-wrong",
-            path=total[0],
+            path=f"{path}.create.totalUsd",
             value=typed,
             allowed=f"{right:.2f}, to the dollar",
-            why=f"{nodes} nodes x {days} days x 24 h x ${of_a_node:g}: nobody should submit what they misread",
+            why=f"{window.nodes} nodes x {window.duration_days} days x 24 h x ${of_a_node:g}: nobody should submit what they misread",
             write=f"totalUsd: {right:.2f}",
         )
 

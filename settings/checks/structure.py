@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs: the objects, which become the files by hard links, and the file system itself.
-Measured: workloads/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
+Measured: workloads/weights/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
 
 
 def structural_problems(settings: Settings) -> tuple[Problem, ...]:
@@ -123,15 +123,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     request = capacity.create
     assert request is not None
     path = "capacity.create"
-    yield from keyed(
-        window_problems(
-            start=(f"{path}.startTime", request.start_time),
-            total=(f"{path}.totalUsd", request.total_usd),
-            price=("capacity.usdPerNodeHour", capacity.usd_per_node_hour),
-            nodes=request.nodes,
-            days=request.duration_days,
-        )
-    )
+    yield from keyed(window_problems("capacity", capacity, request))
     if request.nodes < settings.replicas:
         yield Problem(
             id="calendar-too-few-nodes",

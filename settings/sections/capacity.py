@@ -145,15 +145,22 @@ class Placement:
     """True where Google may take a node back at any moment: a disruption budget does not protect there."""
     price_key: PriceKey
     """Key of the node's price in facts/data/prices.yaml."""
-    compute_class: str | None
-    """Name of the custom ComputeClass that places the pods, if any."""
+    zones: tuple[str, ...] = ()
+    """Zones that have the weights; replicas spread over them where there are several."""
 
 
-def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder, namespace: str) -> Placement:
+def ladder_class(namespace: str) -> str:
+    """Name of the ComputeClass that places the server pods of `namespace` on a ladder."""
+    return f"{LADDER_CLASS}-{namespace}"
+
+
+def placement(
+    capacity: Spot | FlexStart | Calendar | Reservation | Ladder, namespace: str, zones: tuple[str, ...] = ()
+) -> Placement:
     """The one place where a capacity mode becomes selectors, tolerations, grace and price, for pods of `namespace`."""
     selector: dict[str, str] = {f"{_GKE}/gke-accelerator": ACCELERATOR}
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
-    grace, interruptible, compute_class = STEADY_GRACE_SECONDS, False, None
+    grace, interruptible = STEADY_GRACE_SECONDS, False
     key: PriceKey
     match capacity:
         case Spot():
@@ -178,8 +185,8 @@ def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder, name
             key = "cud-1y" if capacity.commitment == "cud-1y" else "reservation"
         case Ladder():
             # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
-            compute_class, key = f"{LADDER_CLASS}-{namespace}", "ladder"
-            selector = {f"{_GKE}/compute-class": compute_class}
+            key = "ladder"
+            selector = {f"{_GKE}/compute-class": ladder_class(namespace)}
             if capacity.spot:
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(
@@ -190,5 +197,5 @@ def placement(capacity: Spot | FlexStart | Calendar | Reservation | Ladder, name
         pre_stop_seconds=5 if interruptible else 30,
         interruptible=interruptible,
         price_key=key,
-        compute_class=compute_class,
+        zones=zones,
     )

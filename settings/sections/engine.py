@@ -22,11 +22,11 @@ from facts.engines import (
     Scalar,
 )
 from facts.machines import GPUS_PER_NODE
-from settings import engine_settings
-from settings.engine_settings import ENVIRONMENT as ENVIRONMENT
-from settings.engine_settings import environment_text as environment_text
-from settings.engine_settings import long_name as long_name
+from settings.sections import engine_settings
 from settings.sections.engine_extras import check_extra_args, check_extra_env
+from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
+from settings.sections.engine_settings import environment_text as environment_text
+from settings.sections.engine_settings import long_name as long_name
 from settings.sections.section import Section
 
 Switch = bool | None
@@ -37,6 +37,11 @@ Ranks = Annotated[int, Field(ge=1, le=GPUS_PER_NODE)]
 KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"]
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]
+
+
+def _not_set_elsewhere(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    fields = {long_name(field): Engine.model_fields[field].alias or field for field in flag_fields()}
+    return check_extra_args(arguments, fields)
 
 
 class Speculative(Section):
@@ -180,7 +185,7 @@ class Engine(Section):
     """VLLM_ENGINE_READY_TIMEOUT_S, in seconds: how long the API servers wait for the engines. Default: the server's
     startupMinutes; vLLM's own 600 s is as long as the article's whole start-up."""
 
-    extra_args: Annotated[tuple[str, ...], AfterValidator(check_extra_args)] = ()
+    extra_args: Annotated[tuple[str, ...], AfterValidator(_not_set_elsewhere)] = ()
     """Flags without a field here, one string each: `--name` or `--name=value`. A flag that has a field is refused."""
     extra_env: Annotated[dict[str, str], AfterValidator(check_extra_env)] = Field(default_factory=dict)
     """Environment variables without a field here. Names the server sets itself, and secrets, are refused."""
@@ -238,7 +243,7 @@ def flag_fields() -> tuple[str, ...]:
 
 
 def effective_flags(engine: Engine) -> dict[str, Scalar]:
-    """Flags that bear on speed, as `settings.engine_settings.effective_flags` gives them."""
+    """Flags that bear on speed, as `settings.sections.engine_settings.effective_flags` gives them."""
     return engine_settings.effective_flags(engine.model_dump())
 
 

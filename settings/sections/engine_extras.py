@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from settings.rules.secrets_in_text import names_secret
 
@@ -65,8 +66,10 @@ _OF_THE_POD = frozenset(
 """Variables that the server sets, or that a field of `Engine` sets."""
 
 
-def check_extra_args(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or somebody else's to set."""
+def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
+    """The flags as given. Raises ValueError for one that is malformed, removed from vLLM, or set elsewhere: by one of `fields`,
+    which has the engine's settings by flag, or by another part of the stack.
+    """
     for number, argument in enumerate(arguments, 1):
         if not _FLAG.match(argument):
             # It is not repeated: the second half of `--api-key VALUE` is a secret of any form.
@@ -75,7 +78,7 @@ def check_extra_args(arguments: tuple[str, ...]) -> tuple[str, ...]:
         if name in _REMOVED:
             raise ValueError(f"--{name} does not exist in vLLM 0.18.1, the server would exit: {_REMOVED[name]}")
         positive = name.removeprefix("no-")
-        if owner := _owner(positive):
+        if owner := _owner(positive, fields):
             raise ValueError(f"--{name} cannot be an extra flag: {owner}")
     return arguments
 
@@ -94,12 +97,9 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     return variables
 
 
-def _owner(name: str) -> str | None:
-    """Who sets this flag, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
-    # Here because engine.py imports this module for its validators.
-    from settings.sections.engine import Engine, flag_fields, long_name
-
-    for field in flag_fields():
-        if long_name(field).startswith(name):
-            return f"write server.engine.{Engine.model_fields[field].alias}"
+def _owner(name: str, fields: Mapping[str, str]) -> str | None:
+    """Where this flag is set, or None. vLLM takes abbreviations, so the beginning of a name is that name."""
+    for flag, setting in fields.items():
+        if flag.startswith(name):
+            return f"write server.engine.{setting}"
     return next((why for flag, why in _OF_THE_SERVER.items() if flag.startswith(name)), None)

@@ -25,10 +25,6 @@ class Section(BaseModel):
         hide_input_in_errors=True,  # a value may be a secret; `explain` shows what may be shown
     )
 
-    def without(self, *fields: str) -> dict[str, Any]:
-        """The fields by name, all but these: for a component whose arguments have the same names."""
-        return {name: value for name, value in self if name not in fields}
-
 
 SECRET_KEYS = {"hfToken": "hasHfToken", "apiKey": "hasApiKey"}
 """Top-level secret keys, and the field of `Settings` that says whether each is there; the values never enter it."""

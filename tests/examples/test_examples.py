@@ -63,4 +63,4 @@ def test_the_example_needs_the_components_and_nothing_else_of_this_repository(na
     packages = {one.partition(".")[0] for one in imported} - sys.stdlib_module_names
     assert {one for one in packages if (ROOT / one).is_dir()} <= OURS
     assert all(one.startswith("pulumi") for one in packages - OURS)
-    assert not imported & {"settings.load", "settings.settings"}
+    assert not imported & {"settings.load", "settings.stack"}

@@ -7,7 +7,7 @@ import pytest
 from facts.engines import Flags, mistakes, parse, render
 from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
-from workloads import api_key, vllm_args
+from workloads.server import api_key, vllm_args
 
 
 def read(*words: str) -> Flags:

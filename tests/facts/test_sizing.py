@@ -91,7 +91,7 @@ def test_clients_are_spread_over_machines_by_cores_and_by_ports() -> None:
 
 def test_the_machines_are_those_that_the_job_asks_for() -> None:
     from facts.sizing import BENCHMARK_MACHINE, BENCHMARK_MACHINES
-    from workloads.benchmark_job import MACHINES
+    from workloads.benchmark.job import MACHINES
 
     assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES
     assert BENCHMARK_MACHINE in BENCHMARK_MACHINES

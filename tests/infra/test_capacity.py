@@ -4,7 +4,7 @@ from typing import Any
 
 from fleet.preview.record.recorder import RecordedResource
 from settings.sections.capacity import window_total_usd
-from tests.infra.recorded import all_of, only, recorded
+from tests.support.recorded import all_of, only, recorded_platform
 
 REQUEST = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
 
@@ -19,7 +19,7 @@ def _calendar(**request: Any) -> dict[str, Any]:
 
 
 def _window(**request: Any) -> RecordedResource:
-    return only(recorded(capacity=_calendar(**request)), "compute/futureReservation:FutureReservation")
+    return only(recorded_platform(capacity=_calendar(**request)), "compute/futureReservation:FutureReservation")
 
 
 def test_a_window_costs_every_node_every_hour_of_it() -> None:
@@ -60,5 +60,5 @@ def test_the_request_says_which_machines_when_and_for_whom() -> None:
 
 
 def test_a_reservation_that_exists_is_not_requested_again() -> None:
-    recording = recorded(capacity={"mode": "calendar", "reservation": "january-b200"})
+    recording = recorded_platform(capacity={"mode": "calendar", "reservation": "january-b200"})
     assert all_of(recording, "compute/futureReservation:FutureReservation") == []

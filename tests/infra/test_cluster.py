@@ -7,7 +7,7 @@ import pytest
 
 from fleet.preview.record.recorder import Secret
 from infra.cluster import METRIC_COMPONENTS
-from tests.infra.recorded import named, only, recorded
+from tests.support.recorded import named, only, recorded_platform
 
 OFFICE = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
 
@@ -35,7 +35,7 @@ REFUSED_BY_AUTOPILOT = {
 
 
 def _cluster(**sections: Any) -> dict[str, Any]:
-    return dict(only(recorded(**sections), "container/cluster:Cluster").inputs)
+    return dict(only(recorded_platform(**sections), "container/cluster:Cluster").inputs)
 
 
 def test_the_cluster_is_the_articles_by_default() -> None:
@@ -105,19 +105,19 @@ def test_upgrades_keep_to_the_maintenance_window() -> None:
 
 @pytest.mark.parametrize("protected", [True, False])
 def test_deletion_protection_is_one_switch_for_both_locks(protected: bool) -> None:
-    cluster = only(recorded(cluster={"deletionProtection": protected}), "container/cluster:Cluster")
+    cluster = only(recorded_platform(cluster={"deletionProtection": protected}), "container/cluster:Cluster")
     assert cluster.inputs["deletionProtection"] is protected
     assert cluster.protect is protected
 
 
 def test_the_cluster_gets_an_hour_not_ten_minutes() -> None:
-    cluster = only(recorded(), "container/cluster:Cluster")
+    cluster = only(recorded_platform(), "container/cluster:Cluster")
     assert cluster.custom_timeouts == {"create": "60m", "update": "60m", "delete": "60m"}
 
 
 @pytest.mark.parametrize("cluster", [{}, OFFICE])
 def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credential(cluster: dict[str, Any]) -> None:
-    recording = recorded(cluster=cluster)
+    recording = recorded_platform(cluster=cluster)
     secret = recording.outputs["kubeconfig"]
     assert isinstance(secret, Secret)
     config = json.loads(secret.value)
@@ -134,7 +134,7 @@ def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credenti
 
 
 def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:
-    recording = recorded("preview")
+    recording = recorded_platform("preview")
     assert repr(recording.outputs["kubeconfig"]) == "[secret]"
     assert repr(recording.outputs["kubeconfig"].value) == "[unknown]"
     assert repr(named(recording, "platform-kubernetes").inputs["kubeconfig"].value) == "[unknown]"

@@ -9,10 +9,10 @@ import pytest
 
 from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
-from tests.infra.recorded import recorded
 from tests.support.google_api.check import check
 from tests.support.google_api.mapping import table
 from tests.support.google_api.samples import IP_ENDPOINT, everything
+from tests.support.recorded import recorded_platform
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,8 +39,8 @@ def test_the_apis_accept_a_stack_that_makes_everything() -> None:
     ],
 )
 def test_the_apis_accept_other_settings(settings: dict[str, Any]) -> None:
-    assert check(recorded(**settings)) == []
+    assert check(recorded_platform(**settings)) == []
 
 
 def test_values_that_are_known_only_after_an_update_are_not_judged() -> None:
-    assert check(recorded("preview")) == []
+    assert check(recorded_platform("preview")) == []

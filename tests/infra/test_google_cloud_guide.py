@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from settings.checks.structure import structural_problems
-from settings.google_cloud_needs import required_apis
+from settings.derived.google_cloud_needs import required_apis
 from settings.sections.capacity import window_total_usd
-from tests.infra.recorded import BUDGET, GATEWAY, ROOT
+from tests.support.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
 
 GUIDE = (ROOT / "docs" / "google-cloud.md").read_text(encoding="utf-8")

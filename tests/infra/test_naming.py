@@ -5,7 +5,7 @@ import re
 import pytest
 
 from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of, title
-from tests.infra.recorded import only, recorded
+from tests.support.recorded import only, recorded_platform
 
 LONG = "team-inference-production-europe-west-four-a-very-long-stack-name"
 
@@ -44,7 +44,7 @@ def test_what_people_read_is_cut_where_the_api_has_no_more_room() -> None:
 
 def test_display_names_of_a_long_stack_and_the_longest_project_fit_their_apis() -> None:
     budget = {"billingAccount": "01ABCD-234567-89EFAB", "usdPerMonth": 1}
-    recording = recorded(stack="x" * 100, project="a" * 30, budget=budget)
+    recording = recorded_platform(stack="x" * 100, project="a" * 30, budget=budget)
     assert len(only(recording, "billing/budget:Budget").inputs["displayName"]) == 60
     assert len(only(recording, "serviceaccount/account:Account").inputs["displayName"]) == 100
 

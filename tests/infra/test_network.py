@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.infra.recorded import GATEWAY, all_of, named, only, recorded
+from tests.support.recorded import GATEWAY, all_of, named, only, recorded_platform
 
 RANGES = {
     "nodeCidr": "10.1.0.0/20",
@@ -12,13 +12,13 @@ RANGES = {
 
 
 def test_the_vpc_makes_no_subnets_by_itself() -> None:
-    vpc = only(recorded(), "compute/network:Network")
+    vpc = only(recorded_platform(), "compute/network:Network")
     assert vpc.inputs["autoCreateSubnetworks"] is False
     assert vpc.inputs["name"] == "test-vllm"
 
 
 def test_the_node_subnet_carries_the_stack_files_ranges_and_reaches_googles_apis_privately() -> None:
-    nodes = named(recorded(network=RANGES), "platform-network-nodes").inputs
+    nodes = named(recorded_platform(network=RANGES), "platform-network-nodes").inputs
     assert nodes["ipCidrRange"] == "10.1.0.0/20"
     assert nodes["secondaryIpRanges"] == [
         {"rangeName": "pods", "ipCidrRange": "10.96.0.0/14"},
@@ -29,7 +29,7 @@ def test_the_node_subnet_carries_the_stack_files_ranges_and_reaches_googles_apis
 
 
 def test_nat_serves_the_node_subnet_alone_with_ports_that_grow_and_errors_logged() -> None:
-    nat = only(recorded(network=RANGES), "routerNat:RouterNat").inputs
+    nat = only(recorded_platform(network=RANGES), "routerNat:RouterNat").inputs
     assert nat["enableDynamicPortAllocation"] is True
     assert (nat["minPortsPerVm"], nat["maxPortsPerVm"]) == (2048, 4096)
     # The API refuses endpoint-independent mapping beside dynamic ports.
@@ -42,14 +42,14 @@ def test_nat_serves_the_node_subnet_alone_with_ports_that_grow_and_errors_logged
 
 
 def test_without_a_gateway_there_is_no_proxy_only_subnet_and_no_firewall_rule() -> None:
-    recording = recorded()
+    recording = recorded_platform()
     assert len(all_of(recording, "compute/subnetwork:Subnetwork")) == 1
     assert all_of(recording, "compute/firewall:Firewall") == []
     assert recording.outputs["platform"]["proxyOnlySubnet"] == ""
 
 
 def test_with_a_gateway_the_proxies_have_a_range_of_their_own() -> None:
-    proxy = named(recorded(gateway=GATEWAY, network=RANGES), "platform-network-proxy-only")
+    proxy = named(recorded_platform(gateway=GATEWAY, network=RANGES), "platform-network-proxy-only")
     assert proxy.inputs["purpose"] == "REGIONAL_MANAGED_PROXY"
     assert proxy.inputs["role"] == "ACTIVE"
     assert proxy.inputs["ipCidrRange"] == "10.9.0.0/24"
@@ -58,14 +58,14 @@ def test_with_a_gateway_the_proxies_have_a_range_of_their_own() -> None:
 
 
 def test_the_subnet_can_be_asked_for_without_a_gateway_and_refused_with_one() -> None:
-    asked = recorded(network={"proxyOnly": {"enabled": True}})
+    asked = recorded_platform(network={"proxyOnly": {"enabled": True}})
     assert named(asked, "platform-network-proxy-only").inputs["role"] == "ACTIVE"
-    refused = recorded(gateway=GATEWAY, network={"proxyOnly": {"enabled": False}})
+    refused = recorded_platform(gateway=GATEWAY, network={"proxyOnly": {"enabled": False}})
     assert len(all_of(refused, "compute/subnetwork:Subnetwork")) == 1
 
 
 def test_the_firewall_opens_vllm_and_the_picker_on_pods_to_the_proxies_and_nothing_else() -> None:
-    rule = only(recorded(gateway=GATEWAY, network=RANGES), "compute/firewall:Firewall").inputs
+    rule = only(recorded_platform(gateway=GATEWAY, network=RANGES), "compute/firewall:Firewall").inputs
     assert rule["direction"] == "INGRESS"
     assert rule["sourceRanges"] == ["10.9.0.0/24"]
     assert rule["destinationRanges"] == ["10.96.0.0/14"]

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.preview.record.recorder import UNKNOWN, Recording
 from fleet.preview.record.values import paths_of_unknowns
-from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded
+from tests.support.recorded import BENCHMARK, BUDGET, GATEWAY, all_of, goes_before, named, only, recorded_platform
 
 EVERYTHING: dict[str, Any] = {
     "gateway": GATEWAY,
@@ -21,7 +21,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def everything() -> Recording:
-    return recorded(**EVERYTHING)
+    return recorded_platform(**EVERYTHING)
 
 
 def _types(recording: Recording) -> dict[str, int]:
@@ -34,7 +34,7 @@ def _types(recording: Recording) -> dict[str, int]:
 
 
 def test_a_plain_stack_makes_these_resources_and_no_others() -> None:
-    assert _types(recorded()) == {
+    assert _types(recorded_platform()) == {
         "Service": 9,
         "Bucket": 1,
         "Network": 1,
@@ -51,7 +51,7 @@ def test_a_plain_stack_makes_these_resources_and_no_others() -> None:
 
 
 def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recording) -> None:
-    plain = _types(recorded())
+    plain = _types(recorded_platform())
     assert {key: count - plain.get(key, 0) for key, count in _types(everything).items() if count != plain.get(key)} == {
         "Service": 3,
         "Subnetwork": 1,
@@ -64,11 +64,13 @@ def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recor
 
 
 def test_both_modes_record_the_same_urns(everything: Recording) -> None:
-    assert [one.urn for one in recorded("preview", **EVERYTHING).resources] == [one.urn for one in everything.resources]
+    assert [one.urn for one in recorded_platform("preview", **EVERYTHING).resources] == [
+        one.urn for one in everything.resources
+    ]
 
 
 def test_urns_are_a_contract() -> None:
-    urns = {one.urn.split("::", 2)[2] for one in recorded().resources}
+    urns = {one.urn.split("::", 2)[2] for one in recorded_platform().resources}
     own = "vllm-fleet:infra:OwnPlatform"
     assert {
         f"{own}::platform",
@@ -138,7 +140,7 @@ def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> 
 
 
 def test_before_the_first_up_the_project_number_is_unknown_instead_of_asked_of_an_api_that_is_off() -> None:
-    recording = recorded("preview", **EVERYTHING)
+    recording = recorded_platform("preview", **EVERYTHING)
     assert recording.outputs["platform"]["projectNumber"] is UNKNOWN
     assert only(recording, "billing/budget:Budget").inputs["budgetFilter"]["projects"] == [UNKNOWN]
 
@@ -162,7 +164,7 @@ def test_no_grant_is_public_or_broad(everything: Recording) -> None:
 
 
 def test_the_bucket_is_private_in_the_region_and_its_objects_end(everything: Recording) -> None:
-    bucket = only(recorded(results={"retentionDays": 30}), "storage/bucket:Bucket").inputs
+    bucket = only(recorded_platform(results={"retentionDays": 30}), "storage/bucket:Bucket").inputs
     assert bucket["publicAccessPrevention"] == "enforced"
     assert bucket["uniformBucketLevelAccess"] is True
     assert bucket["location"] == "EUROPE-WEST4"
@@ -201,7 +203,7 @@ def test_everything_that_takes_labels_has_them(everything: Recording) -> None:
 def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:
     def names(stack: str) -> set[str]:
         keys = ("name", "accountId", "repositoryId")
-        found = recorded(stack=stack, gateway=GATEWAY, cluster={"name": f"{stack}-cluster"})
+        found = recorded_platform(stack=stack, gateway=GATEWAY, cluster={"name": f"{stack}-cluster"})
         return {str(one.inputs[key]) for one in found.resources for key in keys if key in one.inputs}
 
     assert names("dev") & names("spot") == set()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from settings.google_cloud_needs import required_apis
-from tests.infra.recorded import BASE_STACK, BUDGET, GATEWAY, all_of, recorded
+from settings.derived.google_cloud_needs import required_apis
+from tests.support.recorded import BASE_STACK, BUDGET, GATEWAY, all_of, recorded_platform
 from tests.support.settings import make_settings
 
 ALWAYS = {
@@ -51,7 +51,7 @@ def test_the_order_is_the_same_every_time() -> None:
 
 
 def test_no_api_is_ever_switched_off_by_a_destroy() -> None:
-    services = all_of(recorded(gateway=GATEWAY), "projects/service:Service")
+    services = all_of(recorded_platform(gateway=GATEWAY), "projects/service:Service")
     assert {one.inputs["service"] for one in services} == ALWAYS | {"networkservices.googleapis.com"}
     assert all(one.inputs["disableOnDestroy"] is False for one in services)
     assert all("disableDependentServices" not in one.inputs for one in services)

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret
-from tests.infra.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, only, recorded
+from tests.support.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, only, recorded_platform
 
 GUEST: dict[str, Any] = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
 
 
 @pytest.fixture(scope="module")
 def base() -> dict[str, Any]:
-    return dict(recorded(stack="base", gateway=GATEWAY).outputs)
+    return dict(recorded_platform(stack="base", gateway=GATEWAY).outputs)
 
 
 def _guest(base: dict[str, Any] | None, **sections: Any) -> Recording:
-    return recorded(stack="guest", base=base, **{**GUEST, **sections})
+    return recorded_platform(stack="guest", base=base, **{**GUEST, **sections})
 
 
 def test_a_guest_makes_no_network_cluster_registry_or_bucket(base: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def test_a_guest_enables_the_api_that_only_it_needs_before_it_touches_the_cluste
 
 @pytest.mark.parametrize("mode", ["preview", "known"])
 def test_a_stack_nobody_can_look_into_leaves_everything_unknown_and_nothing_wrong(mode: Any) -> None:
-    recording = recorded(mode, stack="guest", base=None, **GUEST)
+    recording = recorded_platform(mode, stack="guest", base=None, **GUEST)
     assert all(value is UNKNOWN for value in recording.outputs["platform"].values())
     assert named(recording, "platform-kubernetes").inputs["kubeconfig"].value is UNKNOWN
 

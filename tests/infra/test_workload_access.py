@@ -7,19 +7,19 @@ import pytest
 
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
-from settings.google_cloud_needs import secret_readers
-from tests.infra.recorded import BENCHMARK, ROOT, all_of, only, recorded
+from settings.derived.google_cloud_needs import secret_readers
+from tests.support.recorded import BENCHMARK, ROOT, all_of, only, recorded_platform
 from tests.support.settings import make_config, make_settings
 
 
 def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
-    recording = recorded()
+    recording = recorded_platform()
     assert all_of(recording, ":BucketIAMMember") == []
     assert all_of(recording, ":SecretIamMember") == []
 
 
 def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_account() -> None:
-    recording = recorded(benchmark=BENCHMARK, namespace="serving")
+    recording = recorded_platform(benchmark=BENCHMARK, namespace="serving")
     grant = only(recording, ":BucketIAMMember").inputs
     number = recording.outputs["platform"]["projectNumber"]
     assert grant["bucket"] == "fleet-tests-test-vllm-results"
@@ -32,16 +32,16 @@ def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_a
 
 
 def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
-    recording = recorded(benchmark=BENCHMARK)
+    recording = recorded_platform(benchmark=BENCHMARK)
     grant = only(recording, ":BucketIAMMember")
     assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
 
 
 def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() -> None:
     dataset = {"url": "gs://my-traces/2026/day.jsonl", "sha256": "0" * 64}
-    recording = recorded(benchmark={**BENCHMARK, "workload": "trace", "dataset": dataset})
+    recording = recorded_platform(benchmark={**BENCHMARK, "workload": "trace", "dataset": dataset})
     (grant,) = (one.inputs for one in all_of(recording, ":BucketIAMMember") if one.inputs["bucket"] == "my-traces")
-    results = only(recorded(benchmark=BENCHMARK), ":BucketIAMMember").inputs
+    results = only(recorded_platform(benchmark=BENCHMARK), ":BucketIAMMember").inputs
     assert (grant["role"], grant["member"]) == ("roles/storage.objectViewer", results["member"])
     assert grant["condition"]["expression"] == (
         'resource.name == "projects/_/buckets/my-traces/objects/2026/day.jsonl"'
@@ -57,7 +57,7 @@ def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() 
     ids=["https", "off"],
 )
 def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_off(benchmark: dict[str, Any]) -> None:
-    grants = all_of(recorded(benchmark=benchmark), ":BucketIAMMember")
+    grants = all_of(recorded_platform(benchmark=benchmark), ":BucketIAMMember")
     assert all("condition" not in one.inputs for one in grants)
     assert len(grants) == int(benchmark["enabled"])
 
@@ -84,7 +84,7 @@ def test_each_secret_is_read_by_those_who_need_it(sections: dict[str, Any], read
 
 
 def test_a_secret_is_granted_by_itself_and_never_project_wide() -> None:
-    recording = recorded(weights={"tokenSecret": "hf"})
+    recording = recorded_platform(weights={"tokenSecret": "hf"})
     grant = only(recording, ":SecretIamMember").inputs
     assert grant["secretId"] == "hf"
     assert grant["role"] == "roles/secretmanager.secretAccessor"

@@ -31,7 +31,7 @@ class Patch:
     """Other code: what stands at a dotted name while the program runs."""
 
     target: str
-    """Where the name is looked up when it is used: `workloads.server.drain`, not where it was defined."""
+    """Where the name is looked up when it is used: `workloads.server.server.drain`, not where it was defined."""
     stand_in: Callable[[Any], Any]
     """From what is there to what shall be there."""
 
@@ -146,7 +146,7 @@ def result(target: str, change: Callable[[Any], Any]) -> Patch:
 
 
 def arguments(target: str, change: Callable[[Props], None]) -> Patch:
-    """A call with other keyword arguments: of a function, or of a resource's class such as `workloads.server.k8s...`."""
+    """A call with other keyword arguments: of a function, or of a resource's class such as `workloads.server.server.k8s...`."""
 
     def stand_in(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

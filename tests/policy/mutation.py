@@ -81,7 +81,7 @@ class Pack(PolicyRun):
     """The pack's process, asked about many recordings. Use as a context manager."""
 
     def __init__(self) -> None:
-        super().__init__(PACK, project=NAMESPACE, stack="mutants", organization="organization", config={}, tags={})
+        super().__init__(PACK, project=NAMESPACE, stack="mutants", config={})
 
     def __enter__(self) -> Pack:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._wait_for_port()}")
@@ -110,8 +110,7 @@ class Pack(PolicyRun):
     def configure(self, recording: Recording, config: Mapping[str, Any]) -> None:
         """Take over a stack's configuration of the rules, for all that is asked from now on."""
         messages = PolicyMessages(recording)
-        names = {"stack": recording.stack, "project": recording.project, "organization": "organization"}
-        self._stub.ConfigureStack(messages.configure_stack(names, {}), timeout=_SECONDS)
+        self._stub.ConfigureStack(messages.configure_stack(), timeout=_SECONDS)
         self._stub.Configure(messages.configure(self._info, config), timeout=_SECONDS)
 
     def ask(self, recording: Recording, resources: Iterable[RecordedResource], *, stack: bool) -> Asked:
@@ -267,7 +266,7 @@ def _patched(patches: Iterable[Patch]) -> Iterator[None]:
 
 
 def _resolve(name: str) -> Any:
-    """A module, or a thing in one: `workloads.server` or `settings.stack.Settings`."""
+    """A module, or a thing in one: `workloads.server.server` or `settings.stack.Settings`."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

@@ -17,7 +17,7 @@ from settings.rules.served import Served
 from tests.policy.samples import DIGEST, ENVIRONMENT, found, only, server
 from tests.support.lessons import CASES, ESTIMATE, PROFILES, READY, Case
 from tests.support.settings import make_settings
-from workloads import vllm_args
+from workloads.server import vllm_args
 
 BLACKWELL = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
 L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}

@@ -44,6 +44,7 @@ def test_a_copy_of_the_folder_judges_like_the_original(spot: Recording, copy: Pa
     found = judged(copy, spot)
     assert found == judged(PACK, spot)
     assert {one.policy for one in found} == {"repeated-on-purpose"}
+    assert not (copy / "config").exists()  # the stacks' levels are not the pack's
 
 
 def test_the_copy_finds_what_is_wrong(spot: Recording, copy: Path) -> None:

@@ -12,11 +12,15 @@ from fleet.preview.report.text import print_text
 from fleet.report.terminal import Paper
 
 
+def text_of(*outcomes: Outcome, width: int = 100, styled: bool = False) -> str:
+    out = StringIO()
+    print_text(Paper(stream=out, width=width, styled=styled), *outcomes)
+    return out.getvalue()
+
+
 def in_every_format(*outcomes: Outcome) -> dict[str, str]:
-    paper = StringIO()
-    print_text(Paper(stream=paper, width=100, styled=False), *outcomes)
     return {
-        "text": paper.getvalue(),
+        "text": text_of(*outcomes),
         # Twenty at a time: a comment has a limit.
         "markdown": "".join(markdown_text(*outcomes[n : n + 20]) for n in range(0, len(outcomes), 20)),
         "json": json_text(*outcomes),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from settings.declared_server import DeclaredServer, stack_file
+from settings.checks.declared_server import DeclaredServer, stack_file
 from tests.support.settings import make_settings
 
 PROFILES = {"dev": "record", "cud": "serve-chat", "guest": "serve-code"}

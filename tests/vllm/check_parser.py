@@ -28,7 +28,7 @@ from typing import Any
 from facts.memory import CacheLayout, attention_block_tokens
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
-from workloads.vllm_args import args, env, writable_environment
+from workloads.server.vllm_args import args, env, writable_environment
 
 VERSION = "0.18.1"
 Check = tuple[str, Callable[[], None]]

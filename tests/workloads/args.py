@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settings.measurement import measurement
-from settings.sections.capacity import Ladder
+from settings.checks.declarations import declarations
+from settings.derived.measurement import measurement
+from settings.derived.traffic import traffic
+from settings.sections.capacity import Ladder, ladder_class
 from settings.stack import Settings
-from workloads.benchmark import BenchmarkArgs
+from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
-from workloads.gateway import Gateway, GatewayArgs
+from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
-from workloads.server import Server, ServerArgs
-from workloads.weights import WeightsArgs
+from workloads.server.server import Server, ServerArgs
+from workloads.space import Space
+from workloads.weights.weights import WeightsArgs
 
 if TYPE_CHECKING:
     import pulumi
@@ -24,15 +27,18 @@ REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
 
 def namespace_args(settings: Settings) -> NamespaceArgs:
     return NamespaceArgs(
-        name=settings.namespace, traffic=settings.traffic, gpus=settings.gpu_ceiling, labels=settings.object_labels
+        name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=settings.object_labels
     )
+
+
+def space(settings: Settings) -> Space:
+    return Space(namespace=NAMESPACE, labels=settings.object_labels, image_prefix=REGISTRY)
 
 
 def ladder_args(settings: Settings) -> CapacityLadderArgs:
     assert isinstance(settings.capacity, Ladder)
-    assert settings.placement.compute_class is not None
     return CapacityLadderArgs(
-        class_name=settings.placement.compute_class,
+        class_name=ladder_class(settings.namespace),
         ladder=settings.capacity,
         zones=settings.zones,
         labels=settings.object_labels,
@@ -41,69 +47,50 @@ def ladder_args(settings: Settings) -> CapacityLadderArgs:
 
 def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) -> WeightsArgs:
     return WeightsArgs(
-        namespace=NAMESPACE,
+        space=space(settings),
         model=settings.serving.model,
-        region=settings.region,
         zones=settings.zones,
-        **settings.weights.without("token_secret"),
+        volume=settings.weights,
         class_prefix=settings.namespace,
         hf_token=settings.hf_token_secret or token,
         disk_labels=settings.labels,
-        labels=settings.object_labels,
     )
 
 
 def server_args(settings: Settings, **others: Any) -> ServerArgs:
     """`others` take the place of what the settings say."""
     given: dict[str, Any] = {
+        "space": space(settings),
         "name": settings.server.name,
-        "namespace": NAMESPACE,
         "replicas": settings.own_replicas,
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,
-        "zones": settings.zones,
-        "image": f"{REGISTRY}/{settings.server.image.reference}",
+        "image": settings.server.image,
         "hf_token": settings.hf_token_store,
         "api_key": settings.api_key_secret,
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "internal_load_balancer": settings.server.internal_load_balancer,
-        "annotations": settings.declarations,
-        "labels": settings.object_labels,
+        "annotations": declarations(settings),
     }
     return ServerArgs(**given | others)
 
 
 def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
-    return GatewayArgs(
-        namespace=NAMESPACE,
-        server=server,
-        **settings.gateway.without("enabled"),
-        labels=settings.object_labels,
-    )
+    return GatewayArgs(space=space(settings), server=server, gateway=settings.gateway)
 
 
 def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None = None) -> MonitoringArgs:
-    return MonitoringArgs(
-        namespace=NAMESPACE,
-        server=server,
-        gateway=gateway,
-        **settings.monitoring.without("enabled"),
-        labels=settings.object_labels,
-    )
+    return MonitoringArgs(space=space(settings), server=server, gateway=gateway, monitoring=settings.monitoring)
 
 
 def benchmark_args(settings: Settings, server: Server) -> BenchmarkArgs:
-    import pulumi
-
     return BenchmarkArgs(
-        namespace=NAMESPACE,
+        space=space(settings),
         server=server,
         endpoint=server.endpoint,
-        results_bucket=pulumi.Output.from_input("the-bucket"),
-        image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
+        results_bucket="the-bucket",
         measurement=measurement(settings),
         run_on_update=settings.benchmark.run_on_update,
-        labels=settings.object_labels,
     )

@@ -1,28 +1,22 @@
-"""What the components' arguments refuse by themselves, and that they need nothing of this program's stack files."""
+"""What the components' arguments refuse by themselves."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import importlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from settings.docstrings import field_docs
+from settings.derived.traffic import Traffic
 from settings.sections.engine import Engine
-from settings.sections.weights import Writer
-from settings.traffic import Traffic
+from settings.sections.server import Server as ServerSection
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args, weights_args
-from workloads.gateway import GatewayArgs
-from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
-from workloads.pod_programs import FOLDER
+from workloads.server.server import ServerArgs
 
 ANY: Any = object()
-MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
 @pytest.mark.parametrize(
@@ -39,25 +33,10 @@ def test_a_server_whose_engines_need_more_gpus_than_a_pod_has_is_refused() -> No
         server_args(make_settings(), engine=Engine(data_parallel_size=8, tensor_parallel_size=2))
 
 
-@pytest.mark.parametrize(
-    ("field", "wrong"), [("size_gib", 3), ("throughput_mibps", 399), ("source", "s3"), ("writer", 4)]
-)
-def test_weights_that_a_disk_cannot_hold_are_refused(field: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^WeightsArgs\.{field} is {wrong!r}"):
-        replace(weights_args(make_settings()), **{field: wrong})
-
-
-@pytest.mark.parametrize(("zones", "said"), [((), "is empty"), (("us-central1-b",), "has us-central1-b;")])
-def test_weights_are_made_in_zones_of_their_region(zones: tuple[str, ...], said: str) -> None:
-    with pytest.raises(ValueError, match=rf"^WeightsArgs\.zones {said}"):
+@pytest.mark.parametrize("zones", [(), ("europe-west4-b", "us-central1-b")], ids=["none", "of two regions"])
+def test_weights_are_made_in_zones_of_one_region(zones: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^WeightsArgs\.zones"):
         replace(weights_args(make_settings()), zones=zones)
-
-
-def test_a_stream_shorter_than_gkes_own_and_a_scrape_every_second_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^GatewayArgs\.timeout_seconds is 29"):
-        GatewayArgs(namespace="chat", server=ANY, pool="chat-pool", timeout_seconds=29)
-    with pytest.raises(ValueError, match=r"^MonitoringArgs\.interval_seconds is 1;"):
-        MonitoringArgs(namespace="chat", server=ANY, interval_seconds=1)
 
 
 def test_a_quota_below_nothing_is_refused() -> None:
@@ -66,34 +45,7 @@ def test_a_quota_below_nothing_is_refused() -> None:
 
 
 def test_what_is_left_out_is_what_a_stack_file_would_leave_out() -> None:
-    """A default has one place, the section of the stack file; a component's own says the same."""
-    settings = make_settings()
-    given = weights_args(settings)
-    plain = {field.name: field.default for field in dataclasses.fields(given)}
-    assert (plain["source"], plain["size_gib"], plain["throughput_mibps"]) == (
-        settings.weights.source,
-        settings.weights.size_gib,
-        settings.weights.throughput_mibps,
-    )
-    assert given.writer == Writer()
-    gateway = GatewayArgs(namespace="chat", server=ANY, pool=settings.gateway.pool)
-    assert {name: getattr(gateway, name) for name in settings.gateway.without("enabled")} == settings.gateway.without(
-        "enabled"
-    )
-    assert MonitoringArgs(namespace="chat", server=ANY).interval_seconds == settings.monitoring.interval_seconds
-    assert server_args(settings).startup_minutes == settings.server.startup_minutes
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_argument_has_its_docstring(module: str) -> None:
-    found = importlib.import_module(f"workloads.{module}")
-    for name, one in vars(found).items():
-        if name.endswith("Args") and one.__module__ == found.__name__:
-            assert {field.name for field in dataclasses.fields(one)} - field_docs(one).keys() == set(), name
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_no_component_knows_a_stacks_settings(module: str) -> None:
-    tree = ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
-    imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported.isdisjoint({"settings.settings", "settings.load", "settings.stack_file"})
+    """A default has one place, the section of the stack file; a component's field of its own says the same."""
+    defaults = {one.name: one.default for one in dataclasses.fields(ServerArgs)}
+    for name in ("startup_minutes", "replicas", "internal_load_balancer"):
+        assert defaults[name] == ServerSection.model_fields[name].default

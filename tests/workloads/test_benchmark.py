@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import json
-import sys
 from typing import Any
 
 import pulumi
@@ -13,20 +11,20 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from settings.benchmark_load import MACHINES, measured_shape
-from settings.figures import serving_shape
-from settings.measurement import measurement
+from settings.derived.benchmark_load import MACHINES
+from settings.derived.figures import measured_shape, serving_shape
+from settings.derived.measurement import measurement
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.benchmark import Benchmark
-from workloads.benchmark_job import config_map_manifest, fingerprint, job_manifest, job_name
-from workloads.pod_programs import BENCHMARK, python_program
-from workloads.pod_scripts import fetch_dataset, launch_clients
-from workloads.pod_scripts.run_plan import read_plan
-from workloads.server import Server
+from workloads.benchmark.benchmark import Benchmark
+from workloads.benchmark.job import config_map_manifest, fingerprint, job_manifest, job_name
+from workloads.benchmark.pods import fetch_dataset, launch_clients
+from workloads.benchmark.pods.run_plan import read_plan
+from workloads.pod_programs import benchmark_programs
+from workloads.server.server import Server
 
 SHA = "0123456789abcdef" * 4
 TRACE = {"workload": "trace", "dataset": {"url": "gs://my-traces/day.jsonl", "sha256": SHA}}
@@ -57,7 +55,7 @@ def record(mode: Mode = "known", **sections: Any) -> Recording:
 
 @functools.cache
 def _recorded(mode: Mode, sections: str) -> Recording:
-    return recorded(build, mode, **json.loads(sections))
+    return recorded_component(build, mode, **json.loads(sections))
 
 
 def job(recording: Recording) -> RecordedResource:
@@ -204,7 +202,7 @@ def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
 
 
 def test_the_cost_is_the_bills() -> None:
-    from settings.figures import figures
+    from settings.derived.figures import figures
 
     settings = make_settings(benchmark={"enabled": True})
     bill = figures(settings).bill
@@ -360,7 +358,7 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     recording = record()
     (scripts,) = (one for key, one in objects(recording).items() if key.startswith("ConfigMap/"))
     path = next(one["value"] for one in clients()["env"] if one["name"] == "PYTHONPATH")
-    assert {mounted(recording, f"{path}/pod_scripts/{script}.py") for script in BENCHMARK} | {"run.json"} == set(
+    assert {mounted(recording, f"{path}/pod_scripts/{file}") for file in benchmark_programs()} | {"run.json"} == set(
         scripts.inputs["data"]
     )
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
@@ -377,15 +375,6 @@ def test_bytecode_is_kept_where_the_pod_may_write() -> None:
         writable = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] in emptied]
         assert any(env["PYTHONPYCACHEPREFIX"].startswith(f"{path}/") for path in writable)
         assert "PYTHONDONTWRITEBYTECODE" not in env
-
-
-def test_whatever_a_script_imports_arrives_with_it() -> None:
-    for script in BENCHMARK:
-        for node in ast.walk(ast.parse(python_program(script))):
-            if isinstance(node, ast.ImportFrom) and node.level == 1:
-                wanted = {node.module} if node.module else {alias.name for alias in node.names}
-                assert wanted <= set(BENCHMARK), f"{script} imports {wanted}"
-    assert {"launch_clients", "bench_client", "collect_metrics", "fetch_tokenizer", "fetch_dataset"} <= set(BENCHMARK)
 
 
 def headless(recording: Recording) -> dict[str, Any]:
@@ -410,19 +399,6 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     missing = {key.partition("/")[0] for key in always.keys() - prepared.keys()}
     assert missing == {"Job", "ConfigMap"}
     assert prepared.keys() < always.keys()
-
-
-@pytest.mark.parametrize("name", [*BENCHMARK, "with_api_key"])
-def test_what_runs_in_the_pod_needs_the_standard_library_alone(name: str) -> None:
-    imported = {
-        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(ast.parse(python_program(name)))
-        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
-        for alias in node.names
-    }
-    # What the image brings for the one program that is about it.
-    brought = {"bench_client": {"vllm"}, "fetch_tokenizer": {"huggingface_hub"}}.get(name, set())
-    assert {module.partition(".")[0] for module in imported} - brought <= sys.stdlib_module_names
 
 
 @pytest.mark.parametrize(

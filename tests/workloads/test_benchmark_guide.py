@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from facts import ledger
-from settings.benchmark_load import expected_seconds, load_of
+from settings.derived.benchmark_load import expected_seconds, load_of
 from settings.load import check
 from settings.sections.benchmark import Benchmark
 from tests.support.settings import make_settings

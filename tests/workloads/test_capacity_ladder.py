@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from settings.sections.capacity import Ladder
+from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import ladder_args
-from tests.workloads.recorded import manifest, objects, recorded
 from workloads.capacity_ladder import CapacityLadder, compute_class_spec
 
 FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", "project": "capacity-pool"}}
@@ -23,7 +23,9 @@ def spec(**sections: Any) -> dict[str, Any]:
 
 
 def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:
-    recording = recorded(lambda settings, opts: CapacityLadder("ladder", ladder_args(settings), opts), capacity=FULL)
+    recording = recorded_component(
+        lambda settings, opts: CapacityLadder("ladder", ladder_args(settings), opts), capacity=FULL
+    )
     (resource,) = objects(recording).values()
     assert problems(manifest(resource)) == []
     selector = make_settings(capacity=FULL).placement.node_selector

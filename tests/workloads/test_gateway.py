@@ -12,12 +12,12 @@ from fleet.preview.record.recorder import Mode, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.gateway import Gateway
-from workloads.gateway_values import ChartValues, chart_values
-from workloads.server import Server
+from workloads.gateway.gateway import Gateway
+from workloads.gateway.values import ChartValues, chart_values
+from workloads.server.server import Server
 
 POOL = "qwen35-pool"
 
@@ -30,7 +30,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(mode: Mode = "known", *, gateway: dict[str, Any] | None = None, **sections: Any) -> Recording:
-    return recorded(
+    return recorded_component(
         build,
         mode,
         **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},

@@ -16,13 +16,13 @@ from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from workloads import pod_programs
-from workloads.benchmark_job import PROTOCOL_VERSION
-from workloads.pod_programs import BENCHMARK, FOLDER, PACKAGE, code_of, python_program, shell_program
+from workloads.benchmark.job import PROTOCOL_VERSION
+from workloads.pod_programs import FOLDER, benchmark_programs, code_of, shell_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PINNED = Path(__file__).with_name("benchmark_protocol.yaml")
-PROGRAMS = sorted((FOLDER / PACKAGE).glob("*.py"))
-SCRIPT = "weights_download.sh"
+PROGRAMS = [*sorted((FOLDER / "benchmark" / "pods").glob("*.py")), FOLDER / "server" / "with_api_key.py"]
+SCRIPT = "weights/weights_download.sh"
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[Any, ast.Expr]]:
@@ -80,7 +80,8 @@ def test_a_class_of_words_alone_keeps_a_body() -> None:
 
 def test_the_programs_of_this_protocol_version_are_the_reviewed_ones() -> None:
     pinned = yaml.safe_load(PINNED.read_text())
-    found = hashlib.sha256("".join(f"{name}\n{python_program(name)}" for name in BENCHMARK).encode()).hexdigest()
+    programs = "".join(f"{name.removesuffix('.py')}\n{code}" for name, code in benchmark_programs().items())
+    found = hashlib.sha256(programs.encode()).hexdigest()
     assert max(pinned) == PROTOCOL_VERSION
     assert pinned[PROTOCOL_VERSION] == found, (
         f"the benchmark's programs changed: read {PINNED.name}, decide whether PROTOCOL_VERSION goes up, and write {found}"
@@ -98,8 +99,8 @@ def test_other_words_and_another_fit_change_no_object_of_a_stack(
     before = objects(stack)
     folder = tmp_path / "workloads"
     shutil.copytree(FOLDER, folder)
-    for file in (folder / PACKAGE).glob("*.py"):
-        file.write_text(reworded(file.read_text()))
+    for file in PROGRAMS:
+        (folder / file.relative_to(FOLDER)).write_text(reworded(file.read_text()))
     script = (folder / SCRIPT).read_text().replace("\n\n", "\n\n# Another remark.\n    # And one more.\n")
     (folder / SCRIPT).write_text(script)
     fitted_anew = half(calibration.contents())

@@ -10,13 +10,13 @@ import pytest
 
 from fleet.preview.record.recorder import Recording
 from settings.stack import Settings
+from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
-from tests.workloads.recorded import manifest, objects, recorded
-from workloads.gateway import Gateway
+from workloads.gateway.gateway import Gateway
 from workloads.monitoring import Monitoring, recording_rules
-from workloads.server import Server
+from workloads.server.server import Server
 
 # Source: vLLM 0.18.1, v1/metrics/loggers.py and v1/spec_decode/metrics.py, as its logger lists them.
 VLLM_METRICS = {
@@ -34,7 +34,7 @@ VLLM_METRICS = {
 
 
 def made_with(**sections: Any) -> Recording:
-    return recorded(build, **sections)
+    return recorded_component(build, **sections)
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.recorder import Recording
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import namespace_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.namespace import Namespace
 
 
 def made_with(**sections: Any) -> Recording:
-    return recorded(lambda settings, opts: Namespace("namespace", namespace_args(settings), opts), **sections)
+    return recorded_component(lambda settings, opts: Namespace("namespace", namespace_args(settings), opts), **sections)
 
 
 def test_everything_is_valid_and_in_the_namespace() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from settings.derived.traffic import traffic
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
+from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
 from tests.workloads.network_policy_semantics import Endpoint, allowed
-from tests.workloads.recorded import manifest, objects, recorded
 from workloads.network_policies import (
     Addresses,
     Flow,
@@ -52,7 +53,7 @@ def sent_policies(table: Iterable[Flow]) -> dict[str, dict[str, Any]]:
 
 
 def specs(settings: Settings) -> list[dict[str, Any]]:
-    return list(sent_policies(flows(settings.traffic)).values())
+    return list(sent_policies(flows(traffic(settings))).values())
 
 
 def pod(**labels: str) -> Endpoint:
@@ -105,7 +106,7 @@ def examples(party: Party) -> list[Endpoint]:
 def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
     settings = make_settings(**SHAPES[shape])
     made = specs(settings)
-    table = flows(settings.traffic)
+    table = flows(traffic(settings))
     assert table
     for flow in table:
         for source in examples(flow.from_):
@@ -119,7 +120,7 @@ def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
 def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     """Every pair of known endpoints on every known port: allowed exactly where a line of the table says so."""
     settings = make_settings(**SHAPES[shape])
-    made, table = specs(settings), flows(settings.traffic)
+    made, table = specs(settings), flows(traffic(settings))
     pods = [SERVER, PICKER, WRITER, BENCHMARK, STRANGER, CLIENT]
     others = [OTHER_NAMESPACE, CLIENT_NAMESPACE, COLLECTOR, PROXY, PROBE, OFFICE, HUB, METADATA, CONTROL_PLANE]
     others += [outside("169.254.20.10"), outside("130.211.3.9"), outside("10.65.0.1"), outside("192.168.1.1")]
@@ -205,7 +206,7 @@ def test_an_internal_load_balancer_lets_the_vpc_in_but_not_the_pods_of_the_clust
 
 
 def test_an_exception_is_written_only_into_the_block_that_holds_it() -> None:
-    made = sent_policies(flows(make_settings(server={"replicas": 12, "internalLoadBalancer": True}).traffic))
+    made = sent_policies(flows(traffic(make_settings(server={"replicas": 12, "internalLoadBalancer": True}))))
     rule = next(rule for rule in made["server"]["ingress"] if "ipBlock" in rule["from"][0])
     blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"].get("except") for peer in rule["from"]}
     assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], "172.16.0.0/12": None, "192.168.0.0/16": None}
@@ -232,13 +233,13 @@ def test_an_empty_table_denies_everything() -> None:
 
 def test_every_flow_says_why() -> None:
     for sections in SHAPES.values():
-        assert all(len(flow.why) > 20 for flow in flows(make_settings(**sections).traffic))
+        assert all(len(flow.why) > 20 for flow in flows(traffic(make_settings(**sections))))
 
 
 def test_each_group_of_pods_has_one_policy_and_all_are_valid() -> None:
-    recording = recorded(
+    recording = recorded_component(
         lambda settings, opts: NetworkPolicies(
-            "policies", NetworkPoliciesArgs(namespace=NAMESPACE, traffic=settings.traffic), opts
+            "policies", NetworkPoliciesArgs(namespace=NAMESPACE, traffic=traffic(settings)), opts
         ),
         **GATEWAY,
     )
@@ -265,13 +266,13 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
     """docs/network-policies.md lists every line, for every shape of stack that has it."""
     guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
     for sections in SHAPES.values():
-        for flow in flows(make_settings(**sections).traffic):
+        for flow in flows(traffic(make_settings(**sections))):
             line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
             assert line in guide
     written = {line for line in guide.splitlines() if line.startswith("| ") and (" TCP " in line or " UDP " in line)}
     known = {
         f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
         for sections in SHAPES.values()
-        for flow in flows(make_settings(**sections).traffic)
+        for flow in flows(traffic(make_settings(**sections)))
     }
     assert written == known

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.recorder import Recording, record
+from tests.support.recorded import ROOT, manifest, objects
 from tests.support.settings import make_config
-from tests.workloads.recorded import ROOT, manifest, objects
 
 SHAPES: dict[str, dict[str, Any]] = {
     "spot": {},

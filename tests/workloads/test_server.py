@@ -10,11 +10,11 @@ import pytest
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
-from workloads.server import Server
-from workloads.weights import WeightsMount
+from workloads.server.server import Server
+from workloads.weights.weights import WeightsMount
 
 NAME = "qwen35-server"
 
@@ -28,7 +28,6 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
         "server",
         server_args(
             settings,
-            image=pulumi.Output.concat(REGISTRY, "/", settings.server.image.reference),
             weights=weights if settings.weights.source == "hyperdisk" else None,
             api_key=settings.api_key_secret or pulumi.Config().get_secret("apiKey"),
         ),
@@ -39,7 +38,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(mode: Mode = "known", **sections: Any) -> Recording:
-    return recorded(build, mode, **{"server": {"replicas": 12}, **sections})
+    return recorded_component(build, mode, **{"server": {"replicas": 12}, **sections})
 
 
 def deployment(**sections: Any) -> Any:

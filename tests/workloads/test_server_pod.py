@@ -7,20 +7,22 @@ from typing import Any
 import pulumi
 import pytest
 
+from settings.checks.declarations import declarations
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
-from workloads import api_key, names, server_pod
-from workloads.server import ServerArgs
-from workloads.server_pod import pod_template
-from workloads.weights import WeightsMount
+from workloads import names
+from workloads.server import api_key
+from workloads.server import pod as server_pod
+from workloads.server.pod import pod_template
+from workloads.server.server import ServerArgs
+from workloads.weights.weights import WeightsMount
 
 MOUNT = WeightsMount(
     claim_name="weights-reader", mount_path="/weights", model_path="/weights/Qwen/Qwen3.5-27B-FP8", depends_on=()
 )
-IMAGE = "registry/vllm/vllm-openai:v0.18.1@sha256:0"
 
 CAPACITIES: dict[str, dict[str, Any]] = {
     "spot": {"mode": "spot"},
@@ -40,7 +42,7 @@ def server(**fields: Any) -> dict[str, Any]:
 def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> ServerArgs:
     # An Output without a value: no pod may depend on what it holds.
     key = settings.api_key_secret or (object.__new__(pulumi.Output) if settings.has_api_key else None)
-    return server_args(settings, image=IMAGE, weights=weights, api_key=key)
+    return server_args(settings, weights=weights, api_key=key)
 
 
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 
 
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
-    declared = make_settings(server={"replicas": 1, "profile": "tp8"}).declarations
+    declared = declarations(make_settings(server={"replicas": 1, "profile": "tp8"}))
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
-    assert "vllm-fleet.dev/on-purpose" not in make_settings(server={"replicas": 1, "profile": "tuned"}).declarations
+    assert "vllm-fleet.dev/on-purpose" not in declarations(make_settings(server={"replicas": 1, "profile": "tuned"}))

@@ -10,7 +10,7 @@ import pytest
 
 from settings.profiles import NAMES, profile
 from settings.sections.engine import Engine, Speculative
-from workloads.vllm_args import args, command, env, writable_environment
+from workloads.server.vllm_args import args, command, env, writable_environment
 
 ROOT = Path(__file__).parents[2]
 RECORD = profile("record").engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -12,13 +11,12 @@ from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import Secret, paths_of_unknowns
 from settings.sections.model import Model
 from settings.stack import Settings
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, weights_args
-from tests.workloads.recorded import manifest, needs, objects, recorded
 from workloads.pod_programs import shell_program
-from workloads.weights import (
-    WRITER_IMAGE,
+from workloads.weights.weights import (
     Weights,
     WeightsArgs,
     download_minutes,
@@ -43,11 +41,11 @@ def release(mode: Mode = "known", **sections: Any) -> Recording:
         token = pulumi.Output.secret(TOKEN) if settings.has_hf_token else None
         return Weights(
             "weights",
-            replace(weights_args(settings, token), image=pulumi.Output.concat(REGISTRY, "/", WRITER_IMAGE)),
+            weights_args(settings, token),
             opts,
         )
 
-    return recorded(build, mode, **sections)
+    return recorded_component(build, mode, **sections)
 
 
 def job_pod(recording: Recording) -> dict[str, Any]:
@@ -255,7 +253,7 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
-    assert data == {"weights_download.sh": shell_program("weights_download.sh")}
+    assert data == {"weights_download.sh": shell_program("weights/weights_download.sh")}
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:
@@ -283,7 +281,7 @@ def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
         seen.append(Weights("weights", weights_args(settings), opts))
 
-    recorded(build)
+    recorded_component(build)
     mount = seen[0].mount
     assert mount is not None
     assert mount.claim_name == READER

@@ -14,7 +14,7 @@ import pytest
 from tests.workloads.lfs_server import TOKEN, Hub, serving
 from workloads.pod_programs import shell_program
 
-SCRIPT = Path(__file__).parents[2] / "workloads" / "weights_download.sh"
+SCRIPT = Path(__file__).parents[2] / "workloads" / "weights" / "weights_download.sh"
 IN_CI = bool(os.environ.get("CI"))
 WEIGHTS = {
     "model-00001-of-00002.safetensors": os.urandom(300_000),
@@ -77,7 +77,7 @@ def download(
         **more,
     }
     return subprocess.run(
-        [*shell, "-c", shell_program(SCRIPT.name)],
+        [*shell, "-c", shell_program(f"weights/{SCRIPT.name}")],
         env=environment,
         capture_output=True,
         text=True,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.support.settings import make_settings
 from tests.workloads.args import weights_args
-from workloads.weights import model_path, release_names
+from workloads.weights.weights import model_path, release_names
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "weights.md").read_text()
-SCRIPT = (ROOT / "workloads" / "weights_download.sh").read_text()
+SCRIPT = (ROOT / "workloads" / "weights" / "weights_download.sh").read_text()
 
 
 def test_the_guide_names_the_objects_of_the_record_run() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from fleet.bench.certificate import client_checks, data_checks, run_checks, server_checks
 from fleet.bench.certificate.subject import RUN_COMMAND, Subject
@@ -11,6 +12,14 @@ from fleet.bench.measurement import Certificate, Check, Estimate, Measurement, P
 
 _FIRST = ("complete", "clocks")
 """Checks without which no other can be relied on."""
+OPENINGS: Final[Mapping[str, str]] = {
+    "limit": "a client was the limit, so the servers may be faster than this figure",
+    "client": "the clients were not in order",
+    "server": "the servers were at fault",
+    "run": "the run was not as it should be",
+    "data": "the results cannot be relied on",
+}
+"""What the headline of a failed measurement begins with: whom it blames -> how it says so, in the order of precedence."""
 
 
 def certify(measurement: Measurement, point: int | None = None) -> Certificate:
@@ -57,7 +66,7 @@ def _headline(subject: Subject, failed: Sequence[Check], gaps: Sequence[Check], 
             f"{_what_is_missing(subject, gaps)}"
         )
     best = max(subject.points, key=lambda one: one.total_tokens_per_s.mean)
-    what = in_words(best)
+    what = format_rates(best)
     return (
         f"Certified: {what}."
         if len(subject.points) == 1
@@ -78,23 +87,18 @@ def _what_is_missing(subject: Subject, gaps: Sequence[Check]) -> str:
 def _failed(subject: Subject, failed: Sequence[Check], checks: int) -> str:
     count = f"{len(failed)} of {checks} checks failed" if len(failed) > 1 else f"1 of {checks} checks failed"
     if subject.saturated:
-        return f"Not certified: a client was the limit, so the servers may be faster than this figure. {subject.saturated}. {count}."
+        return f"Not certified: {OPENINGS['limit']}. {subject.saturated}. {count}."
     unsound = next((check for check in failed if check.id in _FIRST), None)
     if unsound is not None:
-        return f"Not certified: the results cannot be relied on ({unsound.id}): {unsound.found.partition('; ')[0]}. {count}."
+        return f"Not certified: {OPENINGS['data']} ({unsound.id}): {unsound.found.partition('; ')[0]}. {count}."
     # Of engines that were not read nobody knows what they did.
     unread = any(check.id == "scrapes" or (check.id, check.blames) == ("foreign-traffic", "data") for check in failed)
     told = [check for check in failed if not (unread and check.id == "engine-balance")]
-    for blamed, words in (
-        ("client", "the clients were not in order"),
-        ("server", "the servers were at fault, the clients were not"),
-        ("run", "the run was not as it should be"),
-        ("data", "the results cannot be relied on"),
-    ):
+    for blamed, words in OPENINGS.items():
         check = next((check for check in told if check.blames == blamed), None)
         if check is not None:
-            if blamed == "server" and not _clients_seen(subject):
-                words = "the servers were at fault, as far as the results say"
+            if blamed == "server":
+                words += ", the clients were not" if _clients_seen(subject) else ", as far as the results say"
             return f"Not certified: {words} ({check.id}): {check.found.partition('; ')[0]}. {count}."
     raise AssertionError("a failed check blames one of the four")
 
@@ -105,15 +109,15 @@ def _clients_seen(subject: Subject) -> bool:
     )
 
 
-def in_words(point: Point) -> str:
+def format_rates(point: Point) -> str:
     """Total and output tokens a second of one load, with their interval."""
     return (
-        f"{estimate_in_words(point.total_tokens_per_s)} total tok/s, {estimate_in_words(point.output_tokens_per_s)} output tok/s "
+        f"{format_estimate(point.total_tokens_per_s)} total tok/s, {format_estimate(point.output_tokens_per_s)} output tok/s "
         f"at {point.connections:,} requests in flight, {point.total_tokens_per_s.repeats} repeats"
     )
 
 
-def estimate_in_words(estimate: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """A mean, and half its 95 % interval where there is one."""
     if estimate.low is None or estimate.high is None:
         return f"{estimate.mean:,.0f}"

@@ -43,7 +43,7 @@ its number of requests on top (lengths of requests vary by at most their mean)."
 # The run -----------------------------------------------------------------------------------------------------------
 
 RELEASE_MEDIAN_S: Final = 0.010
-"""Median delay of the clients behind the common start. Source: inference-perf, docs/loadgen.md: accept a run when the median
+"""Median delay of the clients behind the common start. Source: inference-perf, its guide loadgen.md: accept a run when the median
 schedule delay is below 10 ms."""
 RELEASE_MAX_S: Final = 0.25
 """Longest delay of one client. Assumed: at a window of 20 s and more, about one per cent of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from os.path import realpath
 from pathlib import Path
@@ -139,20 +139,7 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     if (home / RUN_FILE).exists():
         asked, found = read_file(home / RUN_FILE, RUN_FILE, Asked)
         # Without its run.json nothing can be laid out, whatever else may be wrong.
-        refuse(
-            folder,
-            [
-                Problem(
-                    file=one.file,
-                    reason=one.reason,
-                    found=one.found,
-                    allowed=one.allowed,
-                    todo=one.todo,
-                    can_exclude=False,
-                )
-                for one in found
-            ],
-        )
+        refuse(folder, [replace(one, can_exclude=False) for one in found])
     elif inside and not allow_missing:
         problems.append(
             Problem(

@@ -73,10 +73,10 @@ def limits(found: Shown) -> str:
     one = next((run.goodput for run in found.runs if run.goodput is not None), None)
     if one is None:
         return ""
-    return f"A request is good with {configuration.slo_in_words(AskedSlo(ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, e2e_ms=one.e2e_ms))}."
+    return f"A request is good with {configuration.format_slo(AskedSlo(ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, e2e_ms=one.e2e_ms))}."
 
 
-def run_in_words(found: Shown) -> str:
+def format_run(found: Shown) -> str:
     """Which run is drawn second by second, and how its window was cut."""
     several = len(found.measurement.runs) > 1
     nearest = "" if found.run.steady is None else ", whose steady rate is nearest to the mean of its load"

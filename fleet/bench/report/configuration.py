@@ -9,7 +9,7 @@ from pathlib import Path
 from fleet.bench.folder import Asked, AskedSlo
 from fleet.bench.measurement import Measurement
 from fleet.bench.report.shown import Shown, engine, is_self_test
-from fleet.bench.report.tables import clock_in_words
+from fleet.bench.report.tables import format_clocks
 from fleet.plan.words import CAPACITIES, ROUTINGS
 from fleet.report.table import Cell, Table, texts
 from fleet.report.words import format_change, format_elapsed, format_milliseconds, format_percent, format_usd, plural
@@ -91,11 +91,11 @@ def load(measurement: Measurement, asked: Asked) -> Table:
     rows.append(("repeats", str(asked.repeats), ""))
     rows.append(("prompts", f"{asked.prompts_per_client:,} a client", _seeds(measurement)))
     if asked.slo is not None:
-        rows.append(("limits of a good request", slo_in_words(asked.slo), ""))
+        rows.append(("limits of a good request", format_slo(asked.slo), ""))
     return _pairs("load-table", "Workload and load", rows)
 
 
-def slo_in_words(slo: AskedSlo) -> str:
+def format_slo(slo: AskedSlo) -> str:
     """The limits in words."""
     limits = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
     return (
@@ -114,7 +114,7 @@ def _seeds(measurement: Measurement) -> str:
 def method(shown: Shown) -> Table:
     """How the figures were taken."""
     run, measurement = shown.run, shown.measurement
-    rows = [("clocks", clock_in_words(run), "")]
+    rows = [("clocks", format_clocks(run), "")]
     rows.append(("steady window", "none" if run.steady is None else format_elapsed(run.steady.seconds), run.steady_why))
     if run.batches is not None:
         rows.append(

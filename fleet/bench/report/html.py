@@ -26,7 +26,7 @@ _BLAMES: Mapping[str, str] = {
 }
 
 
-def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str | None, ledger_in_words: str) -> str:
+def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str | None, how_to_record: str) -> str:
     """The whole page. `source` is the measurement's folder as the user named it; `entry` what the claims ledger would get."""
     found = shown(judged.measurement)
     published = article.published(judged.measurement.asked)
@@ -37,7 +37,7 @@ def html_text(judged: Judged, plots: Sequence[Plot], *, source: Path, entry: str
         plots={plot.id: picture(partial(drawing, plot)) for plot in plots},
         source=str(source),
         entry=entry,
-        ledger_in_words=ledger_in_words,
+        how_to_record=how_to_record,
         report_again=configuration.report_again(source),
     )
 
@@ -75,7 +75,7 @@ def _context(judged: Judged, found: Shown, published: Published) -> dict[str, An
         "latency_caption": captions.latency_caption(found, published),
         "has_goodput": any(one.goodput is not None for one in found.runs),
         "limits": captions.limits(found),
-        "run_in_words": captions.run_in_words(found),
+        "shown_run": captions.format_run(found),
         "time_caption": captions.time_caption(found),
         "runs_caption": captions.runs_caption(found),
         "witnessed": any(one.cpu_share_peak is not None for one in run.clients),

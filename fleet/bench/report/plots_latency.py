@@ -40,7 +40,7 @@ def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
         id="latency",
         scope="load",
         title="Latency distributions",
-        description="; ".join(f"{QUANTITIES[name]}: {in_words(one)}" for name, one in found.items()) + ".",
+        description="; ".join(f"{QUANTITIES[name]}: {format_percentiles(one)}" for name, one in found.items()) + ".",
         panels=tuple(
             _panel(QUANTITIES[name], one, {} if theirs is None else theirs.details.get(f"{name}_ms", {}))
             for name, one in found.items()
@@ -49,7 +49,7 @@ def distributions(latencies: Latencies, theirs: Figure | None) -> Plot:
     )
 
 
-def in_words(one: Distribution) -> str:
+def format_percentiles(one: Distribution) -> str:
     """The percentiles that the page always names."""
     return f"p50 {format_milliseconds(one.p50)}, p90 {format_milliseconds(one.p90)}, p99 {format_milliseconds(one.p99)}"
 

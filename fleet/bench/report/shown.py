@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked
-from fleet.bench.measurement import Measurement, Point, Rates, Run, Timeline
+from fleet.bench.measurement import ErrorKind, Measurement, Point, Rates, Run, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,15 @@ def name_of(measurement: Measurement, run: Run) -> str:
     """A run in words: its load, if there are several, and its repeat."""
     load = f"{run.connections:,} in flight, " if len(measurement.points) > 1 else ""
     return f"{load}repeat {run.repeat + 1}"
+
+
+def errors_by_kind(runs: Sequence[Run]) -> list[ErrorKind]:
+    """Failed requests of all runs together, the most frequent kind first, each with the first example of it."""
+    found: dict[str, ErrorKind] = {}
+    for one in (error for run in runs for error in run.errors):
+        before = found.get(one.kind)
+        found[one.kind] = one if before is None else before.model_copy(update={"count": before.count + one.count})
+    return sorted(found.values(), key=lambda one: -one.count)
 
 
 def has_steady(measurement: Measurement, point: Point) -> bool:

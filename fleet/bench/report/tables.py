@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fleet.bench.measurement import Distribution, Estimate, Rates, Run, ServerMetrics, SummedRates
 from fleet.bench.report.article import Published, series_of
 from fleet.bench.report.plots_latency import QUANTITIES
-from fleet.bench.report.shown import Shown, has_steady, middles, summed_total
+from fleet.bench.report.shown import Shown, errors_by_kind, has_steady, middles, summed_total
 from fleet.bench.report.words import interval, rate
 from fleet.plan.report.throughput import SERIES
 from fleet.report.charts import thinned
@@ -290,23 +289,17 @@ def servers_over_time(server: ServerMetrics) -> Table:
 
 def errors(found: Sequence[Run]) -> Table:
     """Failed requests by kind, over all runs."""
-    counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for run in found:
-        for one in run.errors:
-            counts[one.kind] += one.count
-            examples.setdefault(one.kind, one.example)
     return Table(
         id="errors-table",
         caption="Failed requests by kind",
         columns=(*texts("kind"), *numbers("requests"), Column(title="for example")),
         rows=tuple(
-            (Cell(kind), Cell(f"{count:,}"), Cell(examples[kind] or NOTHING)) for kind, count in counts.most_common()
+            (Cell(one.kind), Cell(f"{one.count:,}"), Cell(one.example or NOTHING)) for one in errors_by_kind(found)
         ),
     )
 
 
-def clock_in_words(run: Run) -> str:
+def format_clocks(run: Run) -> str:
     """How clients' times were laid over each other."""
     ways = {
         "witness": "each client read both clocks, so its times lie on the wall clock",

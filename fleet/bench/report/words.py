@@ -6,12 +6,11 @@ from fleet.bench.measurement import Estimate
 from fleet.report.words import NOTHING, format_number
 
 
-def interval(estimate: Estimate, noun: str = "") -> str:
+def interval(estimate: Estimate) -> str:
     """The 95 % interval."""
-    unit = f" {noun}" if noun else ""
     if estimate.low is None or estimate.high is None:
         return "one run: no interval" if estimate.repeats == 1 else "no interval"
-    return f"95 % interval {format_number(estimate.low)} to {format_number(estimate.high)}{unit}, {estimate.repeats} repeats"
+    return f"95 % interval {format_number(estimate.low)} to {format_number(estimate.high)}, {estimate.repeats} repeats"
 
 
 def rate(value: float | None) -> str:

@@ -34,7 +34,7 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> tuple[Path, ...]
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
     content = {
-        PAGE: html_text(judged, plots, source=source, entry=entry, ledger_in_words=words).encode("utf-8", "replace")
+        PAGE: html_text(judged, plots, source=source, entry=entry, how_to_record=words).encode("utf-8", "replace")
     }
     content |= {f"{plot.id}.png": png(drawing(plot, "wide"), caption(judged, found, plot)) for plot in plots}
     left_over = {f"{id_}.png" for id_ in IDS} - content.keys() if (out / PAGE).exists() else ()

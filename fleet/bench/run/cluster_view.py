@@ -82,9 +82,9 @@ def stage_of(pod: Mapping[str, Any]) -> Stage:
     return "starting"
 
 
-def last_words(kubectl: Kubectl, failure: Failure, lines: int = 8) -> str:
-    """What a container wrote last. Raises LiveError."""
-    return kubectl.logs(failure.pod, failure.container, lines=lines).strip()
+def last_words(kubectl: Kubectl, failure: Failure) -> str:
+    """The last eight lines that a container wrote. Raises LiveError."""
+    return kubectl.logs(failure.pod, failure.container, lines=8).strip()
 
 
 def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:

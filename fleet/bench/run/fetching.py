@@ -24,7 +24,7 @@ _PROGRESS: Final = ".progress/"
 _AT_ONCE: Final = 8
 """Requests to the bucket. Assumed."""
 SILENT_SECONDS: Final = 120.0
-"""Source: the pods write every 10 s (workloads/pod_scripts/progress.py); who is silent for twelve times as long has ended."""
+"""Source: the pods write every 10 s (workloads/benchmark/pods/progress.py); who is silent for twelve times as long has ended."""
 
 
 @dataclass(frozen=True, slots=True)

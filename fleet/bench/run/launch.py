@@ -80,8 +80,8 @@ def launch(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, *, fetch
     """Make the Job and its ConfigMap. Raises LiveError, and BenchmarkError where somebody else's came first; then neither is left
     behind, or the error says how to remove it.
     """
-    from settings.measurement import measurement
-    from workloads.benchmark_job import config_map_manifest, job_manifest
+    from settings.derived.measurement import measurement
+    from workloads.benchmark.job import config_map_manifest, job_manifest
 
     name = f"benchmark-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     asked, namespace, labels = measurement(settings), settings.namespace, settings.object_labels

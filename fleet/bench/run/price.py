@@ -38,7 +38,7 @@ class Price:
         """Dollars of the stack over the measurement."""
         return self.usd_per_hour * self.minutes / 60
 
-    def in_words(self) -> str:
+    def format(self) -> str:
         """Some sentences for somebody who decides whether to go on."""
         least = "at least " if self.at_least else ""
         machines = f"{self.machines} x {self.machine_type}"
@@ -56,9 +56,9 @@ class Price:
 
 def price_of(settings: Settings) -> Price:
     """The price of one measurement with these settings."""
-    from settings.benchmark_load import expected_seconds, load_of
-    from settings.figures import figures
-    from workloads.server_pod import PROVISIONING_MINUTES
+    from settings.derived.benchmark_load import expected_seconds, load_of
+    from settings.derived.figures import figures
+    from workloads.server.pod import PROVISIONING_MINUTES
 
     load = load_of(settings)
     bill = figures(settings).bill

@@ -1,4 +1,4 @@
-"""What the benchmark's pods tell of their progress, as one state in words. Source of the fields: workloads/pod_scripts/progress.py,
+"""What the benchmark's pods tell of their progress, as one state in words. Source of the fields: workloads/benchmark/pods/progress.py,
 play_run.py and launch_clients.py.
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 CONTAINER: Final = "vllm"
-"""Source: workloads/server_pod.py."""
+"""Source: workloads/server/pod.py."""
 WATCH_SECONDS: Final = 3.0
 """Between two readings of the counters. Assumed: whoever uses a server at all sends or gets a token in that time."""
 _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")

@@ -12,7 +12,7 @@ from fleet.bench.selftest.load import Mode
 from fleet.bench.selftest.measure import Measured
 
 WARM_UPS: Final = 32
-"""Most warm-up requests of a client. Source: workloads/pod_scripts/run_plan.py."""
+"""Most warm-up requests of a client. Source: workloads/benchmark/pods/run_plan.py."""
 RATE_SHARE: Final = 0.02
 RATE_SECONDS: Final = 0.5
 """Servers are read once a second, so a window's begin and end are known to half of one; 2 % on top."""

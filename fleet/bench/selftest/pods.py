@@ -1,4 +1,4 @@
-"""Benchmark pods as processes: the programs of workloads/pod_scripts, started as a Job's pods start them."""
+"""Benchmark pods as processes: the programs of workloads/benchmark/pods, started as a Job's pods start them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleet.bench.selftest.load import Load
 from fleet.bench.selftest.tokenizer_folder import write_tokenizer
 from fleet.simulators.bucket import LocalBucket
 from fleet.simulators.model_server.processes import ServerProcesses
-from workloads.pod_programs import BENCHMARK, PACKAGE, python_program
+from workloads.pod_programs import PACKAGE, benchmark_programs
 
 JOB: Final = "selftest"
 UID: Final = "00000000"
@@ -38,7 +38,7 @@ LONGER: Final = 20.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _SMALL_CLIENT: Final = Path(__file__).with_name("small_client")
 _WHERE: Final = re.compile(r"; what there is: gs://\S+")
-"""Source: workloads/pod_scripts/launch_clients.py."""
+"""Source: workloads/benchmark/pods/launch_clients.py."""
 _START: Final = (
     "import os, runpy, signal, sys, threading\n"
     "def follow():\n"
@@ -73,8 +73,8 @@ def play(
         # As in a pod: these programs and nothing else of this repository are to be imported.
         programs = room / "scripts" / PACKAGE
         programs.mkdir(parents=True)
-        for name in BENCHMARK:
-            (programs / f"{name}.py").write_text(python_program(name), encoding="utf-8")
+        for name, code in benchmark_programs().items():
+            (programs / name).write_text(code, encoding="utf-8")
         (room / "run.json").write_text(json.dumps(load.asked(len(servers.urls))), encoding="utf-8")
         tokenizer = write_tokenizer(room / "tokenizer")
         with contextlib.ExitStack() as stack:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
 from fleet.cli.options import Outputs, Root, Stack
 from fleet.cli.packages import require_benchmark_packages
-
-if TYPE_CHECKING:
-    pass
 
 
 def fetch(

@@ -185,6 +185,8 @@ def _ms(value: float) -> str:
 
 
 def _failures(page: Page, runs: Sequence[Run]) -> None:
+    from fleet.bench.report.shown import errors_by_kind
+
     failed = sum(run.failed for run in runs)
     if not failed:
         return
@@ -192,13 +194,8 @@ def _failures(page: Page, runs: Sequence[Run]) -> None:
     where = max(runs, key=lambda run: run.failed)
     most = f", most of them ({where.failed:,}) in {where.name}" if len(runs) > 1 else ""
     page.title(f"{plural(failed, 'request')} failed, {format_percent(share, 2)} of all{most}", style="bold yellow")
-    counts: dict[str, int] = {}
-    examples: dict[str, str] = {}
-    for error in (error for run in runs for error in run.errors):
-        counts[error.kind] = counts.get(error.kind, 0) + error.count
-        examples.setdefault(error.kind, error.example)
-    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
-        page.item(f"{count:,} {kind}: {examples[kind]}")
+    for one in errors_by_kind(runs):
+        page.item(f"{one.count:,} {one.kind}: {one.example}")
 
 
 def _goodput(page: Page, runs: Sequence[Run]) -> None:

@@ -278,12 +278,12 @@ def _failed(
 
 def _agree(price: Price, settings: Settings, *, yes: bool) -> None:
     """Say what it costs and whether it can be certified, and ask where somebody can answer. Raises CommandError."""
-    words = f"{price.in_words()}{_cannot_be_certified(settings.benchmark.repeats)}"
+    words = f"{price.format()}{_cannot_be_certified(settings.benchmark.repeats)}"
     sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandError("a run costs money, and nobody is here to ask: pass --yes to agree")
+        raise CommandError("a run costs money, and stdin is not a terminal; pass --yes to confirm")
     sys.stdout.write(f"Run the benchmark on stack {settings.stack} now? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

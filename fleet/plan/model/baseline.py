@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from facts import figures
-from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload
+from facts.workloads import Workload
+from fleet.plan.model.deployment import Deployment, OfferedLoad
 
 
 def total_tokens_per_s(deployment: Deployment) -> float:

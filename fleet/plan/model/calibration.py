@@ -36,8 +36,6 @@ class Parameters:
     """Time the Inference Gateway adds to a request on two nodes, as a share of the time it takes without."""
     uncaptured_ms_per_step: float
     """Added to a step with more tokens than captured CUDA graphs reach. Not fitted."""
-    acceptance: tuple[float, ...]
-    """Share of draft tokens accepted by position. Not fitted."""
 
 
 FITTED = (
@@ -86,8 +84,6 @@ class Power:
     mean_high_watts: float
     peak_watts: tuple[float, float]
     """The first run's peaks."""
-    highest_watts: float
-    """The second run's highest peak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +112,11 @@ def calibration() -> Calibration:
     """The calibration in the repository. Raises LedgerError where the file is not of this form."""
     content = contents()
     try:
-        fixed = _values(content["fixed"])
-        parameters = _parameters(_values(content["fitted"]), fixed)
-        variants = {
-            name: _parameters({**_values(content["fitted"]), **_values(fields)}, fixed)
-            for name, fields in content["variants"].items()
-        }
+        taken = {**_values(content["fixed"]), **_values(content["fitted"])}
+        variants = {name: Parameters(**{**taken, **_values(fields)}) for name, fields in content["variants"].items()}
         power = content["power"]
         return Calibration(
-            parameters=parameters,
+            parameters=Parameters(**taken),
             variants=variants,
             memory=MemoryParameters(**_values(content["memory"])),
             accuracy=Accuracy(**_values(content["accuracy"])),
@@ -136,11 +128,3 @@ def calibration() -> Calibration:
 
 def _values(section: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry["value"] for name, entry in section.items()}
-
-
-def _parameters(fitted: Mapping[str, float], fixed: Mapping[str, Any]) -> Parameters:
-    return Parameters(
-        **fitted,
-        uncaptured_ms_per_step=fixed["uncaptured_ms_per_step"],
-        acceptance=tuple(fixed["acceptance"]),
-    )

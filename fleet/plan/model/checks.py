@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from facts import figures, ledger
 from facts.machines import H200
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import Parameters, calibration
-from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, record_fleet
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.latency import per_token_s

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from fleet.plan.model.deployment import (
-    MEASURED_IN_FLIGHT_PER_NODE,
-    Deployment,
-    EngineShape,
-    Workload,
-    named_workload,
-    record_fleet,
-)
+from facts.workloads import Workload, named_workload
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, EngineShape, record_fleet
 
 # Source: the article's tables: node counts of each routing.
 MEASURED_NODES = {"cluster-ip": (1, 12), "inference-gateway": (2, 8)}
@@ -63,7 +57,7 @@ def _engine(measured: EngineShape, ours: EngineShape) -> Iterator[str]:
     for field in fields(EngineShape):
         published, here = getattr(measured, field.name), getattr(ours, field.name)
         if published != here:
-            yield f"{_OPTIONS[field.name]}: {_in_words(published)} was measured, not {_in_words(here)}"
+            yield f"{_OPTIONS[field.name]}: {_format(published)} was measured, not {_format(here)}"
 
 
 def _requests(workload: Workload) -> Iterator[str]:
@@ -81,7 +75,7 @@ def _requests(workload: Workload) -> Iterator[str]:
         yield "prompts: nothing shared was measured, and no cache hit"
 
 
-def _in_words(value: object) -> str:
+def _format(value: object) -> str:
     if value is None:
         return "no limit seen"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What the planner is asked about: a fleet, what its requests look like, and how many of them come."""
+"""What the planner is asked about: a fleet, and how many requests come to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
-from facts import ledger
 from facts.engines import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
 from facts.machines import B200, Gpu
 from facts.memory import CacheLayout, HybridArchitecture
@@ -95,54 +94,6 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """How long a part of a request is, in tokens. Raises ValueError where minimum, mean and maximum are out of order."""
-
-    min: int
-    mean: float
-    max: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min <= self.mean <= self.max:
-            raise ValueError(f"min, mean and max must ascend from 0, got {self.min}, {self.mean}, {self.max}")
-
-    @classmethod
-    def exactly(cls, tokens: int) -> Lengths:
-        """Every request alike."""
-        return cls(min=tokens, mean=tokens, max=tokens)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What requests look like. Raises ValueError."""
-
-    input_tokens: Lengths
-    output_tokens: Lengths
-    shared_prefix_tokens: int = 0
-    """Tokens at the start of every prompt that are the same in all."""
-    name: str | None = None
-    """A name from workloads.yaml, where it is one of those."""
-
-    def __post_init__(self) -> None:
-        _at_least("output_tokens.min", self.output_tokens.min, 1)
-        if not 0 <= self.shared_prefix_tokens <= self.input_tokens.min:
-            raise ValueError(
-                f"shared_prefix_tokens must be between 0 and the shortest prompt, {self.input_tokens.min}, "
-                f"got {self.shared_prefix_tokens}"
-            )
-
-    @property
-    def tokens_per_request(self) -> float:
-        """Mean input and output tokens of one request."""
-        return self.input_tokens.mean + self.output_tokens.mean
-
-    @property
-    def longest_request_tokens(self) -> int:
-        """Longest prompt and longest answer together."""
-        return self.input_tokens.max + self.output_tokens.max
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedLoad:
     """What the fleet is offered: so many requests in flight at once, or so many a second. Exactly one of them."""
 
@@ -157,28 +108,6 @@ class OfferedLoad:
             raise ValueError("give in_flight or requests_per_s, and not both")
         if not 0 < given[0] < inf:
             raise ValueError(f"in_flight and requests_per_s must be above 0 and finite, got {given[0]}")
-
-
-def named_workload(name: str) -> Workload:
-    """A workload of facts/data/workloads.yaml. Raises LedgerError with the names there are, also for a workload whose lengths
-    its file decides.
-    """
-    fields = ledger.entry("workloads", "workloads", name)
-    if fields["input_tokens"] is None:
-        known = ", ".join(workloads_with_lengths())
-        raise ledger.LedgerError(f"workload {name!r} is as long as its file says; lengths are known of {known}")
-    return Workload(
-        input_tokens=Lengths(**fields["input_tokens"]),
-        output_tokens=Lengths(**fields["output_tokens"]),
-        shared_prefix_tokens=fields.get("shared_prefix_tokens", 0),
-        name=name,
-    )
-
-
-def workloads_with_lengths() -> tuple[str, ...]:
-    """Names of the workloads that can be counted with: their lengths are known without a file."""
-    entries = ledger.section("workloads", "workloads")
-    return tuple(name for name, fields in entries.items() if fields["input_tokens"] is not None)
 
 
 def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:

@@ -28,7 +28,7 @@ class Estimate:
             raise ValueError(f"low, value and high must ascend, got {self.low}, {self.value}, {self.high}")
 
     def __str__(self) -> str:
-        return f"{_in_words(self.value)} ({_in_words(self.low)} to {_in_words(self.high)}, {self.basis})"
+        return f"{_format(self.value)} ({_format(self.low)} to {_format(self.high)}, {self.basis})"
 
     def holds(self, value: float) -> bool:
         """Whether `value` lies between low and high."""
@@ -40,5 +40,5 @@ class Estimate:
         return Estimate(low=ends[0], value=function(self.value), high=ends[2], basis=self.basis, reasons=self.reasons)
 
 
-def _in_words(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

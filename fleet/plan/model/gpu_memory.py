@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from facts import memory
 from facts.memory import GIB, CacheLayout
+from facts.workloads import Workload
 from fleet.plan.model.calibration import MemoryParameters, calibration
-from fleet.plan.model.deployment import Deployment, Workload
+from fleet.plan.model.deployment import Deployment
 
 _LOGIT_BYTES = 4
 

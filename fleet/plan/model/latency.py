@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.plan.model.deployment import Deployment, Workload
+from facts.workloads import Workload
+from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.fleet_rate import FleetLoad
 
 # Inferred: the article's first tokens come as late as evenly spread waits would make them: mean and median are equal, and the 99th

@@ -8,10 +8,11 @@ from functools import cache
 from math import sqrt
 
 from facts import memory
+from facts.workloads import Workload, named_workload
 from fleet.plan.model import latency
 from fleet.plan.model.calibration import Accuracy, Parameters, calibration
 from fleet.plan.model.departures import departures
-from fleet.plan.model.deployment import Deployment, OfferedLoad, Workload, measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Basis, Estimate
 from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,

@@ -9,15 +9,8 @@ from typing import Literal
 
 from facts import figures, ledger
 from facts.models import QWEN3_5_397B_NVFP4
-from fleet.plan.model.deployment import (
-    Deployment,
-    EngineShape,
-    OfferedLoad,
-    Workload,
-    measured_load,
-    named_workload,
-    record_fleet,
-)
+from facts.workloads import Workload, named_workload
+from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 
 Role = Literal["fitted", "predicted", "check"]
 Metric = Literal[

@@ -7,7 +7,6 @@ from the requests in flight follow rate and latency in closed form; nothing is s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
@@ -15,8 +14,9 @@ from facts import memory
 from facts.machines import B200
 from facts.memory import GIB, CacheLayout
 from facts.models import QWEN3_5_27B_FP8
+from facts.workloads import Workload, tokens_per_step
 from fleet.plan.model.calibration import Parameters
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, Workload
+from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
 from fleet.plan.model.gpu_memory import MemoryBudget
 
 # A request comes at a random moment of a step that it has to wait out.
@@ -82,19 +82,13 @@ class EngineLoad:
         return self.in_flight / self.requests_per_s
 
 
-def tokens_per_step(speculative_tokens: int, acceptance: Sequence[float]) -> float:
-    """Tokens one sequence gains in a step. Positions beyond those measured gain like the last one."""
-    accepted = [acceptance[min(position, len(acceptance) - 1)] for position in range(speculative_tokens)]
-    return 1 + sum(accepted)
-
-
 def step_costs(deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget) -> StepCosts:
     """The costs of that fleet's engines."""
     engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
     arithmetic = B200.fp8_flop_per_s / gpu.fp8_flop_per_s / ranks
     traffic = B200.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s / ranks
     layout = deployment.layout
-    gained = tokens_per_step(engine.speculative_tokens, parameters.acceptance)
+    gained = tokens_per_step(engine.speculative_tokens)
     steps = 1 + (workload.output_tokens.mean - 1) / gained
     live_tokens = workload.input_tokens.mean + workload.output_tokens.mean / 2
     token_s = _MS * parameters.ms_per_token * arithmetic * model.active_parameters / QWEN3_5_27B_FP8.active_parameters

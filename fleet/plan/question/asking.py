@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from facts import ledger
+from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Lengths, Routing, Workload, named_workload, workloads_with_lengths
+from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
 from fleet.plan.question.goals import (
     DEFAULT_CONFIDENCE,

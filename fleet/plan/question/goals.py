@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Literal, get_args
 
+from facts.workloads import Workload
 from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Routing, Workload
+from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from fleet.plan.question.profiles import ProfileFacts
 

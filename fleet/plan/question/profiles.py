@@ -20,7 +20,8 @@ from facts.engines import (
 from facts.ledger import LedgerError
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
 from fleet.plan.model.deployment import EngineShape
-from settings import engine_settings, profile_file
+from settings import profile_file
+from settings.sections import engine_settings
 
 _GRAPH_ESTIMATE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 

@@ -182,5 +182,5 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]
     parts = [f"{format_usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
     if unknown:
-        parts.append(f"what nobody could date a price of ({', '.join(unknown)})")
+        parts.append(f"items without a dated price ({', '.join(unknown)})")
     return " and ".join(parts) or "nothing"

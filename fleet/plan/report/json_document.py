@@ -11,7 +11,7 @@ from fleet.plan.words import format_goal, format_mean_lengths
 
 if TYPE_CHECKING:
     from facts.time_to_serve import TimeToServe
-    from fleet.plan.model.deployment import Lengths
+    from facts.workloads import Lengths
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from fleet.plan.plan import Alternative, Money, PerMillion, Plan

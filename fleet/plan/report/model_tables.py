@@ -52,7 +52,7 @@ def accuracy(found: Sequence[Error]) -> Table:
     )
 
 
-def accuracy_in_words(found: Sequence[Error]) -> Iterator[str]:
+def format_accuracy(found: Sequence[Error]) -> Iterator[str]:
     """One sentence for throughput and one for the time per token."""
     predicted = [error for error in found if error.row.role == "predicted"]
     rates = [error for error in predicted if error.row.metric in ("total_tokens_per_s", "requests_per_s")]

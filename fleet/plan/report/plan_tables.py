@@ -60,16 +60,16 @@ def performance(plan: Plan) -> Table:
         rows=tuple(
             (
                 Cell(f"{title}, {note}" if note else title),
-                *(Cell(in_words(of(load).value), _within(of(load), in_words)) for _, load in loads),
+                *(Cell(format_(of(load).value), _within(of(load), format_)) for _, load in loads),
             )
-            for title, note, of, in_words in _READINGS
+            for title, note, of, format_ in _READINGS
         ),
     )
 
 
-def _within(estimate: Estimate, in_words: _Words) -> str:
+def _within(estimate: Estimate, format_: _Words) -> str:
     """The interval, or that the question gives the number."""
-    return "given" if estimate.low == estimate.high else format_span(estimate, in_words)
+    return "given" if estimate.low == estimate.high else format_span(estimate, format_)
 
 
 def limits(plan: Plan) -> Table:

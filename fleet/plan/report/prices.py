@@ -34,7 +34,7 @@ class PriceRow:
     """Whether it is the plan's own."""
 
     @property
-    def in_words(self) -> str:
+    def words(self) -> str:
         """The price, or that there is none."""
         if self.usd_per_million is None:
             return "price unknown"
@@ -48,7 +48,7 @@ def chart(rows: tuple[PriceRow, ...]) -> Rows:
     return Rows(
         id="prices",
         title="Dollars for a million tokens",
-        description="; ".join(f"{row.name}: {row.in_words}" for row in rows) + ".",
+        description="; ".join(f"{row.name}: {row.words}" for row in rows) + ".",
         axis=Axis(
             low=min(known) / _SPREAD,
             high=max(known) * _SPREAD,
@@ -66,16 +66,16 @@ def chart(rows: tuple[PriceRow, ...]) -> Rows:
 def _row(row: PriceRow) -> Row:
     style = "chosen" if row.chosen else ""
     if row.usd_per_million is None:
-        return Row(label=row.name, style=style, words=row.in_words, words_style="unknown")
+        return Row(label=row.name, style=style, words=row.words, words_style="unknown")
     mark: Mark = "diamond" if row.kind == "api" else "star" if row.chosen else "dot"
     dot = Dot(
         at=row.usd_per_million,
         mark=mark,
         style="api" if row.kind == "api" else "plan" if row.chosen else "fleet",
-        title=f"{row.name}: {row.in_words}",
+        title=f"{row.name}: {row.words}",
     )
     spread = None if row.low is None or row.high is None else (row.low, row.high)
-    return Row(label=row.name, style=style, words=row.in_words, words_style=style, dots=(dot,), whisker=spread)
+    return Row(label=row.name, style=style, words=row.words, words_style=style, dots=(dot,), whisker=spread)
 
 
 def _legend(rows: tuple[PriceRow, ...]) -> Iterator[LegendEntry]:

@@ -49,7 +49,7 @@ def print_plan(paper: Paper, plan: Plan, *, written: str | None = None) -> None:
             page.item(remark)
     page.blank()
     if written is None:
-        page.pointer("the same with --write STACK makes the stack file")
+        page.pointer("add --write STACK to write the stack file")
     else:
         page.pointer(f"fleet preview --stack {written}")
     page.print()
@@ -75,7 +75,7 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
         ("TPOT", ">7"),
     )
     page.table(columns, [tuple(_row(one)) for one in alternatives], indent=0)
-    page.title("Read it so")
+    page.title("How to read this")
     page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
     page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
     if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
@@ -268,7 +268,7 @@ def _start(page: Page, plan: Plan) -> None:
     if way.levers:
         best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
         page.prose(f"Would save: {best}.", style="dim")
-    page.prose(f"One node anew, weights being there: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
+    page.prose(f"One node again, with the weights in place: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
 
 
 def _sure(page: Page, plan: Plan) -> None:

@@ -72,7 +72,7 @@ def plot(found: Throughput) -> Plot:
     return Plot(
         id="throughput",
         title="Throughput against nodes",
-        description=_in_words(found),
+        description=_format_description(found),
         panels=(
             _panel(
                 "Whole fleet: total tokens a second",
@@ -151,7 +151,7 @@ def _legend(found: Throughput) -> Iterator[LegendEntry]:
             yield LegendEntry(words=series.title, style=series.style, mark=series.mark)
 
 
-def _in_words(found: Throughput) -> str:
+def _format_description(found: Throughput) -> str:
     full = found.at_full_load
     return (
         f"{plural(found.nodes, 'node')}: {format_number(full.value)} total tokens a second at full load, {format_number(full.low)} to "

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
-from fleet.preview.compare.changes_in_words import after_in_words, before_in_words, difference_in_words
 from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods
 from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
+from fleet.preview.compare.wording import format_after, format_before, format_difference
 from fleet.preview.record.recording import RecordedResource
 from fleet.report.words import plural
 
@@ -82,22 +82,22 @@ def _headline(
     if not any(one.old_urn for one in changes.resources):
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
     for one in restarts:
-        yield _restart_in_words(one, radius.assumption)
+        yield _format_restart(one, radius.assumption)
     for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
         for verb in ENDS:
             number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
             if number:
                 yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
     if before:
-        yield from _replicas_in_words(radius, before)
+        yield from _format_replicas(radius, before)
     money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
     if money is not None and money.changed:
-        yield money_in_words(money)
+        yield _format_money(money)
     if before and not restarts and not radius.replicas_removed:
-        yield "Nothing that serves restarts"
+        yield "No serving replica restarts"
 
 
-def _restart_in_words(one: Restart, assumption: str) -> str:
+def _format_restart(one: Restart, assumption: str) -> str:
     verb = "may restart" if one.maybe else "restart"
     if one.replicas == 1:
         verb += "" if one.maybe else "s"
@@ -116,17 +116,17 @@ def _restart_in_words(one: Restart, assumption: str) -> str:
     return f"{one.gpus} GPUs, {how} ({assumption})" if one.minutes else f"{one.gpus} GPUs, {how}"
 
 
-def _replicas_in_words(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:
+def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:
     gpus = max((one.gpus_per_replica for one in before.values()), default=0)
     for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
         if number:
             yield f"{plural(number, 'replica')} {word} ({number * gpus} GPUs)"
 
 
-def money_in_words(money: Delta) -> str:
+def _format_money(money: Delta) -> str:
     """Dollars an hour before and after."""
     if money.difference is None:
-        return f"{before_in_words(money)} an hour becomes {after_in_words(money)}"
+        return f"{format_before(money)} an hour becomes {format_after(money)}"
     bound = " in known prices" if money.before_at_least or money.after_at_least else ""
-    change = difference_in_words(money, per_cent=False)
-    return f"{before_in_words(money)} an hour becomes {after_in_words(money)} ({change}{bound})"
+    change = format_difference(money, per_cent=False)
+    return f"{format_before(money)} an hour becomes {format_after(money)} ({change}{bound})"

@@ -187,7 +187,7 @@ class _Comparison:
         return transform(value, leaf) if self._stand_ins else value
 
     def _provider(self, old: RecordedResource, new: RecordedResource) -> Iterator[ReplaceReason]:
-        """A resource whose provider is made anew is made anew too: it may live somewhere else now."""
+        """A resource whose provider is replaced is replaced too: the new provider may reach another cluster."""
         before, after = (one.provider.rpartition("::")[0] for one in (old, new))
         if after and (fate := self._fates.get(after)) is not None and fate.operation == "replace":
             yield ReplaceReason(

@@ -66,7 +66,7 @@ def dangers(
 
 
 def _ending(one: ResourceChange) -> Iterator[Danger]:
-    """A resource that goes, for good or to be made anew."""
+    """A resource that is deleted or replaced."""
     verb = "may be replaced" if one.maybe else f"is {one.operation}d"
     if one.protected:
         yield Danger(
@@ -76,7 +76,8 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
         )
     if one.retained:
         return
-    because = f", because of {', '.join(reason.path or reason.source for reason in one.reasons)}" if one.reasons else ""
+    causes = [f"of {reason.path}" if reason.path else reason.source for reason in one.reasons]
+    because = f", because {' and '.join(causes)}" if causes else ""
     guess = " (a guess)" if one.guessed else ""
     if one.type == CLUSTER:
         yield Danger(

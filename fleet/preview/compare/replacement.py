@@ -55,11 +55,6 @@ def reasons(
     return tuple(sorted(given.values(), key=lambda one: (one.maybe, one.certainty == "guess", one.path)))
 
 
-def is_known(type_: str) -> bool:
-    """Whether the data covers the type, so that a property it does not list is known to update in place."""
-    return type_ in _load().types
-
-
 def rules_of(type_: str) -> tuple[_Rule, ...]:
     """What replaces a resource of the type."""
     loaded = _load()

@@ -54,7 +54,6 @@ class RunContext:
     root: Path
     project: str
     stack: str
-    organization: str
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
@@ -269,7 +268,6 @@ def _recorded(
         replace_on_changes=tuple(request.replaceOnChanges),
         deleted_with=request.deletedWith,
         delete_before_replace=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
-        import_id=request.importId,
     )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet.preview.record.recording import (
+    ORGANIZATION,
     Diagnostic,
     Mode,
     ProgramError,
@@ -58,7 +59,6 @@ def record(
     config: Mapping[str, str],
     secret_keys: Collection[str] = (),
     mode: Mode,
-    organization: str = "organization",
     stack_outputs: Callable[[str], StackOutputs] | None = None,
     program: Callable[[], None] | None = None,
 ) -> Recording:
@@ -77,7 +77,6 @@ def record(
             root=root,
             project=project,
             stack=stack,
-            organization=organization,
             mode=mode,
             config=config,
             stack_outputs=stack_outputs,
@@ -202,7 +201,7 @@ def _run_program(
         monitor_address=monitor,  # type: ignore[arg-type]
         engine_address=RecordingEngine(context, monitor.diagnostics),  # type: ignore[arg-type]
         preview=context.mode == "preview",
-        organization=context.organization,
+        organization=ORGANIZATION,
         root_directory=str(context.root),
     )
     body = program or _main_program(context.root)

@@ -13,6 +13,8 @@ Mode = Literal["preview", "known"]
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE = "pulumi:pulumi:StackReference"
+ORGANIZATION = "organization"
+"""As the engine calls it where there is no Pulumi Cloud."""
 
 
 class ProgramError(Exception):
@@ -82,7 +84,6 @@ class RecordedResource:
     additional_secret_outputs: tuple[str, ...] = ()
     deleted_with: str = ""
     delete_before_replace: bool | None = None
-    import_id: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     """Known mode: inputs and synthesised outputs. Preview mode: the inputs. Components: what they announced."""

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.figures_in_words import (
-    bill_lines,
-    per_million_in_words,
-    published_nodes_in_words,
-    rate_origin,
-    residual_in_words,
-)
 from fleet.preview.report.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
-from fleet.preview.report.several_stacks import Refusal, stack_of
+from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
+from fleet.preview.report.wording import (
+    bill_lines,
+    format_nature,
+    format_per_million,
+    format_published_nodes,
+    format_residual,
+    format_size,
+    rate_origin,
+)
 from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def markdown_text(*outcomes: Outcome) -> str:
         else:
             sections += _sections(outcome, several=several)
     if several:
-        sections.append(Section(name="about", text=_text([_nature(*outcomes)])))
+        sections.append(Section(name="about", text=f"Offline preview. {format_nature(reports_of(outcomes))}"))
     stack = "STACK" if several else stack_of(outcomes[0])
     return joined(sections, elsewhere=f"`fleet preview --stack {stack}` shows it; so do `--format html` and `json`.")
 
@@ -109,8 +111,6 @@ def _refusal(refusal: Refusal) -> Section:
 
 def _headline(report: Report, *, several: bool) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
-    size = "as many A4 nodes as others ask for" if fleet.nodes is None else plural(fleet.nodes, "A4 node")
-    gpus = "" if fleet.gpus is None else f" ({fleet.gpus:,} B200)"
     rate = (
         f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
         if figures.total_tokens_per_s
@@ -120,7 +120,7 @@ def _headline(report: Report, *, several: bool) -> Iterator[str]:
     yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""
     yield (
-        f"{size}{gpus} on {fleet.capacity} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
+        f"{format_size(fleet)} on {fleet.capacity} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
         f"{code(fleet.revision[:12])} · vLLM {escape(fleet.vllm)} · profile {code(fleet.profile)} · {rate}"
     )
     if fleet.platform is not None:
@@ -137,7 +137,7 @@ def _figures(report: Report) -> Iterator[str]:
 def _throughput(report: Report) -> Iterator[str]:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
-        yield f"**Throughput**: {match.reason}; there is one for {published_nodes_in_words(report)}."
+        yield f"**Throughput**: {match.reason}; there is one for {format_published_nodes(report)}."
         yield from _estimate(report)
         return
     figure = match.figure
@@ -162,12 +162,12 @@ def _throughput(report: Report) -> Iterator[str]:
 def _estimate(report: Report) -> Iterator[str]:
     if report.modelled is not None:
         yield ""
-        yield f"{prose(report.modelled.in_words())}."
+        yield f"{prose(report.modelled.format())}."
 
 
 def _cost(report: Report) -> Iterator[str]:
     bill = report.figures.bill
-    summary = [per_million_in_words(report.figures), *residual_in_words(bill)]
+    summary = [format_per_million(report.figures), *format_residual(bill)]
     yield f"**Cost**: {bill.total_in_words()}"
     yield ""
     for line in summary:
@@ -254,13 +254,4 @@ def _about(report: Report, *, several: bool) -> Iterator[str]:
         yield from fold(f"About the preview of {report.recording.stack}", remarks) if remarks else ()
         return
     yield from remarks
-    yield f"- {_nature(report)}"
-
-
-def _nature(*outcomes: Outcome) -> str:
-    modes = {outcome.mode for outcome in outcomes if not isinstance(outcome, Refusal)}
-    known = "made up where the cloud would decide them" if "known" in modes else "left unknown"
-    return (
-        "Offline preview: the program ran against a recorder, without credentials. No provider checked it, and nothing "
-        f"was compared with what is live. Ids and addresses are {known}."
-    )
+    yield f"- Offline preview. {format_nature([report])}"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fleet.preview.compare.changes_in_words import (
+from fleet.preview.compare.wording import (
     MARKS,
-    after_in_words,
-    before_in_words,
-    difference_in_words,
-    fate_in_words,
+    format_after,
+    format_before,
+    format_difference,
+    format_fate,
+    format_reasons,
+    format_sides,
+    format_summary,
     is_text,
     lines_that_differ,
     properties_of,
-    reasons_in_words,
-    sides_in_words,
-    summary_in_words,
 )
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.markdown import alert, cell, code, escape, fenced, fold, prose, table
@@ -53,7 +53,7 @@ def headline(report: Report, changes: Changes, *, several: bool) -> Iterator[str
         yield ""
         yield from (f"- {prose(line)}" for line in changes.headline[1:_MOST_HEADLINES])
     yield ""
-    yield f"{summary_in_words(changes).capitalize()}, against {code(changes.against)}."
+    yield f"{format_summary(changes).capitalize()}, against {code(changes.against)}."
 
 
 def numbers(changes: Changes) -> Iterator[str]:
@@ -63,11 +63,11 @@ def numbers(changes: Changes) -> Iterator[str]:
         yield from table(
             ("", "before", "after", "difference"),
             (
-                (escape(one.label), before_in_words(one), f"**{after_in_words(one)}**", difference_in_words(one))
+                (escape(one.label), format_before(one), f"**{format_after(one)}**", format_difference(one))
                 for one in moving
             ),
         )
-    still = [f"{escape(one.label)} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after]
+    still = [f"{escape(one.label)} {format_after(one)}" for one in changes.deltas if not one.changed and one.after]
     if still:
         yield ""
         yield f"Unchanged: {', '.join(still)}."
@@ -91,9 +91,9 @@ def _name(report: Report, change: ResourceChange) -> str:
 
 
 def _why(change: ResourceChange) -> str:
-    fate = fate_in_words(change)
+    fate = format_fate(change)
     lines = [escape(fate)] if fate else []
-    return "<br>".join([*lines, *map(cell, reasons_in_words(change))]) or "no longer in the program"
+    return "<br>".join([*lines, *map(cell, format_reasons(change))]) or "no longer in the program"
 
 
 def differences(report: Report, changes: Changes) -> Iterator[str]:
@@ -112,10 +112,10 @@ def differences(report: Report, changes: Changes) -> Iterator[str]:
 
 def _tree(node: ChangeNode, depth: int) -> Iterator[str]:
     indent, first = "  " * depth, node.changes[0]
-    facts = [fate_in_words(first), ", ".join(node.facts), f"{node.unchanged} below unchanged" if node.unchanged else ""]
+    facts = [format_fate(first), ", ".join(node.facts), f"{node.unchanged} below unchanged" if node.unchanged else ""]
     told = " · ".join(fact for fact in facts if fact)
     yield f"{_SIGNS[node.operation]} {indent}{MARKS[node.operation]:>2} {node.kind} {node.name}  {told}".rstrip()
-    for reason in reasons_in_words(first):
+    for reason in format_reasons(first):
         yield f"! {indent}     {reason}"
     differing = properties_of(first)
     for one in differing[:_MOST_PROPERTIES]:
@@ -135,7 +135,7 @@ def _property(change: PropertyChange, indent: str) -> Iterator[str]:
         for sign, text in lines_that_differ(change, _MOST_LINES):
             yield f"{sign if sign in '+-' else ' '} {indent}  {text}"
         return
-    before, after = sides_in_words(change, _WIDTH)
+    before, after = format_sides(change, _WIDTH)
     if change.kind == "may change":
         yield f"! {indent}{change.path}: {before} → {after}"
         return

@@ -7,13 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.compare import changes_in_words
-from fleet.preview.report import figures_in_words
+from fleet.preview.compare.wording import (
+    MARKS,
+    format_after,
+    format_before,
+    format_difference,
+    format_fate,
+    format_reasons,
+    format_summary,
+    format_value,
+    is_text,
+    lines_that_differ,
+    properties_of,
+)
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
 from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
 from fleet.preview.report.verdicts import shared, verdicts
+from fleet.preview.report.wording import (
+    bill_lines,
+    format_nature,
+    format_per_million,
+    format_published_nodes,
+    format_residual,
+    format_size,
+    rate_origin,
+)
 from fleet.report.page import Number, render
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd, plural
@@ -33,14 +53,20 @@ def html_text(*outcomes: Outcome) -> str:
     return render(
         _FOLDER,
         {
-            **{
-                name: one
-                for module in (changes_in_words, figures_in_words)
-                for name, one in vars(module).items()
-                if callable(one)
-            },
+            "format_fate": format_fate,
             "format_figure": format_figure,
-            "marks": changes_in_words.MARKS,
+            "format_per_million": format_per_million,
+            "format_published_nodes": format_published_nodes,
+            "format_reasons": format_reasons,
+            "format_residual": format_residual,
+            "format_size": format_size,
+            "format_summary": format_summary,
+            "format_value": format_value,
+            "plural": plural,
+            "marks": MARKS,
+            "properties_of": properties_of,
+            "is_text": is_text,
+            "lines_that_differ": lines_that_differ,
             "change_tree": change_tree,
             "verdicts": verdicts,
             "shared": shared,
@@ -48,7 +74,6 @@ def html_text(*outcomes: Outcome) -> str:
             "name_of": stack_of,
             "name_of_urn": lambda urn: urn.rpartition("::")[2],
             "is_refusal": lambda outcome: isinstance(outcome, Refusal),
-            "size_in_words": _size,
             "numbers": _numbers,
             "differences": _differences,
             "bill_table": _bill,
@@ -56,7 +81,7 @@ def html_text(*outcomes: Outcome) -> str:
         title=f"Preview of {len(outcomes)} stacks" if several else f"Preview of {stack_of(outcomes[0])}",
         project=reports[0].recording.project if reports else "this project",
         against=", ".join(sorted(against)),
-        made_up=any(report.mode == "known" for report in reports),
+        nature=format_nature(reports),
         stacks=_stacks(outcomes) if several else None,
         outcomes=outcomes,
     )
@@ -82,25 +107,14 @@ def _stacks(outcomes: Sequence[Outcome]) -> Table:
     )
 
 
-def _size(report: Report) -> str:
-    fleet = report.fleet
-    if fleet.nodes is None:
-        return "As many A4 nodes (8 B200 each) as others ask for"
-    return f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)" if fleet.nodes else "Paused, 0 A4 nodes"
-
-
 def _numbers(report: Report) -> Iterator[Number]:
     """What the change moves, what moved first; the stack's own numbers where nothing was compared."""
     if report.comparison is None or not report.comparison.deltas:
         yield from _standing(report)
         return
     for one in sorted(report.comparison.deltas, key=lambda one: not one.changed):
-        was = ", ".join(
-            filter(None, (changes_in_words.before_in_words(one), changes_in_words.difference_in_words(one)))
-        )
-        yield Number(
-            name=one.label, now=changes_in_words.after_in_words(one), more=f"was {was}" if one.changed else "unchanged"
-        )
+        was = ", ".join(filter(None, (format_before(one), format_difference(one))))
+        yield Number(name=one.label, now=format_after(one), more=f"was {was}" if one.changed else "unchanged")
 
 
 def _standing(report: Report) -> Iterator[Number]:
@@ -110,7 +124,7 @@ def _standing(report: Report) -> Iterator[Number]:
     if figures.usd_per_million_tokens is not None:
         yield Number(name="dollars a million tokens", now=f"{least}{format_usd(figures.usd_per_million_tokens)}")
     if figures.total_tokens_per_s:
-        origin = figures_in_words.rate_origin(figures)
+        origin = rate_origin(figures)
         yield Number(name=f"tokens a second, {origin}", now=f"{figures.total_tokens_per_s:,}")
     if fleet.nodes is not None:
         yield Number(name="GPUs", now=f"{fleet.gpus:,}")
@@ -126,8 +140,8 @@ def _differences(report: Report) -> Table:
         rows=tuple(
             (
                 Cell(one.field, style="mono"),
-                Cell(changes_in_words.value_in_words(one.published), style="mono"),
-                Cell(changes_in_words.value_in_words(one.ours), style="mono"),
+                Cell(format_value(one.published), style="mono"),
+                Cell(format_value(one.ours), style="mono"),
                 Cell(one.argument or "not argued"),
             )
             for one in report.figures.match.differences
@@ -146,6 +160,6 @@ def _bill(report: Report) -> Table:
                 Cell(line.quantity, style="dim"),
                 Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
             )
-            for line in figures_in_words.bill_lines(report.figures.bill)
+            for line in bill_lines(report.figures.bill)
         ),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes
     from fleet.preview.policy import Violation
-    from settings.figures import Figures
+    from settings.derived.figures import Figures
     from settings.stack import Settings
 
 GROUP_FROM = 4
@@ -278,7 +278,7 @@ def _remarks(
     if settings.server.replicas == 0:
         yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
     elif settings.server.replicas == "external":
-        yield "The number of replicas is left to others; price and figures are those of one replica."
+        yield "Replicas are managed externally; price and figures are those of one replica."
 
 
 def _registered(recording: Recording) -> Iterator[RecordedResource]:

@@ -73,8 +73,8 @@ def _items(value: Any, path: str) -> Sequence[Any]:
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 
-def _ports(ports: Sequence[Any], key: str = "port") -> str:
-    return ", ".join(str(at(port, key)) for port in ports if at(port, key) is not None)
+def _ports(ports: Sequence[Any]) -> str:
+    return ", ".join(str(at(port, "port")) for port in ports if at(port, "port") is not None)
 
 
 def _pod(spec: Any) -> Facts:
@@ -101,7 +101,7 @@ def _deployment(inputs: Any) -> Facts:
     if replicas is not None:
         yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
-        yield "replicas left to others"
+        yield "replicas managed externally"
     yield from _pod(at(inputs, "spec.template.spec"))
     grace = at(inputs, "spec.template.spec.terminationGracePeriodSeconds")
     if grace is not None:

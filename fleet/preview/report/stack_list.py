@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.preview.compare.changes_in_words import after_in_words, before_in_words
+from fleet.preview.compare.wording import format_after, format_before
 from fleet.preview.report.several_stacks import Refusal
 from fleet.report.words import plural
 from settings.rules.verdict import REPEATED_ON_PURPOSE
@@ -51,7 +51,7 @@ def line_of(outcome: Outcome) -> StackLine:
     rate = f"{figures.total_tokens_per_s:,} tok/s" if figures.total_tokens_per_s else "no published figure"
     return StackLine(
         stack=outcome.recording.stack,
-        verdict=verdict_in_words(outcome.policies, changes),
+        verdict=format_verdict(outcome.policies, changes),
         change=plural(len(outcome.changes), "resource") + " to create" if changes is None else changes.headline[0],
         price=_moving(changes, USD_PER_HOUR) or figures.bill.total_in_words(),
         rate=_moving(changes, TOKENS_PER_SECOND) or rate,
@@ -60,7 +60,7 @@ def line_of(outcome: Outcome) -> StackLine:
     )
 
 
-def verdict_in_words(policies: Policies, changes: Changes | None) -> str:
+def format_verdict(policies: Policies, changes: Changes | None) -> str:
     """Policies and dangers in a few words."""
     mandatory, advisory, on_purpose = len(policies.mandatory), _to_look_at(policies), _on_purpose(policies)
     parts = [f"{mandatory} mandatory violated"] if mandatory else []
@@ -84,5 +84,5 @@ def _to_look_at(policies: Policies) -> int:
 def _moving(changes: Changes | None, id_: str) -> str:
     for one in changes.deltas if changes is not None else ():
         if one.id == id_ and one.changed:
-            return f"{before_in_words(one)} → {after_in_words(one)} {_UNITS[id_]}"
+            return f"{format_before(one)} → {format_after(one)} {_UNITS[id_]}"
     return ""

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.figures_in_words import (
-    bill_lines,
-    per_million_in_words,
-    published_nodes_in_words,
-    residual_in_words,
-)
 from fleet.preview.report.several_stacks import Refusal
 from fleet.preview.report.text_policies import print_policies
+from fleet.preview.report.wording import (
+    bill_lines,
+    format_nature,
+    format_per_million,
+    format_published_nodes,
+    format_residual,
+    format_size,
+)
 from fleet.report.terminal import Page, Paper, Part
 from fleet.report.words import format_usd, plural
 
@@ -84,13 +86,7 @@ def _headline(page: Page, report: Report) -> None:
         page.blank()
         print_consequences(page, changes)
         page.blank()
-    if fleet.nodes is None:
-        size = "A4 nodes (8 B200 each) as many as others ask for"
-    elif fleet.nodes == 0:
-        size = "paused, 0 A4 nodes"
-    else:
-        size = f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)"
-    page.prose(f"{size} on {fleet.capacity} in {', '.join(fleet.zones)}", indent=0)
+    page.prose(f"{format_size(fleet)} on {fleet.capacity} in {', '.join(fleet.zones)}", indent=0)
     page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
     if fleet.platform is not None:
         page.prose(f"on the cluster of {fleet.platform}", indent=0)
@@ -181,7 +177,7 @@ def _published(page: Page, report: Report) -> None:
     figures, match = report.figures, report.figures.match
     if match.figure is None:
         page.title("Throughput")
-        page.prose(f"{match.reason}; there is one for {published_nodes_in_words(report)}.")
+        page.prose(f"{match.reason}; there is one for {format_published_nodes(report)}.")
         _estimate(page, report)
         return
     if figures.proven:
@@ -201,7 +197,7 @@ def _published(page: Page, report: Report) -> None:
 
 def _estimate(page: Page, report: Report) -> None:
     if report.modelled is not None:
-        page.prose(report.modelled.in_words())
+        page.prose(report.modelled.format())
 
 
 def _cost(page: Page, report: Report) -> None:
@@ -223,7 +219,7 @@ def _cost(page: Page, report: Report) -> None:
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
     page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
-    for sentence in (per_million_in_words(figures), *residual_in_words(bill)):
+    for sentence in (format_per_million(figures), *format_residual(bill)):
         page.item(sentence)
 
 
@@ -277,28 +273,18 @@ def _shown(value: object) -> str:
 
 def _closing(page: Page, report: Report) -> None:
     page.title("About this preview")
-    for remark in (*report.remarks, *_nature(report)):
+    written = [] if report.out is None else [f"Every manifest is in {report.out}."]
+    for remark in (*report.remarks, format_nature([report]), *written):
         page.item(remark)
     page.blank()
     for command in _next_steps(report):
         page.pointer(command)
 
 
-def _nature(report: Report) -> Sequence[str]:
-    known = "made up where the cloud would decide them" if report.mode == "known" else "left unknown"
-    lines = [
-        "The program ran against a recorder, without credentials: no provider checked it, and nothing was compared with "
-        f"what is live. Ids and addresses are {known}.",
-    ]
-    if report.out is not None:
-        lines.append(f"Every manifest is in {report.out}.")
-    return lines
-
-
 def _next_steps(report: Report) -> Iterator[str]:
     stack = report.recording.stack
     if report.policies.mandatory:
-        yield "mend what the mandatory policies name, then preview again"
+        yield "fix the mandatory policy violations, then preview again"
         return
     if report.fleet.stand_in_project:
         yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"

@@ -6,20 +6,20 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fleet.preview.compare.changes_in_words import (
+from fleet.preview.compare.wording import (
     MARKS,
     PROPERTY_MARKS,
-    after_in_words,
-    before_in_words,
-    difference_in_words,
-    fate_in_words,
     forcing,
+    format_after,
+    format_before,
+    format_difference,
+    format_fate,
+    format_reasons,
+    format_sides,
+    format_summary,
     is_text,
     lines_that_differ,
     properties_of,
-    reasons_in_words,
-    sides_in_words,
-    summary_in_words,
 )
 from fleet.preview.report.change_tree import change_tree
 from fleet.report.terminal import Page, Part
@@ -65,7 +65,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
     page.title("Numbers", "before → after" if moving else "unchanged")
     for per_cent in (True, False):
         rows = [
-            (one.label, before_in_words(one), after_in_words(one), difference_in_words(one, per_cent=per_cent))
+            (one.label, format_before(one), format_after(one), format_difference(one, per_cent=per_cent))
             for one in moving
         ]
         widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
@@ -85,9 +85,7 @@ def print_numbers(page: Page, changes: Changes) -> None:
             )
         else:
             page.prose(f"{label}: {before} → {after}" + (f", {difference}" if difference else ""))
-    still = [
-        f"{one.label} {after_in_words(one)}" for one in changes.deltas if not one.changed and one.after is not None
-    ]
+    still = [f"{one.label} {format_after(one)}" for one in changes.deltas if not one.changed and one.after is not None]
     if still:
         page.prose(("unchanged: " if moving else "") + ", ".join(still), style="dim")
 
@@ -106,7 +104,7 @@ def print_changes(page: Page, report: Report, changes: Changes) -> None:
     for output in changes.outputs:
         _print_property(page, output, " " * 5)
     page.blank()
-    page.prose(summary_in_words(changes), indent=0, style="bold")
+    page.prose(format_summary(changes), indent=0, style="bold")
     for remark in changes.remarks:
         page.item(remark)
 
@@ -121,7 +119,7 @@ def _rows(node: ChangeNode, prefix: str = "", below: str = "") -> Iterator[tuple
 
 def _print_node(page: Page, node: ChangeNode, prefix: str, below: str) -> None:
     mark = MARKS[node.operation]
-    fate = fate_in_words(node.changes[0])
+    fate = format_fate(node.changes[0])
     facts = [fate] if fate else []
     if node.facts:
         facts.append((", " if len(node.changes) > 1 else " · ").join(node.facts))
@@ -149,7 +147,7 @@ def _print_node(page: Page, node: ChangeNode, prefix: str, below: str) -> None:
 
 
 def _print_details(page: Page, change: ResourceChange, margin: str) -> None:
-    for reason in reasons_in_words(change):
+    for reason in format_reasons(change):
         room = max(20, page.width - len(margin) - 2)
         for index, line in enumerate(textwrap.wrap(reason, room, break_long_words=False, break_on_hyphens=False)):
             page.line((margin, "dim"), ("  " if index else "! ", "bold magenta"), (line, "magenta"))
@@ -175,12 +173,12 @@ def _print_property(page: Page, change: PropertyChange, margin: str) -> None:
             page.line((margin, "dim"), "    ", (f"{sign} {text[:room]}", _STYLES.get(sign, "")))
         return
     used = len(margin) + 2 + len(change.path)
-    before, after = sides_in_words(change, 4 * page.width)
+    before, after = format_sides(change, 4 * page.width)
     arrow = " → " if before and after else ""
     if used + 2 + len(before) + len(arrow) + len(after) <= page.width:
         page.line(*head, "  ", (before, _before_style(change)), (arrow, "dim"), (after, _after_style(change)))
         return
-    before, after = sides_in_words(change, max(20, page.width - len(margin) - 6))
+    before, after = format_sides(change, max(20, page.width - len(margin) - 6))
     page.line(*head)
     for sign, text, style in (("- ", before, _before_style(change)), ("+ ", after, _after_style(change))):
         if text:

@@ -44,13 +44,12 @@ class Applier:
         timeline: Timeline,
         *,
         chart_objects: Callable[[RecordedResource], list[Manifest]],
-        parallel: int = PARALLEL,
         on_progress: Callable[[ApplyEvent], None] = _silent,
         slack_seconds: float = SLACK_SECONDS,
     ) -> None:
         """`slack_seconds`: wall time that any wait lasts at least; see waiter.SLACK_SECONDS."""
         self._api, self._clock, self._timeline = api, clock, timeline
-        self._chart_objects, self._parallel = chart_objects, parallel
+        self._chart_objects = chart_objects
         self._slack_seconds = slack_seconds
         self._stop = threading.Event()
         self.on_progress = on_progress
@@ -71,7 +70,7 @@ class Applier:
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
             run = self._run(todo, recording, previous, waiter)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
-            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), self._parallel, self.cancel)
+            walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), PARALLEL, self.cancel)
             if not run.failed and not self._stop.is_set():
                 self._remove(run, todo.deletes)
         self._explain(run)
@@ -103,7 +102,7 @@ class Applier:
                 stop=self._stop,
                 on_progress=self.on_progress,
             )
-            destruction.run(self._parallel)
+            destruction.run(PARALLEL)
             left = destruction.state()
             retained, unexpected = account(self._api, waiter, state, left)
         return DestroyReport(
@@ -151,7 +150,7 @@ class Applier:
         def remove(urn: str) -> bool:
             return all(run.delete(urn, one, replaced=replaced) for one, replaced in doomed[urn])
 
-        walk(order, remove, self._parallel, self.cancel)
+        walk(order, remove, PARALLEL, self.cancel)
 
     def _explain(self, run: Run) -> None:
         """Look in the cluster for why resources failed, once all is quiet."""

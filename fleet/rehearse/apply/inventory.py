@@ -10,8 +10,8 @@ from facts.ledger import entry
 from fleet.preview.record.values import reveal
 from fleet.rehearse.api import PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, ClusterApi, Kind, Manifest
 from fleet.rehearse.apply.manifests import kind_and_name
-from fleet.rehearse.apply.quantity import gib
 from fleet.rehearse.apply.state import AppliedResource, AppliedState, ObjectRef
+from fleet.rehearse.simulation.pod_needs import GIB, quantity
 
 _KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
 """Values of a Google resource's `deletion_policy` that leave it where it is."""
@@ -97,7 +97,7 @@ class Leftovers:
         """Disks and images whose class says Retain."""
         for volume in self.volumes():
             if is_kept(volume, "persistentVolumeReclaimPolicy"):
-                size = gib((volume["spec"].get("capacity") or {}).get("storage", 0))
+                size = quantity((volume["spec"].get("capacity") or {}).get("storage")) / GIB
                 yield _priced("Disk", volume, "hyperdisk-ml-capacity", size, "reclaimPolicy Retain of its StorageClass")
         for content in self.contents():
             if is_kept(content, "deletionPolicy"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 from fleet.rehearse.api import ApiRefusedError, ClusterApi, Kind, Manifest
@@ -23,26 +22,16 @@ POLL_SECONDS: Final = 0.03
 WORKERS: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
-    """What now holds on the cluster."""
-
-    names: tuple[str, ...]
-    wall_seconds: float
-
-
-def install(api: ClusterApi) -> InForce:
+def install(api: ClusterApi) -> None:
     """Apply every policy and its bindings, and return when all of them are in force. Doing it again changes nothing.
 
     Raises RehearsalError when a policy is refused or does not come into force.
     """
-    began = time.monotonic()
     chosen = policies()
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="policies") as pool:
         list(pool.map(lambda one: _apply(api, one.manifest), chosen))
         list(pool.map(lambda binding: _apply(api, binding), [binding for one in chosen for binding in one.bindings]))
     _wait_until_in_force(api)
-    return InForce(names=tuple(one.name for one in chosen), wall_seconds=time.monotonic() - began)
 
 
 def _apply(api: ClusterApi, manifest: Manifest) -> None:
@@ -68,8 +57,7 @@ def _wait_until_in_force(api: ClusterApi) -> None:
         while not _is_refused(api, probe):
             if time.monotonic() > deadline:
                 raise RehearsalError(
-                    f"Autopilot's rules are not in force {TIMEOUT_SECONDS:.0f} s after they were applied. The API server may "
-                    "run without the ValidatingAdmissionPolicy plugin; use one that has it, as GKE does"
+                    f"Autopilot's rules are not in force {TIMEOUT_SECONDS:.0f} s after they were applied"
                 )
             time.sleep(POLL_SECONDS)
     finally:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ SYSTEMS: Final = ("linux", "darwin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
-    """Programs of a control plane, each a file that runs; one that was not asked for need not be there."""
+    """Programs of a control plane, each a file that runs."""
 
     etcd: Path
     api_server: Path
@@ -125,47 +125,31 @@ HELM: Final = Source(
     version_variables=("helm.sh/helm/v3/internal/version.version",),
     asked_by="version",
 )
-EVERYTHING: Final = frozenset(name for source in SOURCES for name in source.packages)
 
 
-def binaries(progress: Progress, *, only: frozenset[str] | None = None) -> Binaries:
-    """The programs, built if they are not in the cache; `only` names those that are needed.
+def binaries(progress: Progress) -> Binaries:
+    """The programs of a control plane, built if they are not in the cache.
 
     A first build takes some minutes; an interrupted one goes on where it stopped. Raises RehearsalError.
     """
-    _require_system()
-    wanted = EVERYTHING if only is None else only
-    if unknown := wanted - EVERYTHING:
-        raise ValueError(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(sorted(EVERYTHING))}")
-    folder = cache.folder()
-    found: dict[str, Path] = {}
-    for source in SOURCES:
-        home = folder / source.home
-        found |= {name: home / name for name in source.packages}
-        names = [name for name in source.packages if name in wanted]
-        if names:
-            _provide(source, names, folder, home, progress)
+    kubernetes, kwok, etcd = (_provide(source, progress) for source in SOURCES)
     return Binaries(
-        etcd=found["etcd"],
-        api_server=found["kube-apiserver"],
-        controller_manager=found["kube-controller-manager"],
-        scheduler=found["kube-scheduler"],
-        kwok=found["kwok"],
+        etcd=etcd / "etcd",
+        api_server=kubernetes / "kube-apiserver",
+        controller_manager=kubernetes / "kube-controller-manager",
+        scheduler=kubernetes / "kube-scheduler",
+        kwok=kwok / "kwok",
     )
 
 
 def helm(progress: Progress) -> Path:
     """The `helm` command, built if it is not in the cache. Only a stack with a Helm release needs it. Raises RehearsalError."""
-    _require_system()
-    folder = cache.folder()
-    home = folder / HELM.home
-    _provide(HELM, tuple(HELM.packages), folder, home, progress)
-    return home / "helm"
+    return _provide(HELM, progress) / "helm"
 
 
-def is_built() -> bool:
-    """Whether every program of a control plane is in the cache. Looks only."""
-    return not any(_missing(cache.place() / source.home, tuple(source.packages)) for source in SOURCES)
+def is_built(*sources: Source) -> bool:
+    """Whether every program of these sources is in the cache. Looks only."""
+    return all(_is_complete(source, cache.place() / source.home) for source in sources)
 
 
 def _require_system() -> None:
@@ -175,24 +159,28 @@ def _require_system() -> None:
         )
 
 
-def _provide(source: Source, names: Sequence[str], folder: Path, home: Path, progress: Progress) -> None:
-    if not _missing(home, names):
+def _provide(source: Source, progress: Progress) -> Path:
+    """The folder with the programs of a source, built if one is missing."""
+    _require_system()
+    folder = cache.folder()
+    home = folder / source.home
+    if _is_complete(source, home):
         os.utime(home)  # in use: see _remove_unused
-        return
+        return home
     with cache.locked(folder, progress):
-        missing = _missing(home, names)  # another process may have built them meanwhile
-        if missing:
+        if not _is_complete(source, home):  # another process may have built it meanwhile
             go = toolchain.find(folder, progress)
             cache.require_room(NEEDED_BYTES, cache=folder, reused=go.caches)
-            _build(source, missing, go, folder, home, progress)
+            _build(source, go, folder, home, progress)
             _remove_unused(source, folder, home)
+    return home
 
 
-def _missing(home: Path, names: Sequence[str]) -> list[str]:
-    return [name for name in names if not (home / name).is_file()]
+def _is_complete(source: Source, home: Path) -> bool:
+    return all((home / name).is_file() for name in source.packages)
 
 
-def _build(source: Source, names: Sequence[str], go: Toolchain, folder: Path, home: Path, progress: Progress) -> None:
+def _build(source: Source, go: Toolchain, folder: Path, home: Path, progress: Progress) -> None:
     began = time.monotonic()
     # A copy: go must not touch the repository's files, and what is half done must not look done.
     work = folder / f"building-{source.folder}"
@@ -202,17 +190,17 @@ def _build(source: Source, names: Sequence[str], go: Toolchain, folder: Path, ho
         shutil.copy(file, work)
     progress(f"building {source.title} {source.version} with Go {go.version}, once; kept in {home}")
     try:
-        packages = [source.packages[name] for name in names]
+        packages = list(source.packages.values())
         total = _download(source, packages, go, work, progress)
         _compile(source, packages, go, work, progress, total)
         home.mkdir(exist_ok=True)
-        for name in names:
-            built = work / "built" / _built_name(source.packages[name])
+        for name, package in source.packages.items():
+            built = work / "built" / _built_name(package)
             _check(source, name, built)
             built.replace(home / name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    if go.own_build_cache is not None and not _missing(home, tuple(source.packages)):
+    if go.own_build_cache is not None:
         # 3 GB that only a change of version would use again.
         shutil.rmtree(go.own_build_cache, ignore_errors=True)
     progress(f"{source.title} {source.version} is built ({_duration(time.monotonic() - began)})")

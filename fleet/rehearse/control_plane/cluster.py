@@ -19,7 +19,6 @@ from fleet.rehearse.control_plane.build import Binaries
 from fleet.rehearse.control_plane.credentials import issue
 from fleet.rehearse.control_plane.port import HeldPort
 from fleet.rehearse.control_plane.process import Process, last_lines
-from fleet.rehearse.control_plane.programs import Pace
 from fleet.rehearse.results import RehearsalError
 
 Progress = Callable[[str], None]
@@ -55,11 +54,9 @@ class ControlPlane:
         *,
         stages: Sequence[Manifest],
         progress: Progress = lambda _: None,
-        pace: Pace | None = None,
     ) -> None:
         """`stages`: kwok Stage objects that say how nodes and pods behave; with none, kwok is left out."""
         self._binaries, self._stages, self._progress = binaries, stages, progress
-        self._pace = pace or Pace()
         self._processes: dict[str, Process] = {}
         self._stack = contextlib.ExitStack()
         self._folder: Path
@@ -114,9 +111,7 @@ class ControlPlane:
         # While the server starts: what takes a while and does not need it.
         self.kubeconfig = self._credentials.kubeconfig
         scheduler_config = self._folder / "scheduler.json"
-        scheduler_config.write_text(
-            json.dumps(programs.scheduler_config(self.kubeconfig, self._pace)), encoding="utf-8"
-        )
+        scheduler_config.write_text(json.dumps(programs.scheduler_config(self.kubeconfig)), encoding="utf-8")
         kwok_config = self._folder / "kwok.yaml"
         kwok_config.write_text(programs.kwok_config(self._stages), encoding="utf-8")
         self.api = ClusterApi.from_kubeconfig(self.kubeconfig)
@@ -125,7 +120,7 @@ class ControlPlane:
         # Not earlier: a controller that finds the server not quite ready sleeps for a whole second.
         self._run(
             _CONTROLLER_MANAGER,
-            programs.controller_manager(self._binaries.controller_manager, self._credentials, self._pace),
+            programs.controller_manager(self._binaries.controller_manager, self._credentials),
         )
         self._run(_SCHEDULER, programs.scheduler(self._binaries.scheduler, scheduler_config))
         if self._stages:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,25 +23,14 @@ LEASE_SECONDS: Final = 160
 core for nothing. Measured: 3 ms of the API server for a renewal."""
 API_SERVER_ENVIRONMENT: Final = {"GOGC": "300"}
 """Go's collector runs a third as often. Measured: an eighth less CPU at the start, for 100 MB more."""
+NODE_MONITOR_GRACE_SECONDS: Final = 240
+"""A node silent for so long is marked unreachable. Kubernetes' own is 50. Simulated machines are lost by deleting their nodes,
+as Google does, and a busy computer must not look like a dead node: six renewals fit."""
+SCHEDULER_BACKOFF_SECONDS: Final = 1
+"""Longest wait before an unschedulable pod is tried again after something changed. Kubernetes' own is 10: ten minutes of a
+clock that runs 60 times faster. At least 1."""
 SIMULATED_NODES: Final = "kwok.x-k8s.io/node=fake"
 """Annotation of the nodes that kwok plays; it leaves all others alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How quickly Kubernetes' own controllers react, in wall seconds. They do not run on the rehearsal's clock."""
-
-    node_monitor_grace_seconds: int = 240
-    """A node silent for so long is marked unreachable. Kubernetes' own is 50. Simulated machines are lost by deleting their nodes,
-    as Google does, and a busy computer must not look like a dead node: six renewals fit."""
-    attach_detach_sync_seconds: int = 60
-    """How often attached volumes are compared with the pods that need them; attaching itself does not wait for it. At least 2.
-    Source: Kubernetes 1.36, --attach-detach-reconcile-sync-period."""
-    claim_binder_sync_seconds: int = 15
-    """How often unbound claims are looked at again without an event. Source: Kubernetes 1.36, --pvclaimbinder-sync-period."""
-    scheduler_backoff_seconds: int = 1
-    """Longest wait before an unschedulable pod is tried again after something changed. Kubernetes' own is 10: ten minutes of a
-    clock that runs 60 times faster. At least 1."""
 
 
 def etcd(binary: Path) -> list[str | Path]:
@@ -92,7 +80,7 @@ def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | 
     ]
 
 
-def controller_manager(binary: Path, credentials: Credentials, pace: Pace) -> list[str | Path]:
+def controller_manager(binary: Path, credentials: Credentials) -> list[str | Path]:
     """Kubernetes' controllers, with quotas for 1000 nodes."""
     workers = (
         "deployment",
@@ -118,9 +106,7 @@ def controller_manager(binary: Path, credentials: Credentials, pace: Pace) -> li
         "--use-service-account-credentials=false",
         f"--kube-api-qps={REQUESTS_PER_SECOND}",
         f"--kube-api-burst={REQUESTS_PER_SECOND}",
-        f"--node-monitor-grace-period={pace.node_monitor_grace_seconds}s",
-        f"--attach-detach-reconcile-sync-period={pace.attach_detach_sync_seconds}s",
-        f"--pvclaimbinder-sync-period={pace.claim_binder_sync_seconds}s",
+        f"--node-monitor-grace-period={NODE_MONITOR_GRACE_SECONDS}s",
         *(f"--concurrent-{kind}-syncs={WORKERS}" for kind in workers),
     ]
 
@@ -130,7 +116,7 @@ def scheduler(binary: Path, config: Path) -> list[str | Path]:
     return [binary, f"--config={config}", "--secure-port=0"]
 
 
-def scheduler_config(kubeconfig: Path, pace: Pace) -> dict[str, Any]:
+def scheduler_config(kubeconfig: Path) -> dict[str, Any]:
     """KubeSchedulerConfiguration."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -138,7 +124,7 @@ def scheduler_config(kubeconfig: Path, pace: Pace) -> dict[str, Any]:
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND},
         "podInitialBackoffSeconds": 1,
-        "podMaxBackoffSeconds": pace.scheduler_backoff_seconds,
+        "podMaxBackoffSeconds": SCHEDULER_BACKOFF_SECONDS,
     }
 
 

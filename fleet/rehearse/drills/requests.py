@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.results import Figure
-from fleet.rehearse.traffic.driver import Retry
 from fleet.rehearse.traffic.outcomes import RETRY_ADVICE
 from fleet.rehearse.traffic.traffic import Traffic
 
@@ -44,7 +43,7 @@ def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
         model=stage.settings.serving.model.id,
     ) as traffic:
         traffic.wait_for_endpoints(len(stage.ready_pods()))
-        traffic.start(retry=Retry())
+        traffic.start(retry=True)
         traffic.settle()
         yield requests
         traffic.settle()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.report import model, wording
-from fleet.rehearse.report.picture import in_words, timeline_of
-from fleet.rehearse.report.text import subject_in_words
+from fleet.rehearse.report.picture import timeline_of, told_lines
+from fleet.rehearse.report.text import format_subject
 from fleet.report.page import Number, picture, render
 from fleet.report.rows import rows_drawing
 from fleet.report.table import Cell, Table, numbers, texts
@@ -39,9 +39,9 @@ def html_text(report: RehearsalReport) -> str:
             "is_advice": model.is_advice,
             "numbers_of": _numbers,
             "timeline": _timeline,
-            "in_words": in_words,
+            "told_lines": told_lines,
             "words_table": _words,
-            "subject_in_words": subject_in_words,
+            "format_subject": format_subject,
         },
         title=f"Rehearsal of {report.stack}",
         report=report,
@@ -100,7 +100,7 @@ def _left(report: RehearsalReport) -> Table:
         caption="What outlives the stack, and what it costs",
         columns=(*texts("what", "why"), *numbers("price")),
         rows=tuple(rows),
-        foot=(Cell("together"), Cell(""), Cell(wording.left_in_words(report))),
+        foot=(Cell("together"), Cell(""), Cell(wording.format_left(report))),
     )
 
 
@@ -108,7 +108,7 @@ def _numbers(drill: DrillResult) -> Iterator[Number]:
     for one in drill.figures:
         if not model.is_advice(one):
             yield Number(
-                name=one.name, now=wording.number_in_words(one), unit=wording.unit_in_words(one), more=one.note or ""
+                name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note or ""
             )
 
 
@@ -129,7 +129,7 @@ def _words(drill: DrillResult) -> Table:
                 Cell(line.subject, style="mono"),
                 Cell(line.text, style="bad" if line.mood == "bad" else ""),
             )
-            for line in in_words(drill.moments)[0]
+            for line in told_lines(drill.moments)[0]
         ),
     )
 
@@ -145,5 +145,5 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
     failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not one.held]
     if failed:
         return f"not so: {'; '.join(failed)}"
-    figures = [wording.figure_in_words(one) for one in drill.figures if not model.is_advice(one)]
-    return " · ".join(figures[:SUMMARY_FIGURES]) or wording.held_in_words(drill)
+    figures = [wording.format_figure(one) for one in drill.figures if not model.is_advice(one)]
+    return " · ".join(figures[:SUMMARY_FIGURES]) or wording.first_held(drill)

@@ -200,7 +200,7 @@ class Line:
 MAX_LINES: Final = 250
 
 
-def in_words(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
+def told_lines(moments: Sequence[Moment]) -> tuple[tuple[Line, ...], int]:
     """What happened, in order, and how many lines were left out. Things of one lane that happened in the same tenth of a minute
     with the same words share a line; where lines are too many, what went wrong is kept first.
     """

@@ -9,9 +9,9 @@ from fleet.rehearse.report.model import advice, is_advice
 from fleet.rehearse.report.wording import (
     MARKS,
     closing,
-    figure_in_words,
-    held_in_words,
-    left_in_words,
+    first_held,
+    format_figure,
+    format_left,
     state_of,
     usd_per_month,
 )
@@ -105,9 +105,9 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
 
 
 def _figures(page: Page, drill: DrillResult, column: int) -> None:
-    words = [figure_in_words(one) for one in drill.figures if not is_advice(one)]
+    words = [format_figure(one) for one in drill.figures if not is_advice(one)]
     if not words and drill.passed:
-        words = [held for held in (held_in_words(drill),) if held]
+        words = [held for held in (first_held(drill),) if held]
     shown, width = words, page.width - column
     if len(_wrapped(words, width)) > _FIGURE_LINES:
         fitting = range(len(words))
@@ -142,7 +142,7 @@ def _findings(page: Page, found: Sequence[Found]) -> None:
         finding = one.finding
         style = "red" if finding.severity == "error" else "yellow"
         page.prose(
-            f"{subject_in_words(finding.subject)} ({finding.severity}, in {', '.join(one.drills)})",
+            f"{format_subject(finding.subject)} ({finding.severity}, in {', '.join(one.drills)})",
             mark="! ",
             style=style,
             mark_style=f"bold {style}",
@@ -151,7 +151,7 @@ def _findings(page: Page, found: Sequence[Found]) -> None:
         page.prose(finding.fix, indent=4, mark="→ ", style="bold", mark_style="dim")
 
 
-def subject_in_words(subject: str) -> str:
+def format_subject(subject: str) -> str:
     """`PersistentVolumeClaim weights-reader-b` of a URN; `Kind/name` with a blank."""
     if subject.startswith("urn:"):
         _, _, types, name = subject.split("::", 3)
@@ -183,7 +183,7 @@ def _advice(page: Page, report: RehearsalReport) -> None:
 def _retained(page: Page, report: RehearsalReport) -> None:
     if not report.retained:
         return
-    page.title(f"Left after pulumi destroy ({len(report.retained)})", left_in_words(report))
+    page.title(f"Left after pulumi destroy ({len(report.retained)})", format_left(report))
     for one in report.left:
         note = f" ({one.note})" if one.note else ""
         what = f"{one.kind} {one.names[0]}" if len(one.names) == 1 else plural(len(one.names), one.kind)

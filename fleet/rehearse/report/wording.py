@@ -34,22 +34,22 @@ def why_failed(drill: DrillResult) -> str:
     return next(one.message for one in drill.findings if one.severity == "error")
 
 
-def held_in_words(drill: DrillResult) -> str:
+def first_held(drill: DrillResult) -> str:
     """What a drill without figures showed: the first thing that held; nothing where there is none."""
     return next((one.statement for one in drill.checks if one.held), "")
 
 
-def figure_in_words(figure: Figure) -> str:
+def format_figure(figure: Figure) -> str:
     """`servers lost 4`, `whole again after 17.4 min`."""
-    return f"{figure.name} {value_in_words(figure)}"
+    return f"{figure.name} {format_value(figure)}"
 
 
-def value_in_words(figure: Figure) -> str:
+def format_value(figure: Figure) -> str:
     """The value with its unit: `17.4 min`, `84%`, `$12.40 a month`."""
-    return f"{number_in_words(figure)} {unit_in_words(figure)}".rstrip()
+    return f"{format_number(figure)} {format_unit(figure)}".rstrip()
 
 
-def number_in_words(figure: Figure) -> str:
+def format_number(figure: Figure) -> str:
     """The value; dollars and percent with their sign."""
     if isinstance(figure.value, str):
         return figure.value
@@ -58,7 +58,7 @@ def number_in_words(figure: Figure) -> str:
     return f"{figure.value:,}%" if figure.unit == "%" else f"{figure.value:,}"
 
 
-def unit_in_words(figure: Figure) -> str:
+def format_unit(figure: Figure) -> str:
     """What follows the value: `min`, `a month`; nothing where the sign says it or the value is text with its own."""
     if figure.unit.startswith("$/"):
         return "" if isinstance(figure.value, str) else f"a {figure.unit[2:]}"
@@ -78,7 +78,7 @@ def usd_per_month(amount: float | None) -> str:
     return f"{format_usd(amount)} a month" if amount else "nothing"
 
 
-def left_in_words(report: RehearsalReport) -> str:
+def format_left(report: RehearsalReport) -> str:
     """What all that outlives the stack costs: `$3.20 a month`, `at least $3.20 a month`, or that no price is known."""
     known = report.retained_usd_per_month
     if all(one.usd_per_month is not None for one in report.retained):

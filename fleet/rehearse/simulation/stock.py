@@ -106,10 +106,10 @@ class Stock:
         with self._lock:
             self._reservations[name] = made
 
-    def activate(self, name: str, *, active: bool = True) -> None:
-        """The window of a reservation begins (or ends). Raises KeyError for one that is not there."""
+    def activate(self, name: str) -> None:
+        """The window of a reservation begins. Raises KeyError for one that is not there."""
         with self._lock:
-            self._reservations[name] = replace(self._reservations[name], active=active)
+            self._reservations[name] = replace(self._reservations[name], active=True)
 
     def restore(self, other: Stock) -> None:
         """Make this the same as another one."""

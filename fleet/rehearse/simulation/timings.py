@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from facts.disks import throughput_floor_mibps
 from facts.time_to_serve import MB_PER_MIB, download_mb_per_s, image_seconds, step_seconds, weights_read_seconds
-from settings.benchmark_load import expected_seconds
+from settings.derived.benchmark_load import expected_seconds
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 DOWNLOAD_MB_PER_S: Final = download_mb_per_s()
 """What one C4A pod gets through Cloud NAT. Source: facts/data/durations.yaml, as of everything read from the planner
-here. workloads/weights.py sizes its time-out by a quarter of it."""
+here. workloads/weights/weights.py sizes its time-out by a quarter of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Timings:
     probe_seconds: float = 10.0
     """From a started container with a readiness probe, other than vLLM, to Ready: one period of the probe. Assumed."""
     exit_seconds: float = 10.0
-    """From the stop signal to the end of a container that has nothing more to do. Source: workloads/server_pod.py,
+    """From the stop signal to the end of a container that has nothing more to do. Source: workloads/server/pod.py,
     EXIT_SECONDS; within the grace, whatever happens."""
 
     lease_seconds: float = 15.0

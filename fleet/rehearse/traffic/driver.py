@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fleet.rehearse.traffic.outcomes import Cause, Outcome
@@ -25,16 +24,10 @@ WALL_LIMIT_PER_SECOND: Final = 150.0
 Measured: a third of a core at this rate, servers included."""
 LEAST_TIMEOUT_WALL_SECONDS: Final = 15.0
 """A fast clock shortens every time-out; a busy machine is not the fleet's fault."""
+RETRY_PAUSE_SECONDS: Final = 1.0
+"""Simulated seconds before the second attempt, so that endpoints can follow."""
 TIMEOUT_REQUESTS: Final = 5.0
 """A client gives up after this many times an undisturbed answer. Assumed: about two minutes of 24 s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """Repeat a request once when it got no answer or only a part of one."""
-
-    pause_seconds: float = 1.0
-    """Simulated seconds before the second attempt, so that endpoints can follow."""
 
 
 def sample_rate(pods: int, clock: Clock) -> float:
@@ -54,11 +47,12 @@ class Driver:
         request: Request,
         request_seconds: float,
         rate_per_second: float,
-        retry: Retry | None = None,
-        seed: int = 0,
+        retry: bool,
     ) -> None:
         """`endpoints`: the URLs a Service would choose from now. `request_seconds`: an undisturbed answer, for time-outs.
-        `rate_per_second` is simulated. Raises ValueError for a rate of zero or less.
+        `rate_per_second` is simulated. `retry`: repeat a request once when it got no answer or only a part of one.
+
+        Raises ValueError for a rate of zero or less.
         """
         if rate_per_second <= 0:
             raise ValueError(f"a driver's rate is above zero, not {rate_per_second}")
@@ -66,7 +60,7 @@ class Driver:
         self.rate_per_second, self._retry = rate_per_second, retry
         self._timeout_wall = max(LEAST_TIMEOUT_WALL_SECONDS, clock.wall_seconds(TIMEOUT_REQUESTS * request_seconds))
         self._body = _body(model, request)
-        self._random = random.Random(seed)  # noqa: S311 - a load, not a secret
+        self._random = random.Random(0)  # noqa: S311 - a load, not a secret
         self._stop = asyncio.Event()
         self._open: set[asyncio.Task[None]] = set()
         self.outcomes: list[Outcome] = []
@@ -126,8 +120,8 @@ class Driver:
         chosen = self._choose()
         first = loss = await self._attempt(session, chosen)
         first_ended = sent + (time() - began) * self._clock.speed
-        if first is not None and self._retry is not None:
-            await asyncio.sleep(self._clock.wall_seconds(self._retry.pause_seconds))
+        if first is not None and self._retry:
+            await asyncio.sleep(self._clock.wall_seconds(RETRY_PAUSE_SECONDS))
             loss = await self._attempt(session, self._choose(other_than=chosen))
         self.outcomes.append(
             Outcome(

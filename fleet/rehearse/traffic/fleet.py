@@ -82,14 +82,11 @@ class Fleet:
         model: str,
         server: str,
         namespace: str,
-        endpoint_delay_seconds: float = ENDPOINT_DELAY_SECONDS,
-        notice_delay_seconds: float = NOTICE_DELAY_SECONDS,
     ) -> None:
         """`server`: value of the pods' label `app`."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model = timing, model
         self._app, self._namespace = server, namespace
-        self._delay, self._notice_delay = endpoint_delay_seconds, notice_delay_seconds
         self._served: dict[str, _Served] = {}
         self._routes: dict[str, None] = {}
         """URLs that the nodes route to. One stays for a moment after its server has gone."""
@@ -199,12 +196,12 @@ class Fleet:
     async def _serve(self, one: _Served) -> None:
         await one.server.start()
         one.server.ready = True
-        await self._route_later(one, True, self._delay)
+        await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)
 
     def _route(self, one: _Served, wanted: bool) -> None:
         if one.wanted != wanted and not one.ends:
             one.wanted = wanted
-            self._spawn(self._route_later(one, wanted, self._delay))
+            self._spawn(self._route_later(one, wanted, ENDPOINT_DELAY_SECONDS))
 
     async def _route_later(self, one: _Served, wanted: bool, delay_seconds: float) -> None:
         await asyncio.sleep(self._clock.wall_seconds(delay_seconds))
@@ -224,13 +221,13 @@ class Fleet:
         if end is None:
             self._cut(one, reason)
         else:
-            self._unroute(one, self._notice_delay if reason == NOTICE else self._delay)
+            self._unroute(one, NOTICE_DELAY_SECONDS if reason == NOTICE else ENDPOINT_DELAY_SECONDS)
             self._spawn(self._drain(one, reason, end))
 
     def _cut(self, one: _Served, reason: str) -> None:
         # Off the list at once: a container that died may be back under the same pod before this one is gone.
         del self._served[one.uid]
-        self._unroute(one, self._delay)
+        self._unroute(one, ENDPOINT_DELAY_SECONDS)
         self._spawn(self._drain(one, reason, PodEnd(accept_seconds=0.0, finish_seconds=0.0)))
 
     def _unroute(self, one: _Served, delay_seconds: float) -> None:

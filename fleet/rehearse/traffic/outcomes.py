@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from fleet.rehearse.results import Figure
 from fleet.rehearse.timeline import Moment
-from fleet.rehearse.traffic.expected import share_cut
 from fleet.rehearse.traffic.fleet import PodEnding
+from fleet.rehearse.traffic.pod_end import share_cut
 
 Cause = Literal["no endpoint", "refused", "not ready", "cut before the first token", "cut mid-stream", "timed out"]
 CAUSES: Final[tuple[Cause, ...]] = (
@@ -190,10 +190,12 @@ class TrafficReport:
         published load are named apart.
         """
         made = [*self._figures_of_ends()]
-        made.append(Figure(name="requests lost without a retry", value=self.lost, note=in_words(self.losses)))
+        made.append(Figure(name="requests lost without a retry", value=self.lost, note=format_losses(self.losses)))
         if self.retried:
             after = Figure(
-                name="requests lost with one retry", value=self.lost_after_retry, note=in_words(self.losses_after_retry)
+                name="requests lost with one retry",
+                value=self.lost_after_retry,
+                note=format_losses(self.losses_after_retry),
             )
             made.append(after)
         made.append(
@@ -235,7 +237,7 @@ class TrafficReport:
             Moment(
                 lane="traffic",
                 subject="requests",
-                text=f"{one.lost} lost: {in_words(one.losses)}",
+                text=f"{one.lost} lost: {format_losses(one.losses)}",
                 at_seconds=one.from_seconds,
                 until_seconds=one.until_seconds,
                 mood="bad",
@@ -245,7 +247,7 @@ class TrafficReport:
         )
 
 
-def in_words(losses: Mapping[Cause, int]) -> str:
+def format_losses(losses: Mapping[Cause, int]) -> str:
     """`12 cut mid-stream, 3 refused`; `none` when there are none."""
     return ", ".join(f"{losses[cause]} {cause}" for cause in CAUSES if losses.get(cause)) or "none"
 

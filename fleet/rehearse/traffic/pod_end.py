@@ -49,6 +49,15 @@ def pod_end(pod: Manifest, *, grace_seconds: float | None = None) -> PodEnd:
     return PodEnd(accept_seconds=accept, finish_seconds=min(grace - accept, _shutdown_timeout(container)))
 
 
+def share_cut(request_seconds: float, left_seconds: float) -> float:
+    """Share of a server's requests in flight that are cut when everything ends `left_seconds` from now.
+
+    Under a steady load the requests in flight are of every age alike, so one that takes T seconds has more than N to go for
+    T - N of them: (T - N) / T.
+    """
+    return max(0.0, request_seconds - max(0.0, left_seconds)) / request_seconds
+
+
 def grace_left(pod: Manifest) -> float | None:
     """Grace of a pod whose end has begun; None while it has not. A notice's is 15 s, a deletion's is what was asked for."""
     metadata = pod["metadata"]

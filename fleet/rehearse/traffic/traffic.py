@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fleet.rehearse.results import RehearsalError
-from fleet.rehearse.traffic.driver import Driver, Retry, sample_rate
+from fleet.rehearse.traffic.driver import Driver, sample_rate
 from fleet.rehearse.traffic.fleet import Fleet, Objects, PodEnding
 from fleet.rehearse.traffic.outcomes import TrafficReport
 from fleet.rehearse.traffic.steady_loop import SteadyLoop
@@ -124,7 +124,7 @@ class Traffic:
         """URLs of the servers that the Service sends to now."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
 
-    def start(self, *, rate_per_second: float | None = None, retry: Retry | None = None, seed: int = 0) -> None:
+    def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
         """Send from now on, at a rate in simulated time; by default a sample that this machine can carry. With `retry`, the
         report has both numbers: what is lost without it, and with it.
         """
@@ -132,8 +132,8 @@ class Traffic:
         self._began_seconds = self._clock.now_seconds()
         self._endings_before = len(self.fleet.endings)
         self._skipped_before = self._loop.skipped_wall_seconds
-        self._retried = retry is not None
-        driver = self._do(self._make_driver(rate, retry, seed), ENDPOINTS_WALL_SECONDS)
+        self._retried = retry
+        driver = self._do(self._make_driver(rate, retry), ENDPOINTS_WALL_SECONDS)
         self._driver = driver
         self._running = asyncio.run_coroutine_threadsafe(driver.run(), self._loop)
 
@@ -185,7 +185,7 @@ class Traffic:
         await asyncio.gather(*left, return_exceptions=True)
         await asyncio.sleep(_CLOSING_WALL_SECONDS)
 
-    async def _make_driver(self, rate: float, retry: Retry | None, seed: int) -> Driver:
+    async def _make_driver(self, rate: float, retry: bool) -> Driver:
         return Driver(
             clock=self._clock,
             endpoints=self.fleet.endpoints,
@@ -194,7 +194,6 @@ class Traffic:
             request_seconds=self.load.request_seconds,
             rate_per_second=rate,
             retry=retry,
-            seed=seed,
         )
 
     def _do(self, work: Coroutine[Any, Any, T], wall_seconds: float) -> T:

@@ -6,7 +6,7 @@ Source: vLLM 0.18.1, entrypoints/openai/completion/protocol.py and chat_completi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -15,8 +15,6 @@ Part = Literal["content", "reasoning"]
 Finish = Literal["length", "stop"]
 DEFAULT_OUTPUT_TOKENS: Final = 16
 """Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
-CHARACTERS_PER_TOKEN: Final = 4
-"""Assumed: a usual ratio for English. This server has no tokenizer; a prompt of token numbers is counted exactly."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
 """Assumed: far above any context length; keeps a slip from asking for an endless answer."""
 _WORD: Final = " token"
@@ -40,13 +38,8 @@ def bad_request(message: str) -> BadRequestError:
     return BadRequestError(400, "BadRequestError", message)
 
 
-def by_characters(text: str) -> int:
-    """Tokens of a text that nobody tokenized."""
-    return max(1, len(text) // CHARACTERS_PER_TOKEN)
-
-
 def by_words(text: str) -> int:
-    """Tokens of a text whose words are tokens, as in prompts that were made for a load."""
+    """Tokens of a text whose words are tokens, as in prompts that were made for a load: these servers have no tokenizer."""
     return max(1, len(text.split()))
 
 
@@ -79,7 +72,6 @@ class Limits:
     model: str
     max_model_len: int | None = None
     """Tokens of prompt and answer together; None: no limit."""
-    count_tokens: Callable[[str], int] = by_characters
     thinks: bool = False
     """Whether the model reasons before it answers in a chat."""
 
@@ -96,7 +88,7 @@ def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
     if model != limits.model:
         raise BadRequestError(404, "NotFoundError", f"The model `{model}` does not exist.")
     prompt = _prompt(api, fields)
-    input_tokens = limits.count_tokens(prompt) if isinstance(prompt, str) else len(prompt)
+    input_tokens = by_words(prompt) if isinstance(prompt, str) else len(prompt)
     output_tokens = _output_tokens(api, fields, limits, input_tokens)
     return Asked(
         api=api,
@@ -192,9 +184,8 @@ def words(tokens: int) -> str:
     return _WORD * tokens
 
 
-def whole_answer(asked: Asked, id_: str, created: int, said: Said | None = None) -> dict[str, Any]:
-    """The answer to a request that does not stream; without `said`, as many tokens of content as were asked for."""
-    said = said or Said(tokens=asked.output_tokens, content=words(asked.output_tokens))
+def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
+    """The answer to a request that does not stream."""
     choice: dict[str, Any] = {"index": 0}
     if asked.api == "chat":
         choice["message"] = {
@@ -248,11 +239,11 @@ class ChunkWriter:
         )
         return f'{self._begin}{{"index":0,{body}}}],"usage":null}}\n\n'.encode()
 
-    def closing(self, output_tokens: int | None = None) -> bytes:
-        """The usage, where it was asked for, and the end. `output_tokens` None: as many as were asked for."""
+    def closing(self, output_tokens: int) -> bytes:
+        """The usage, where it was asked for, and the end."""
         if not self._asked.include_usage:
             return END_OF_STREAM
-        told = usage(self._asked, self._asked.output_tokens if output_tokens is None else output_tokens)
+        told = usage(self._asked, output_tokens)
         del told["prompt_tokens_details"]
         return f'{self._begin}],"usage":{json.dumps(told, separators=(",", ":"))}}}\n\n'.encode() + END_OF_STREAM
 

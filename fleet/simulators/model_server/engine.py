@@ -68,10 +68,9 @@ class Engine:
         clock: Clock,
         outbox: Outbox,
         *,
-        slower: float = 1.0,
         drafts_rejected: bool = False,
     ) -> None:
-        self.rank, self.node, self._clock, self._outbox, self._slower = rank, node, clock, outbox, slower
+        self.rank, self.node, self._clock, self._outbox = rank, node, clock, outbox
         self.waiting: deque[Generation] = deque()
         self.running: dict[Generation, None] = {}
         self.blocks_used = 0
@@ -157,7 +156,7 @@ class Engine:
         prompt_tokens = self._admit(self.node.max_num_batched_tokens - decoding * width)
         if not self.running:
             return False
-        seconds = self.node.pace.step_s(len(self.running), decoding * width + prompt_tokens) * self._slower
+        seconds = self.node.pace.step_s(len(self.running), decoding * width + prompt_tokens)
         self._step_wall_seconds = self._clock.wall_seconds(seconds)
         self._due += self._step_wall_seconds
         self.steps += 1

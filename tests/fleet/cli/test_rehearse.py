@@ -150,7 +150,8 @@ def test_wrong_input_is_told_before_anything_is_played(
 def test_a_missing_stack_lists_those_there_are(stand_in: Played, run: Run) -> None:
     ended = run("--fast")
     assert ended.code == 2
-    assert "which stack? Pass --stack NAME; this project has cud, dev, gateway" in ended.err
+    for named in ("--stack", "cud", "dev", "gateway"):
+        assert named in ended.err
     assert stand_in.stack == ""
 
 
@@ -242,7 +243,8 @@ def test_an_out_folder_of_somebody_else_is_told_before_too(
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and access(path, mode))
     ended = run("--stack", "dev", "--out", str(tmp_path))
-    assert (ended.code, ended.err) == (2, f"fleet: --out {tmp_path}: this user may not write there\n")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(f"fleet: --out {tmp_path}: ")
     assert stand_in.stack == ""
 
 
@@ -266,10 +268,10 @@ def raises(error: BaseException) -> Callable[[Any], RehearsalReport]:
 
 
 def test_what_keeps_a_rehearsal_from_an_answer_is_one_message(stand_in: Played, run: Run) -> None:
-    stand_in.answer = raises(RehearsalError("there is no Go, and pip cannot install one. Install Go 1.26"))
+    stand_in.answer = raises(RehearsalError("no Go 1.26"))
     ended = run("--stack", "dev", "--format", "json")
     assert ended.code == 2
-    assert ended.err == "fleet: there is no Go, and pip cannot install one. Install Go 1.26\n"
+    assert ended.err == "fleet: no Go 1.26\n"
     assert ended.out == ""
 
 

@@ -15,7 +15,7 @@ from google.auth.exceptions import RefreshError, TransportError
 from google.auth.transport.requests import Request
 
 from fleet.clients.errors import LiveError
-from fleet.clients.google_api import VARIABLE, UserCredentials, in_words
+from fleet.clients.google_api import VARIABLE, UserCredentials, as_live_errors
 from fleet.clients.storage import Bucket
 from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
 from tests.fleet.clients.programs import in_front, stand_in
@@ -171,7 +171,7 @@ def test_without_any_login_the_ways_are_named(capfd: pytest.CaptureFixture[str])
     ],
 )
 def test_a_login_that_ended_is_told_apart_from_a_network_that_is_away(error: Exception, reason: str) -> None:
-    with pytest.raises(LiveError) as caught, in_words("asking", "nobody"):
+    with pytest.raises(LiveError) as caught, as_live_errors("asking", "nobody"):
         raise error
     assert caught.value.reason == reason
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(
     bucket: Bucket, google: FakeGoogle, tmp_path: Path, name: str
 ) -> None:
     google.put(name, b"x")
-    with pytest.raises(LiveError, match="no path below a folder"):
+    with pytest.raises(LiveError, match=re.escape(repr(name))):
         bucket.mirror("runs/a/", tmp_path / "in")
     assert files(tmp_path) == {}
 

@@ -15,7 +15,7 @@ def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_bas
     assert 5.7 * 95_317 < found.total_tokens_per_s.value < 6.1 * 95_317
     assert found.output_tokens_per_s.value == pytest.approx(found.total_tokens_per_s.value / 3)
     assert found.total_tokens_per_s.basis == "predicted"
-    words = found.in_words()
+    words = found.format()
     assert "model's estimate (predicted)" in words
     assert "tok/s output" in words
     assert "12,000 requests in flight" in words

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.plan.model.deployment import Lengths, Workload
+from facts.workloads import Lengths, Workload
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.question.goals import (
     CAPACITIES,

@@ -16,6 +16,7 @@ from fleet.preview.compare.changes import (
 from fleet.preview.policy import Violation
 from fleet.preview.record.recording import urn_of
 from fleet.preview.report.model import Policies, Report, Unreached
+from fleet.preview.report.several_stacks import Refusal
 from tests.fleet.preview.sample_report import PROJECT, STACK, sample_recording, sample_report
 
 SCRIPT_BEFORE = "#!/bin/sh\nset -e\ngit clone $MODEL\nsync\n"
@@ -174,9 +175,20 @@ ADVISORY = tuple(
     for name in ("chat", "code")
 )
 UNREACHED = Unreached(policy="bucket-is-public", urns=("urn:x::results", "urn:x::state"))
+REFUSAL = Refusal(stack="guest", message="Stack 'guest': 1 setting cannot be used.\n\nvllm-fleet:x: refused")
 JUDGED = Policies(state="judged", violations=(MANDATORY, *ADVISORY), unreached=(UNREACHED,))
 
 
 def compared_report(changes: Changes | None = None, policies: Policies = JUDGED, **sections: object) -> Report:
     """The sample report with a comparison."""
     return replace(sample_report(policies=policies, **sections), comparison=changes or sample_changes())  # type: ignore[arg-type]
+
+
+def unchanged_report() -> Report:
+    """The sample report compared with itself."""
+    stack, *_ = sample_changes().resources
+    resources = (stack, change("vllm-fleet:workloads:Server", "server", stack.urn))
+    deltas = (Delta(id="gpus", label="GPUs", unit="", before=96, after=96),)
+    return compared_report(
+        sample_changes(resources=resources, outputs=(), dangers=(), headline=("Nothing changes",), deltas=deltas)
+    )

@@ -7,7 +7,7 @@ from typing import Any
 from fleet.preview.record.recording import Diagnostic, Mode, RecordedResource, Recording, urn_of
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies, Report, build_report
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.load import check
 from settings.problems import Problem
 from settings.stack import Settings
@@ -71,14 +71,14 @@ def sample_recording(mode: Mode = "preview", *extra: RecordedResource) -> Record
                 },
             },
         },
-        source_position="workloads/server.py:80",
+        source_position="workloads/server/server.py:80",
     )
     secret = resource(
         "kubernetes:core/v1:Secret",
         "server-token",
         server,
         inputs={"metadata": {"name": "hf-token"}, "stringData": Secret({"token": TOKEN})},
-        source_position="workloads/server.py:70",
+        source_position="workloads/server/server.py:70",
     )
     reference = resource("pulumi:pulumi:StackReference", "org/vllm-fleet/base", stack)
     return Recording(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fleet.rehearse.api import Manifest
     from fleet.rehearse.control_plane.build import Binaries
     from fleet.rehearse.control_plane.cluster import ControlPlane
-    from fleet.rehearse.custom_resources.install import Installed
     from fleet.rehearse.simulation.chart import Charts
 
 
@@ -43,12 +42,15 @@ def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def custom_resources(control_plane: ControlPlane) -> Installed:
+def custom_resources(control_plane: ControlPlane) -> list[Manifest]:
     """GKE's custom resources on the session's control plane. They stay there: kinds that nobody writes disturb nobody."""
     from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.definitions import definitions
     from fleet.rehearse.custom_resources.install import install
 
-    return install(control_plane.api, module_folders(print))
+    found = definitions(module_folders(print))
+    install(control_plane.api, found)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -146,11 +146,11 @@ def test_a_drill_without_meaning_is_skipped_and_needs_no_stage(script: Script) -
 
 
 def test_a_stack_that_never_comes_up_is_told_by_each_drill_and_tried_once(script: Script) -> None:
-    script.bring_up_fails = ["the stack did not come up: no quota"]
+    script.bring_up_fails = ["no quota"]
     drills = [drill(script, "a"), drill(script, "b"), drill(script, "own", start="empty")]
     found = by_name(runner(script).play(drills))
     assert script.log == ["start 1", "bring up", "end 1", "start 2", "own", "end 2"]
-    assert found["a"].gave_up == found["b"].gave_up == "the stack did not come up: no quota"
+    assert found["a"].gave_up == found["b"].gave_up == "no quota"
     assert not found["a"].passed
     assert not found["b"].passed
     assert found["own"].passed

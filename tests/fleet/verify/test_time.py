@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def _burst(**changes: Any) -> Facts:
 def test_requests_that_wait_behind_others_are_said_and_fail_nothing(cud: Settings) -> None:
     check = checks_traffic.ranks(_burst(answered=20, late=12, troubles=(LATE,)), cud)
     assert (check.state, check.lessons) == ("passed", ())
-    assert "20 of 32 short requests answered, 12 still on their way" in check.summary
+    assert re.search(r"\b20 of 32\b.*\b12\b", check.summary)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ CASES = (
         "partial-node",
         "four GPUs a pod",
         result(
-            "workloads.server_pod.resources",
+            "workloads.server.pod.resources",
             lambda made: [set_at(made, part, "nvidia.com/gpu", value="4") for part in made] and None,
         ),
     ),

@@ -41,7 +41,9 @@ def _publish(spec: Props) -> None:
 
 def _rename(kind: str) -> Patch:
     """The gateway's policy of a kind, at a target that is not there."""
-    return result(f"workloads.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool"))
+    return result(
+        f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool")
+    )
 
 
 def _another(props: Props) -> None:
@@ -135,7 +137,7 @@ CASES = (
         "gateway-without-api",
         "an API less",
         result(
-            "settings.google_cloud_needs.required_apis",
+            "settings.derived.google_cloud_needs.required_apis",
             lambda apis: tuple(api for api in apis if not api.startswith("networkservices")),
         ),
     ),
@@ -169,7 +171,7 @@ CASES = (
     _program(
         "pool-behind-global-gateway",
         "a global class",
-        result("workloads.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
+        result("workloads.gateway.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
     ),
     _broken(
         "pool-behind-global-gateway",
@@ -198,7 +200,9 @@ CASES = (
     _program(
         "health-check-invalid",
         "a time-out longer than the interval",
-        result("workloads.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)),
+        result(
+            "workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)
+        ),
     ),
     _broken(
         "health-check-invalid", "a port that nobody says is fixed", drop(_HEALTH, f"{_HTTP_CHECK}.portSpecification")
@@ -236,7 +240,7 @@ CASES = (
     _program(
         "two-policies-on-one-target",
         "the chart writes policies of its own, too",
-        result("workloads.gateway_values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
+        result("workloads.gateway.values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
     ),
     _broken(
         "two-policies-on-one-target",
@@ -275,7 +279,7 @@ CASES = (
     _program(
         "open-to-the-internet",
         "an external load balancer for the Service",
-        result("workloads.server.service_spec", _publish),
+        result("workloads.server.server.service_spec", _publish),
         stack="dev",
     ),
     _broken(
@@ -335,7 +339,9 @@ CASES = (
     _program(
         "unguarded-paths-public",
         "every path of a guarded server",
-        result("workloads.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")),
+        result(
+            "workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")
+        ),
         settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
     ),
     _broken(

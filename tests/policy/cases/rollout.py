@@ -35,15 +35,15 @@ _NO_STARTUP = drop(DEPLOYMENT, f"{CONTAINER}.startupProbe")
 
 def _deployment(path: str, value: Any) -> Patch:
     """Another Deployment from the program."""
-    return result("workloads.server.deployment_spec", lambda spec: set_at(spec, path, value=value))
+    return result("workloads.server.server.deployment_spec", lambda spec: set_at(spec, path, value=value))
 
 
 def _budget(**spec: Any) -> Patch:
-    return result("workloads.server.disruption_budget", lambda made: made.update(spec))
+    return result("workloads.server.server.disruption_budget", lambda made: made.update(spec))
 
 
 def _probe(path: str, value: Any) -> Patch:
-    return result("workloads.server_pod.probes", lambda probes: set_at(probes, path, value=value))
+    return result("workloads.server.pod.probes", lambda probes: set_at(probes, path, value=value))
 
 
 def _surge(pods: int | str) -> Edit:
@@ -206,7 +206,7 @@ CASES = (
     of_program(
         "stops-before-endpoints-go",
         "no sleep before the stop signal",
-        result("workloads.server_pod.container", lambda container: container.pop("lifecycle") and None),
+        result("workloads.server.pod.container", lambda container: container.pop("lifecycle") and None),
         stack="spot",
     ),
     of_resource(
@@ -269,7 +269,7 @@ CASES = (
     of_program(
         "progress-deadline-below-start",
         "ten minutes",
-        returning("workloads.server.progress_deadline_seconds", 600),
+        returning("workloads.server.server.progress_deadline_seconds", 600),
         stack="guest",
     ),
     of_resource(

@@ -40,11 +40,11 @@ _PASSWORD = "swordfish" + "-17"
 
 def _pod(path: str, value: Any) -> Patch:
     """Another server pod from the program."""
-    return result("workloads.server_pod.pod_spec", lambda spec: set_at(spec, path, value=value))
+    return result("workloads.server.pod.pod_spec", lambda spec: set_at(spec, path, value=value))
 
 
 def _container(path: str, value: Any) -> Patch:
-    return result("workloads.server_pod.container", lambda container: set_at(container, path, value=value))
+    return result("workloads.server.pod.container", lambda container: set_at(container, path, value=value))
 
 
 def _in_server(path: str, value: Any) -> Edit:
@@ -158,7 +158,7 @@ PODS = (
         "host-namespaces", "a port of the host", _in_server("ports.0.hostPort", 8000), says="ports[0].hostPort is 8000"
     ),
     of_resource("host-namespaces", "a secret in the path", _volume(f"/mnt/{_TOKEN}"), unspeakable=_TOKEN),
-    of_program("runs-as-root", "the writer as root", constant("workloads.weights.NONROOT", 0), stack="guest"),
+    of_program("runs-as-root", "the writer as root", constant("workloads.weights.weights.NONROOT", 0), stack="guest"),
     of_resource("runs-as-root", "whatever the image says", _ROOT, stack="cud"),
     of_resource("runs-as-root", "user 0", _in_server("securityContext.runAsUser", 0), says="user 0"),
     sound("runs-as-root", "an exception", _ROOT, exceptions=["qwen35-server"]),
@@ -210,14 +210,14 @@ SECRETS = (
     of_program(
         "secret-in-plain-text",
         "a token in a variable",
-        result("workloads.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
+        result("workloads.server.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
         unspeakable=_TOKEN,
         stack="guest",
     ),
     of_program(
         "secret-in-plain-text",
         "an API key among the flags",
-        result("workloads.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
+        result("workloads.server.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
         stack="guest",
         unspeakable=_KEY,
     ),

@@ -133,7 +133,7 @@ OF_RESOURCES = (
     of_program(
         "flags-vllm-refuses",
         "an option that vLLM does not have",
-        result("workloads.vllm_args.args", lambda words: [*words, "--max-num-sequences=8192"]),
+        result("workloads.server.vllm_args.args", lambda words: [*words, "--max-num-sequences=8192"]),
         stack="guest",
     ),
     of_resource(
@@ -169,7 +169,7 @@ OF_RESOURCES = (
     of_program(
         "image-latest",
         "the writer runs latest",
-        constant("workloads.weights.WRITER_IMAGE", "alpine/git:latest"),
+        constant("workloads.weights.weights.WRITER_IMAGE", "alpine/git:latest"),
         stack="guest",
     ),
     of_resource(
@@ -197,7 +197,7 @@ OF_RESOURCES = (
         "model-not-pinned",
         "a download without a revision",
         result(
-            "workloads.server_pod.arguments",
+            "workloads.server.pod.arguments",
             lambda words: [word for word in words if not word.startswith("--revision")],
         ),
         settings={"weights": {"source": "huggingface"}},
@@ -222,7 +222,7 @@ OF_RESOURCES = (
     of_program(
         "needs-not-declared",
         "a server that declares nothing",
-        returning("settings.declarations.declarations", {}),
+        returning("settings.checks.declarations.declarations", {}),
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),

@@ -67,7 +67,7 @@ CASES = (
     of_program(
         "reader-mounts-writable",
         "the server's volume mount leaves out readOnly",
-        result("workloads.weights.WeightsMount.volume_mount", lambda mount: mount.pop("read_only") and None),
+        result("workloads.weights.weights.WeightsMount.volume_mount", lambda mount: mount.pop("read_only") and None),
         stack="guest",
     ),
     of_resource(
@@ -114,7 +114,7 @@ CASES = (
         "writer-mounted-read-only",
         "the download Job attaches its empty volume read-only",
         result(
-            "workloads.weights.download_job_spec",
+            "workloads.weights.weights.download_job_spec",
             lambda spec: set_at(spec, "template.spec.volumes.0.persistent_volume_claim.read_only", value=True),
         ),
         stack="guest",
@@ -212,7 +212,7 @@ CASES = (
     of_program(
         "weights-unprotected",
         "production's image is deleted with the stack",
-        result("workloads.weights.image_class_fields", lambda fields: fields.update(deletionPolicy="Delete")),
+        result("workloads.weights.weights.image_class_fields", lambda fields: fields.update(deletionPolicy="Delete")),
         stack="cud",
     ),
     of_resource("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
@@ -249,7 +249,8 @@ CASES = (
         "weights-copied-by-snapshot",
         "readers restored from a snapshot",
         result(
-            "workloads.weights.image_class_fields", lambda fields: fields["parameters"].pop("snapshot-type") and None
+            "workloads.weights.weights.image_class_fields",
+            lambda fields: fields["parameters"].pop("snapshot-type") and None,
         ),
     ),
     of_resource(

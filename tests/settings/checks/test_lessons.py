@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
-from settings.declared_server import DeclaredServer, stack_file
 from settings.load import check
 from settings.problems import Problem
 from settings.rules.engine_lessons import ENGINE_LESSONS

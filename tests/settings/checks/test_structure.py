@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from settings.figures import figures
+from settings.derived.figures import figures
 from settings.load import check
 from settings.problems import Problem
 from tests.support.settings import make_settings

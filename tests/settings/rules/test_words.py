@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from settings.declared_server import stack_file
+from settings.checks.declared_server import stack_file
 from settings.rules.lesson import Broken, Told
 from settings.rules.words import RESOURCES
 from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings import engine_settings
+from settings.sections import engine_settings
 from settings.sections.engine import (
     ENVIRONMENT,
     Engine,
@@ -145,7 +145,7 @@ def test_a_flag_in_two_halves_is_refused_without_repeating_either() -> None:
 
 
 def test_every_variable_the_pod_sets_is_refused_as_an_extra_one() -> None:
-    from workloads.vllm_args import env, writable_environment
+    from workloads.server.vllm_args import env, writable_environment
 
     ours = [*env(Engine(estimate_cudagraphs=True), ready_timeout_seconds=60, offline=True), *writable_environment("/c")]
     for entry in ours:

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from fleet.preview.record.recording import Recording
-from tests.infra.recorded import BENCHMARK, BUDGET, GATEWAY, recorded
 from tests.support.google_api.check import check_inputs
 from tests.support.google_api.complaint import Complaint
+from tests.support.recorded import BENCHMARK, BUDGET, GATEWAY, recorded_platform
 
 CALENDAR: dict[str, Any] = {
     "mode": "calendar",
@@ -34,7 +34,7 @@ EVERYTHING: dict[str, Any] = {
 @functools.cache
 def everything() -> Recording:
     """A stack that makes one of each type at least."""
-    return recorded(**EVERYTHING)
+    return recorded_platform(**EVERYTHING)
 
 
 def inputs_of(type_: str, name: str = "") -> dict[str, Any]:

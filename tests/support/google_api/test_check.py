@@ -52,7 +52,7 @@ def test_a_deprecated_value_is_a_complaint() -> None:
     mapping = TypeMapping(read=(), document="x", method="x.a.insert")
     method = Document("x", content).method("x.a.insert")
     (found,) = check_request(build(mapping, {"kind": "OLD"}), method, mapping)
-    assert found.what == 'the value "OLD" is deprecated in the API'
+    assert '"OLD"' in found.what
 
 
 def test_a_type_that_the_table_lacks_is_an_error() -> None:

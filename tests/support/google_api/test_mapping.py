@@ -147,10 +147,10 @@ def test_roles_are_written_as_roles() -> None:
 
 def test_a_word_that_means_nothing_is_refused_with_its_place() -> None:
     entry = {"read": [], "document": "a", "method": "b", "provideronly": {}}
-    with pytest.raises(ValueError, match=r"gcp:a: provideronly means nothing here; known: conflicts, document"):
+    with pytest.raises(ValueError, match=r"gcp:a: provideronly .*: conflicts, document"):
         parse({"reviewed": "", "everywhere": {}, "services": {}, "roles": {}, "types": {"gcp:a": entry}})
     entry = {"read": [], "document": "a", "method": "b", "fields": {"x": {"too": "y"}}}
-    with pytest.raises(ValueError, match=r"gcp:a fields\.x: too means nothing here"):
+    with pytest.raises(ValueError, match=r"gcp:a fields\.x: too "):
         parse({"reviewed": "", "everywhere": {}, "services": {}, "roles": {}, "types": {"gcp:a": entry}})
 
 

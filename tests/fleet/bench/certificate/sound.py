@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from fleet.bench.certificate import certify
+from fleet.bench.certificate.certify import OPENINGS
 from fleet.bench.measurement import Check, ClientResult, EngineResult, Measurement, Run
 from tests.fleet.bench.measurements import a_measurement, an_asked, estimate
 
@@ -15,10 +16,10 @@ from tests.fleet.bench.measurements import a_measurement, an_asked, estimate
 def sound(replicas: int = 2, repeats: int = 3) -> Measurement:
     """Every check passes: two nodes, four clients of 1,000 connections, three repeats."""
     measurement = a_measurement(an_asked(replicas=replicas, repeats=repeats))
-    return every_run(measurement, _counted_alike)
+    return every_run(measurement, counted_alike)
 
 
-def _counted_alike(run: Run) -> Run:
+def counted_alike(run: Run) -> Run:
     """The servers' own count of tokens made the clients': the drawn runs have their ramps elsewhere."""
     assert run.server is not None
     ours = run.whole.output_tokens_per_s * run.whole.seconds
@@ -87,3 +88,12 @@ def failed(measurement: Measurement) -> list[str]:
 def unmeasured(measurement: Measurement) -> list[str]:
     """Ids of the checks that could not be made."""
     return [one.id for one in certify(measurement).checks if one.verdict == "not measured"]
+
+
+def headline_blames(measurement: Measurement) -> str:
+    """Whom the headline of its failed certificate puts it down to: a key of OPENINGS."""
+    headline = certify(measurement).headline
+    return next(blamed for blamed, words in OPENINGS.items() if headline.startswith(f"Not certified: {words}"))
+
+
+REQUESTS = sum(run.completed for run in sound().runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def _with_latency(name: str, percentile: str, *values: float) -> Measurement:
         changed = getattr(run.latencies, name).model_copy(update={percentile: value})
         runs.append(run.model_copy(update={"latencies": run.latencies.model_copy(update={name: changed})}))
     return sound().model_copy(update={"runs": tuple(runs)})
+
+
+def _numbers(found: Comparison) -> list[str]:
+    """The shares that its reason names, in per cent."""
+    return re.findall(r"(±?[\d.]+) %", found.why)
 
 
 def _one(comparisons: tuple[Comparison, ...], quantity: str) -> Comparison:
@@ -83,14 +89,14 @@ def test_the_noise_is_half_of_welchs_interval() -> None:
     assert half == pytest.approx(two_sided(50 / 17) * (5e6 / 3) ** 0.5)
     found = compare(_with_totals(180_000.0, 182_000.0, 178_000.0), BEFORE)
     assert _one(found, "total tok/s").noise_share == pytest.approx(half / 190_000)
-    assert _one(found, "total tok/s").why == "5.3 % lower; the 95 % interval of the difference is ±2.2 %"
+    assert _numbers(_one(found, "total tok/s")) == ["5.3", "95", "±2.2"]
 
 
 def test_a_sure_change_of_no_importance_is_none() -> None:
     before = of(_with_totals(190_000.0, 190_001.0, 189_999.0))
     found = _one(compare(_with_totals(189_000.0, 189_001.0, 188_999.0), before), "total tok/s")
     assert found.verdict == "same within noise"
-    assert "less than 1 % is not worth a word" in found.why
+    assert _numbers(found)[-1] == "1"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ def _workload(**changes: Any) -> Measurement:
         (_workload(ignore_eos=False), "the workload differs (ignore_eos was True, is False)"),
         (
             every_run(sound(), lambda run: run.model_copy(update={"start_skew_s": 9.0})),
-            "this measurement is not certified",
+            "(start)",
         ),
     ],
 )
@@ -156,10 +162,8 @@ def test_two_files_are_two_workloads_and_an_unknown_one_is_none() -> None:
         return "" if found[0].verdict != "not comparable" else found[0].why
 
     assert why("5b41", "5b41") == ""
-    assert why("77e0", "5b41") == "the workload differs (dataset was 5b41, is 77e0)"
-    assert why(None, None).startswith(
-        "this measurement does not say which file its requests came from; the baseline does not"
-    )
+    assert "(dataset was 5b41, is 77e0)" in why("77e0", "5b41")
+    assert why(None, None).count("file") == 2
 
 
 def _twice_as_long(run: Run) -> Run:
@@ -175,7 +179,8 @@ def test_latencies_of_longer_runs_are_not_comparable_and_rates_are() -> None:
     assert kinds.pop("total tok/s") == kinds.pop("output tok/s") == "same within noise"
     assert set(kinds.values()) == {"not comparable"}
     why = _one(found, "TTFT p50, ms").why
-    assert why.startswith("a connection had 4.00 requests, has 8.00, so that the first wave")
+    assert "4.00" in why
+    assert "8.00" in why
     assert "benchmark.promptsPerClient" in why
 
 
@@ -191,18 +196,19 @@ def test_more_loads_widen_the_interval_of_each() -> None:
 
     alone, among = verdict(1), verdict(4)
     assert alone.verdict == "regressed"
-    assert alone.why == "3.0 % lower; the 95 % interval of the difference is ±2.2 %"
+    assert _numbers(alone) == ["3.0", "95", "±2.2"]
     assert among.verdict == "same within noise"
     assert among.noise_share / alone.noise_share == pytest.approx(two_sided(4, 0.9875) / two_sided(4), rel=0.01)
-    assert among.why == "3.0 % lower; the 98.8 % interval of the difference is ±3.5 % (95 % for all 4 loads together)"
+    assert _numbers(among) == ["3.0", "98.8", "±3.5", "95"]
+    assert "4 loads" in among.why
 
 
 def test_the_loads_that_both_have_are_counted() -> None:
     sweep = a_measurement(an_asked(replicas=2, in_flight_per_node=(500, 1_000, 2_000)))
     found = compare(sweep, of(sweep, _passed()), certificate=_passed())
-    assert all("(95 % for all 3 loads together)" in one.why for one in found)
+    assert all("3 loads" in one.why for one in found)
     alone = compare(sound(), of(sweep, _passed()), certificate=_passed())
-    assert "for all" not in _one(alone, "total tok/s").why
+    assert "loads" not in _one(alone, "total tok/s").why
 
 
 def test_flags_spelled_otherwise_are_the_same_shape() -> None:
@@ -217,8 +223,8 @@ def test_an_uncertified_baseline_and_bare_results_are_not_comparable() -> None:
     bare = of(a_bare_measurement())
     assert bare.certificate == "not certified"
     found = compare(sound(), bare)
-    assert found[0].why.startswith("the baseline is not certified (client-cpu, ")
-    assert found[0].why.endswith("; the baseline does not say what it measured")
+    assert "(client-cpu, " in found[0].why
+    assert found[0].why.count("the baseline ") == 2
 
 
 def test_loads_that_only_one_side_has_are_named() -> None:
@@ -248,14 +254,14 @@ def test_single_runs_fall_back_on_the_pieces_of_their_window_and_say_so() -> Non
     found = compare(_single(170_000.0, steady), before)
     total = _one(found, "total tok/s")
     assert total.verdict == "regressed"
-    assert "from the pieces of single runs" in total.why
+    assert "single runs" in total.why
     assert total.before.low is None
     latency = _one(found, "TTFT p99, ms")
     assert latency.verdict == "not comparable"
-    assert latency.why.startswith("the baseline is of one run, which has no spread")
-    assert "repeat the runs" in latency.why
+    assert latency.why.startswith("the baseline ")
+    assert "(benchmark.repeats)" in latency.why
     repeated = _one(compare(_single(170_000.0, steady), BEFORE), "TTFT p99, ms")
-    assert repeated.why.startswith("this measurement is of one run")
+    assert repeated.why.startswith("this measurement ")
 
 
 def test_repeats_need_no_pieces() -> None:
@@ -276,24 +282,19 @@ def test_a_file_keeps_what_a_comparison_needs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        (b"{", "is no baseline: the file: Invalid JSON"),
-        (b'{"schema": 2}', "is no baseline: schema: Input should be 1"),
-        (b"[]", "is no baseline: the file"),
-        (b"\xff\xfe", "cannot be read: it is not text"),
-    ],
+    [(b"{", "Invalid JSON"), (b'{"schema": 2}', "schema"), (b"[]", "the file"), (b"\xff\xfe", "not text")],
 )
 def test_a_file_that_is_no_baseline_is_refused_with_its_fault(tmp_path: Path, text: bytes, words: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_bytes(text)
     with pytest.raises(BenchmarkError) as caught:
         baseline.read(path)
-    assert words in str(caught.value)
-    assert str(caught.value).endswith("give another file, which `fleet bench record DIR --baseline NEW_FILE` writes")
+    for part in (str(path), words, "`fleet bench record DIR --baseline NEW_FILE`"):
+        assert part in str(caught.value)
 
 
 def test_a_file_that_is_not_there_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match=r"No such file or directory; write one with .*none\.json`"):
+    with pytest.raises(BenchmarkError, match=r"No such file.*`fleet bench record DIR --baseline .*none\.json`"):
         baseline.read(tmp_path / "none.json")
     with pytest.raises(BenchmarkError, match="cannot be written: No such file"):
         baseline.write(tmp_path / "none" / "baseline.json", BEFORE)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fleet.bench.certificate import certify
+from fleet.bench.certificate.subject import RUN_COMMAND
 from fleet.bench.measurement import ErrorKind, Measurement, Run
 from tests.fleet.bench.certificate.sound import (
     check,
     every_run,
     failed,
+    headline_blames,
     one_run,
     sound,
     unmeasured,
@@ -22,54 +24,29 @@ def test_a_sound_measurement_is_certified_with_its_figures() -> None:
     certificate = certify(sound())
     assert failed(sound()) == unmeasured(sound()) == []
     assert certificate.verdict == "certified"
-    assert certificate.headline.startswith("Certified: 190,")
-    assert "output tok/s at 4,000 requests in flight, 3 repeats" in certificate.headline
+    for words in ("190,", "output tok/s", "4,000", "3 repeats"):
+        assert words in certificate.headline
     assert certificate.run == "bench-20261121-a1b2c3d4"
-
-
-@pytest.mark.parametrize(
-    ("measurement", "id_", "words"),
-    [
-        (with_client(cpu_share_mean=0.81), "client-cpu", "client 2 used 0.81 of a core on average"),
-        (with_client(cpu_share_peak=0.99), "client-cpu", "0.99 in one second"),
-        (with_client(loop_lag_p99_ms=80.0), "event-loop", "client 2 was 80.0 ms late (p99)"),
-        (
-            with_client(open_files_peak=950, open_files_limit=1_024),
-            "open-files",
-            "client 2 had 950 of 1,024 files open",
-        ),
-        (with_run(pod_cpu_peak=(13.5,)), "pod-cpu", "the clients of pod 0 used 13.5 of 14 cores"),
-    ],
-)
-def test_a_saturated_client_is_caught_and_the_headline_says_so(measurement: Measurement, id_: str, words: str) -> None:
-    found = check(measurement, id_)
-    assert (found.verdict, found.blames) == ("failed", "client")
-    assert words in found.found
-    certificate = certify(measurement)
-    assert certificate.verdict == "not certified"
-    assert certificate.headline.startswith("Not certified: a client was the limit, so the servers may be faster")
-    assert words.split(" (p99)")[0] in certificate.headline
 
 
 def test_a_late_client_with_little_to_do_points_at_its_machine() -> None:
     assert "although it used 0.3" in certify(with_client(loop_lag_p99_ms=80.0)).headline
     assert "although" not in certify(with_client(loop_lag_p99_ms=80.0, cpu_share_mean=0.7)).headline
     found = check(with_client(loop_lag_p99_ms=80.0), "event-loop")
-    assert "80.0 ms late (p99), where 7.3 ms are allowed, although it used 0.3" in found.found
-    assert "let nothing else run on its machine" in found.why
+    assert "although it used 0.3" in found.found
 
 
 def test_a_client_that_is_a_little_late_fails_and_is_not_called_the_limit() -> None:
     late = with_client(loop_lag_p99_ms=8.0)
     found = check(late, "event-loop")
     assert (found.verdict, found.blames) == ("failed", "client")
-    assert "client 2 was 8.0 ms late (p99)" in found.found
-    assert "where 7.3 ms are allowed" in found.found
-    headline = certify(late).headline
-    assert headline.startswith("Not certified: the clients were not in order (event-loop)")
+    for words in ("client 2", "8.0 ms", "7.3 ms"):
+        assert words in found.found
+    assert "(event-loop)" in certify(late).headline
+    assert headline_blames(late) == "client"
     # Half the 73 ms between chunks: from there on it sets the rate.
-    assert certify(with_client(loop_lag_p99_ms=36.0)).headline == headline.replace("8.0 ms", "36.0 ms")
-    assert "a client was the limit" in certify(with_client(loop_lag_p99_ms=37.0)).headline
+    assert headline_blames(with_client(loop_lag_p99_ms=36.0)) == "client"
+    assert headline_blames(with_client(loop_lag_p99_ms=37.0)) == "limit"
 
 
 def _gathered(run: Run) -> Run:
@@ -83,9 +60,9 @@ def _gathered(run: Run) -> Run:
 def test_chunks_that_come_together_are_not_held_against_the_client() -> None:
     assert failed(every_run(with_client(loop_lag_p99_ms=7.0), _gathered)) == []
     late = every_run(with_client(loop_lag_p99_ms=20.0), _gathered)
-    assert "where 7.5 ms are allowed" in check(late, "event-loop").found
-    assert "the clients were not in order" in certify(late).headline
-    assert "a client was the limit" in certify(every_run(with_client(loop_lag_p99_ms=38.0), _gathered)).headline
+    assert "7.5 ms" in check(late, "event-loop").found
+    assert headline_blames(late) == "client"
+    assert headline_blames(every_run(with_client(loop_lag_p99_ms=38.0), _gathered)) == "limit"
 
 
 def test_a_pod_without_its_account_was_not_looked_at() -> None:
@@ -97,7 +74,7 @@ def test_a_pod_without_its_account_was_not_looked_at() -> None:
 
     lost = every_run(sound(), two_pods)
     assert unmeasured(lost) == ["pod-cpu"]
-    assert "3 of 3 runs without an account of every pod" in check(lost, "pod-cpu").found
+    assert "3 of 3 runs" in check(lost, "pod-cpu").found
     busy = one_run(lambda run: two_pods(run).model_copy(update={"pod_cpu_peak": (13.5,)}))
     assert failed(busy) == ["pod-cpu"]
 
@@ -136,9 +113,8 @@ def test_failures_of_a_slow_server_are_the_servers(kind: str) -> None:
     broken = _failing(kind)
     found = check(every_run(broken, _slow), "failures")
     assert (found.verdict, found.blames) == ("failed", "server")
-    headline = certify(every_run(broken, _slow)).headline
-    assert headline.startswith("Not certified: the servers were at fault, the clients were not")
-    assert kind in headline
+    assert headline_blames(every_run(broken, _slow)) == "server"
+    assert kind in certify(every_run(broken, _slow)).headline
 
 
 def test_the_same_failures_are_the_clients_when_it_was_saturated() -> None:
@@ -146,7 +122,7 @@ def test_the_same_failures_are_the_clients_when_it_was_saturated() -> None:
     clients = tuple(client.model_copy(update={"cpu_share_mean": 0.99}) for client in run.clients)
     measurement = one_run(lambda _: run.model_copy(update={"clients": clients}))
     assert check(measurement, "failures").blames == "client"
-    assert certify(measurement).headline.startswith("Not certified: a client was the limit")
+    assert headline_blames(measurement) == "limit"
 
 
 def _failing(kind: str) -> Measurement:
@@ -201,7 +177,8 @@ def test_too_many_connections_from_one_address_run_out_of_ports() -> None:
     wide = tuple(client.model_copy(update={"connections": 13_000}) for client in run.clients)
     found = check(with_run(clients=wide), "ports")
     assert found.verdict == "failed"
-    assert "52,000 connections from pod 0" in found.found
+    assert "52,000" in found.found
+    assert "pod 0" in found.found
     spread = tuple(client.model_copy(update={"pod": number}) for number, client in enumerate(wide))
     assert check(with_run(clients=spread), "ports").verdict == "passed"
 
@@ -244,8 +221,9 @@ def test_what_no_witness_saw_is_not_measured_and_not_certified(field: str, id_: 
     assert unmeasured(measurement) == [id_]
     certificate = certify(measurement)
     assert certificate.verdict == "not certified"
-    assert f"1 of 26 checks could not be made ({id_})" in certificate.headline
-    assert "`fleet bench run --stack STACK`" in check(measurement, id_).found
+    assert "1 of 26 checks" in certificate.headline
+    assert f"({id_})" in certificate.headline
+    assert RUN_COMMAND in check(measurement, id_).found
 
 
 def test_pods_without_an_account_are_not_measured() -> None:

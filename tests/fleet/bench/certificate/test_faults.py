@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.bench.certificate import certify, limits
+from fleet.bench.certificate.certify import OPENINGS
 from fleet.bench.measurement import Certificate
 from fleet.bench.merge import MergeOptions, merge_folder
 from tests.fleet.bench.made_up.results import make_measurement
@@ -65,13 +66,8 @@ def test_a_fault_is_found_and_put_down_to_whose_it_is(
     failed = [check for check in certificate.checks if check.verdict == "failed"]
     assert {check.id for check in failed} == ids, certificate.headline
     assert blames in {check.blames for check in failed}
-    opening = {
-        "client": "Not certified: a client was the limit",
-        "server": "Not certified: the servers were at fault, the clients were not",
-        "run": "Not certified: the run was not as it should be",
-        "data": "Not certified: the results cannot be relied on",
-    }
-    assert certificate.headline.startswith(opening[blames])
+    opening = OPENINGS["limit" if blames == "client" else blames]
+    assert certificate.headline.startswith(f"Not certified: {opening}")
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from fleet.bench.certificate.server_checks import engine_spread
 from fleet.bench.folder import Asked, AskedWorkload, Kind
 from fleet.bench.measurement import EngineResult, ErrorKind, Lengths, Measurement, Prompts, Run
 from tests.fleet.bench.certificate.sound import (
+    REQUESTS,
     check,
     every_run,
     failed,
+    headline_blames,
     sound,
     unmeasured,
     with_engines,
@@ -24,7 +27,6 @@ from tests.fleet.bench.certificate.sound import (
 RUN = sound().runs[1]
 assert RUN.server is not None
 SERVER = RUN.server
-REQUESTS = sum(run.completed for run in sound().runs)
 
 
 def _lengths(**changes: Any) -> Lengths:
@@ -48,32 +50,6 @@ def _kind(kind: Kind, measurement: Measurement | None = None, ignore_eos: bool =
     return made.model_copy(update={"asked": asked})
 
 
-BROKEN: list[tuple[Measurement, str, str, str]] = [
-    (_prompts(REQUESTS, 300), "prompts", "data", "300 of 48,000 prompts had been sent before, 264 allowed"),
-    (with_server(prefix_hit_share=0.02), "prefix-hits", "data", "2.0 % of prompt tokens"),
-    (with_run(lengths=_lengths(output_shorter=1)), "lengths", "server", "1 of 16,000 answers are shorter"),
-    (with_run(lengths=_lengths(output_longer=2)), "lengths", "server", "2 of 16,000 answers are longer"),
-    (with_server(failed_scrapes=20), "scrapes", "data", "20 of 256 readings failed"),
-    (with_server(servers=1), "scrapes", "data", "1 servers of 2"),
-    (with_server(engines=SERVER.engines[:15]), "scrapes", "data", "15 engines of 16"),
-    # Of the steady window's own requests, 68 of the run's 124 seconds.
-    (with_server(preemptions=113.0), "preemptions", "server", "113 preemptions while 11,2"),
-    (with_server(generation_tokens=SERVER.generation_tokens * 1.05), "foreign-traffic", "run", "% more than the"),
-    (with_server(generation_tokens=SERVER.generation_tokens * 0.9), "foreign-traffic", "data", "% fewer than the"),
-    (with_server(cache_configs_differ=True), "cache-config", "server", "servers differ"),
-    (with_server(cache_config={"block_size": "16"}), "cache-config", "server", "it changed between runs"),
-]
-
-
-@pytest.mark.parametrize(("measurement", "id_", "blames", "words"), BROKEN)
-def test_one_broken_thing_fails_its_check_alone(measurement: Measurement, id_: str, blames: str, words: str) -> None:
-    found = check(measurement, id_)
-    assert (found.verdict, found.blames) == ("failed", blames)
-    assert words in found.found
-    assert failed(measurement) == [id_]
-    assert certify(measurement).verdict == "not certified"
-
-
 def _starving(number: int, engine: EngineResult) -> EngineResult:
     """The article's third phase: one engine choked with 801 queued, another idle."""
     if number == 0:
@@ -90,7 +66,7 @@ def _prompts_read(factor: float) -> Measurement:
 def test_other_peoples_prompts_are_seen_though_they_get_short_answers() -> None:
     found = check(_prompts_read(1.2), "foreign-traffic")
     assert (found.verdict, found.blames) == ("failed", "run")
-    assert "prompt tokens per generated one in the steady window, 2" in found.found
+    assert "2.00" in found.found
     assert failed(_prompts_read(1.2)) == ["foreign-traffic"]
     assert failed(_prompts_read(1.03)) == failed(_prompts_read(0.97)) == []
 
@@ -98,8 +74,8 @@ def test_other_peoples_prompts_are_seen_though_they_get_short_answers() -> None:
 def test_prompts_that_the_servers_count_shorter_are_of_another_tokenizer() -> None:
     found = check(_prompts_read(0.85), "foreign-traffic")
     assert (found.verdict, found.blames) == ("failed", "data")
-    assert "fewer than the 2.00 that the clients sent" in found.found
-    assert "a tokenizer that is not the model's" in found.why
+    assert "2.00" in found.found
+    assert "tokenizer" in found.why
 
 
 def test_engines_whose_counters_stood_still_in_the_window_were_not_read() -> None:
@@ -111,10 +87,10 @@ def test_engines_whose_counters_stood_still_in_the_window_were_not_read() -> Non
 def test_an_engine_that_starves_while_another_chokes_is_named() -> None:
     found = check(with_engines(_starving), "engine-balance")
     assert (found.verdict, found.blames) == ("failed", "server")
-    assert "engine 0 of 10.8.0.7 had 801 requests waiting on average while engine 5 of 10.8.0.7 ran 0" in found.found
-    assert certify(with_engines(_starving)).headline.startswith(
-        "Not certified: the servers were at fault, the clients were not"
-    )
+    choked, _, starved = found.found.partition(" while ")
+    assert "engine 0 of 10.8.0.7 had 801" in choked
+    assert "engine 5 of 10.8.0.7 ran 0" in starved
+    assert headline_blames(with_engines(_starving)) == "server"
 
 
 def test_an_engine_that_was_not_read_to_the_end_is_not_called_starving() -> None:
@@ -128,18 +104,19 @@ def test_an_engine_that_was_not_read_to_the_end_is_not_called_starving() -> None
     assert engines is not None
     unread = with_server(engines=engines.engines, failed_scrapes=64, generation_tokens=SERVER.generation_tokens * 0.75)
     assert failed(unread) == ["scrapes", "engine-balance", "foreign-traffic"]
-    assert certify(unread).headline.startswith("Not certified: the results cannot be relied on (scrapes)")
+    assert headline_blames(unread) == "data"
+    assert "(scrapes)" in certify(unread).headline
     # Readings that fail are few where one of many servers is lost, and the count of tokens tells.
     few = with_server(engines=engines.engines, generation_tokens=SERVER.generation_tokens * 0.95)
-    assert certify(few).headline.startswith("Not certified: the results cannot be relied on (foreign-traffic)")
+    assert headline_blames(few) == "data"
+    assert "(foreign-traffic)" in certify(few).headline
     # A server that fails requests is at fault whether it was read or not.
     down = unread.runs[1].model_copy(
         update={"failed": 900, "errors": (ErrorKind(kind="http 503", count=900, example="x"),)}
     )
     crashed = unread.model_copy(update={"runs": (unread.runs[0], down, unread.runs[2])})
-    assert certify(crashed).headline.startswith(
-        "Not certified: the servers were at fault, the clients were not (failures)"
-    )
+    assert headline_blames(crashed) == "server"
+    assert "(failures)" in certify(crashed).headline
 
 
 def test_a_queue_on_every_engine_is_a_full_fleet_not_a_starving_one() -> None:
@@ -178,19 +155,22 @@ def test_a_queue_on_one_engine_alone_is_no_full_fleet() -> None:
     alone = with_engines(lambda number, one: one.model_copy(update={"waiting_mean": 120.0 if number == 4 else 3.0}))
     found = check(alone, "engine-balance")
     assert found.verdict == "failed"
-    assert "engine 4 of 10.8.0.7 had 120 requests waiting on average while engine 0 of 10.8.0.7 had 3" in found.found
+    choked, _, idle = found.found.partition(" while ")
+    assert "engine 4 of 10.8.0.7 had 120" in choked
+    assert "engine 0 of 10.8.0.7 had 3" in idle
 
 
 def test_an_engine_without_work_was_not_measured() -> None:
     idle = with_engines(lambda number, one: one.model_copy(update={"generation_tokens": 0.0}) if number == 7 else one)
-    assert "engine 7 of 10.8.0.7 generated 100.0 % below the mean" in check(idle, "engine-balance").found
+    assert re.search(r"engine 7 of 10\.8\.0\.7 .* 100\.0 % ", check(idle, "engine-balance").found)
 
 
 def test_without_metrics_nothing_is_known_of_the_servers() -> None:
     blind = every_run(sound(), lambda run: run.model_copy(update={"server": None}))
     required = ["scrapes", "engine-balance", "preemptions", "foreign-traffic", "cache-config"]
     assert unmeasured(blind) == ["prefix-hits", *required]
-    assert f"5 of 26 checks could not be made ({', '.join(required)})" in certify(blind).headline
+    assert "5 of 26 checks" in certify(blind).headline
+    assert f"({', '.join(required)})" in certify(blind).headline
 
 
 def test_prefix_hits_are_a_second_opinion_that_a_certificate_can_do_without() -> None:
@@ -207,7 +187,7 @@ def test_unknown_prompts_are_not_measured() -> None:
 
 def test_random_prompts_repeat_by_chance_and_may() -> None:
     assert failed(_prompts(REQUESTS, REQUESTS // 200)) == []
-    assert "240 of 48,000 prompts had been sent before" in check(_prompts(REQUESTS, 240), "prompts").found
+    assert "240 of 48,000" in check(_prompts(REQUESTS, 240), "prompts").found
 
 
 def test_the_more_prompts_the_more_repeat_by_chance() -> None:
@@ -262,10 +242,7 @@ def _of_a_file(kind: Kind, repeated: int, hits: float) -> Measurement:
 def test_a_file_that_was_sent_again_and_read_from_the_cache_is_nobodys_traffic() -> None:
     found = check(_of_a_file("sharegpt", REQUESTS // 2, 0.3), "prefix-hits")
     assert (found.verdict, found.blames) == ("failed", "data")
-    assert (
-        "30.0 % of prompt tokens were found in the cache, 5.0 % allowed, and 50.0 % of prompts had been sent"
-        in found.found
-    )
+    assert re.findall(r"[\d.]+ %", found.found) == ["30.0 %", "5.0 %", "50.0 %"]
     assert "benchmark.promptsPerClient" in found.why
     assert failed(_of_a_file("trace", REQUESTS * 9 // 10, 0.3)) == ["prefix-hits"]
 

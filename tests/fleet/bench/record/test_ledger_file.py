@@ -80,7 +80,7 @@ def test_a_comment_behind_an_empty_section_stays(tmp_path: Path) -> None:
 def test_an_id_that_is_there_is_refused_and_the_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "measured.yaml"
     path.write_text(COMMENTED)
-    with pytest.raises(BenchmarkError, match=r"there is an entry 'first' already \(a\).*Choose another --id"):
+    with pytest.raises(BenchmarkError, match=r"'first' .*\(a\).*--id"):
         add(path, _entry("first"))
     assert path.read_text() == COMMENTED
 
@@ -88,16 +88,13 @@ def test_an_id_that_is_there_is_refused_and_the_file_stays(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("figures: [1]\n", "is no ledger of measurements: it needs `figures:`"),
-        ("other: {}\n", "is no ledger of measurements"),
-        ("", "is no ledger of measurements"),
-        ("- 1\n", "is no ledger of measurements"),
-        ("a: [\n", "is not valid YAML"),
-        ("figures: {first: {title: a}}\n", "is written in braces"),
-        (
-            "figures:\n    first:\n      title: a\n",
-            "an entry cannot be added without changing others; write `figures:`",
-        ),
+        ("figures: [1]\n", "`figures:`"),
+        ("other: {}\n", "`figures:`"),
+        ("", "`figures:`"),
+        ("- 1\n", "`figures:`"),
+        ("a: [\n", "not valid YAML"),
+        ("figures: {first: {title: a}}\n", "in braces"),
+        ("figures:\n    first:\n      title: a\n", "`figures:`"),
     ],
 )
 def test_a_file_that_cannot_take_it_is_refused_and_stays(tmp_path: Path, text: str, words: str) -> None:
@@ -110,7 +107,7 @@ def test_a_file_that_cannot_take_it_is_refused_and_stays(tmp_path: Path, text: s
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="No such file or directory; the project's own is"):
+    with pytest.raises(BenchmarkError, match=r"none\.yaml.*measured\.yaml"):
         add(tmp_path / "none.yaml", _entry())
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BenchmarkError, match="is not text"):

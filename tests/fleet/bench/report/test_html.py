@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 import yaml
 
+from fleet.bench.certificate import certify
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedPoint, AskedSlo
 from fleet.bench.measurement import (
     Comparison,
@@ -26,7 +28,7 @@ from fleet.bench.report.html import html_text
 from fleet.bench.report.ledger_entry import entry
 from fleet.bench.report.plots import plots_of
 from fleet.bench.report.shown import shown
-from fleet.bench.report.tables import clock_in_words
+from fleet.bench.report.tables import format_clocks
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
@@ -46,6 +48,8 @@ from tests.fleet.bench.measurements import (
 )
 from tests.fleet.plan.report.pages import Page
 
+MOST_ROWS = 12
+BLOCKS = ("h1", "h2", "h3", "p", "figcaption", "summary", "dt", "dd", "li", "pre")
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>&\"'` <svg onload=x>"
 SOURCE = Path("bench/one")
 
@@ -53,7 +57,7 @@ SOURCE = Path("bench/one")
 def text_of(judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written") -> str:
     measurement = judged.measurement
     plots = plots_of(shown(measurement), article.published(measurement.asked))
-    return html_text(judged, plots, source=SOURCE, entry=recorded, ledger_in_words=words)
+    return html_text(judged, plots, source=SOURCE, entry=recorded, how_to_record=words)
 
 
 def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
@@ -77,6 +81,36 @@ def tiles(page: Page) -> dict[str, str]:
 
 def _classes(element: Any) -> str:
     return " ".join(up.attributes.get("class", "") for up in element.ancestors)
+
+
+def outline(page: Page) -> str:
+    """The page as lines: headings, paragraphs, what plots are said to show, and the first rows of every table."""
+    lines, rows = [], 0
+    for one in page.elements:
+        drawn = one.inside("svg")
+        if one.tag == "tr":
+            rows += 1
+            if rows <= MOST_ROWS:
+                cells = [cell for cell in page.elements if cell.tag in ("th", "td") and cell.ancestors[-1] is one]
+                lines.append(" | ".join(" ".join(cell.words.split()) for cell in cells))
+        elif one.tag == "table":
+            rows = 0
+        elif (
+            one.tag in BLOCKS and not drawn and not any(up.tag in BLOCKS for up in one.ancestors)
+        ) or one.tag == "desc":
+            mark = "#" * int(one.tag[1]) + " " if one.tag in ("h1", "h2", "h3") else ""
+            words = one.words.rstrip("\n") if one.tag == "pre" else " ".join(one.words.split())
+            lines.append(f"\n{mark}{words}" if mark else words)
+    # A plot is drawn twice, for wide screens and narrow ones.
+    once = [line for number, line in enumerate(lines) if line != lines[number - 1]]
+    return "\n".join(once).lstrip("\n") + "\n"
+
+
+def test_the_page_of_a_measurement_with_everything_collected(golden: Callable[[str, str], None]) -> None:
+    measurement = a_measurement(an_asked(replicas=1, repeats=3), remarks=("A remark about `merge`.",))
+    judged = a_judged(measurement, a_certificate(failed=("client-cpu",), unknown=("engines",)))
+    worse = compared("total tok/s", "regressed", -0.104)
+    golden("bench/page.txt", outline(Page(text_of(judged.model_copy(update={"comparisons": (worse,)})))))
 
 
 CASES = {
@@ -117,7 +151,7 @@ def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
     verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
     assert "certified" not in verdict.attributes["class"].split()
     assert page.elements.index(verdict) < page.elements.index(page.all("figure")[0])
-    assert "Not certified: 2 of 7 checks failed." in verdict.words
+    assert plain(a_certificate(failed=("client-cpu", "errors"), unknown=("engines",)).headline) in verdict.words
     for check in CHECKS:
         titles = [one for one in page.elements if one.tag in ("h3", "td") and check.title in one.words]
         assert len(titles) == 1, check.id
@@ -136,10 +170,6 @@ def test_commands_in_a_check_are_code_wherever_they_stand() -> None:
     assert text.count("<code>fleet bench run</code> reads them") == len(checks)
 
 
-def test_percentiles_are_explained_where_they_are_drawn(whole: Page) -> None:
-    assert "p99 is the time that 99 of 100 stayed within" in whole.words
-
-
 def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
     verdict = next(one for one in whole.all("section") if "verdict" in one.attributes["class"].split())
     assert "certified" in verdict.attributes["class"].split()
@@ -155,7 +185,6 @@ def test_the_headline_holds_total_and_output_with_intervals_price_and_efficiency
     assert found["output tokens a second"] == format_number(point.output_tokens_per_s.mean)
     for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s):
         assert plain(interval(one)) in whole.words
-        assert "95 % interval" in plain(interval(one))
     assert point.usd_per_million_tokens is not None
     assert point.usd_per_million_output_tokens is not None
     assert found["a million tokens, at least"] == format_usd(point.usd_per_million_tokens)
@@ -171,10 +200,9 @@ def test_efficiency_holds_rates_together_that_were_counted_the_same_way(whole: P
     assert steady is not None
     assert format_percent(summed / 95_317) != format_percent(steady / 95_317)
     assert tiles(whole)["efficiency against one node"] == format_percent(summed / 95_317)
-    said = (
-        f"{format_number(summed)} a node by the article's way, over 95,317 of its single node (published, vLLM 0.18.0)"
-    )
-    assert said in whole.words
+    (said,) = [one.words for one in whole.all("dd") if "95,317" in one.words]
+    assert format_number(summed) in said
+    assert "(published, vLLM 0.18.0)" in said
 
 
 OTHER_OPTIONS = {
@@ -191,10 +219,9 @@ def test_a_stack_with_other_options_has_no_efficiency_and_is_told_what_differs()
     page = page_of(a_measurement(an_asked(replicas=4, repeats=1, shape=shape), collected=False))
     assert tiles(page)["efficiency against one node"] == "unknown"
     some = "gpu-memory-utilization, max-model-len, speculative-config.method and 1 more"
-    assert f"the article's single node ran otherwise: {some}" in page.words
-    assert f"This stack differs from theirs in {some}" in page.words
+    assert page.words.count(some) == 2  # at the efficiency, and at the plot of nodes
     assert "1,103,941" in page.words
-    assert "another configuration, so its percentiles stand in the table and not in the plot" in page.words
+    assert "not in the plot" in page.words
 
 
 def test_the_gateway_alone_is_no_other_configuration() -> None:
@@ -230,7 +257,7 @@ def test_published_rows_stand_beside_ours_with_their_label(whole: Page) -> None:
 
 def test_another_workload_is_told_why_nothing_published_stands_beside_it() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, workload="vllm-1024-512"), collected=False))
-    assert "this run's is vllm-1024-512. Such figures are never compared." in page.words
+    assert "vllm-1024-512" in next(one.words for one in page.all("p") if one.attributes.get("class") == "missing")
     assert "1,103,941" not in page.words
     assert "11.6 s" not in page.words
     assert tiles(page)["efficiency against one node"] == "unknown"
@@ -239,9 +266,9 @@ def test_another_workload_is_told_why_nothing_published_stands_beside_it() -> No
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("model", "Qwen/Qwen3.5-397B-A17B-NVFP4", "this stack serves Qwen/Qwen3.5-397B-A17B-NVFP4"),
-        ("machine_type", "a3-ultragpu-8g", "this stack has a3-ultragpu-8g"),
-        ("gpus_per_replica", 4, "a replica there had 8 GPUs, here 4"),
+        ("model", "Qwen/Qwen3.5-397B-A17B-NVFP4", "Qwen/Qwen3.5-397B-A17B-NVFP4"),
+        ("machine_type", "a3-ultragpu-8g", "a3-ultragpu-8g"),
+        ("gpus_per_replica", 4, "4"),
     ],
 )
 def test_other_models_and_machines_have_no_published_rows(field: str, value: object, said: str) -> None:
@@ -255,8 +282,7 @@ def test_other_models_and_machines_have_no_published_rows(field: str, value: obj
 def test_efficiency_at_another_load_is_unknown() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, in_flight_per_node=(500,)), collected=False))
     assert tiles(page)["efficiency against one node"] == "unknown"
-    assert "the article's single node held 2,000 in flight" in page.words
-    assert "Another load is another point" in page.words
+    assert "2,000 in flight" in next(one.words for one in page.all("dd") if "single node" in one.words)
 
 
 def test_percentiles_are_all_there_and_the_article_s_below_them() -> None:
@@ -284,10 +310,8 @@ def test_bare_results_say_what_was_not_collected_and_how_it_is_had() -> None:
     page = page_of(a_bare_measurement())
     for key in ("not_asked", "no_limits", "no_witness", "no_metrics", "no_gpus"):
         assert plain(TEXTS[key]) in page.words, key
-    assert "one run: no interval" in page.words
-    assert "Without run.json nobody knows which workload" in page.words
-    assert "There is no run.json: what was asked" in page.words
-    assert "Benchmark of an unknown stack" in page.words
+    assert interval(a_bare_measurement().points[0].total_tokens_per_s) in page.words
+    assert "unknown stack" in page.all("h1")[0].words
     assert not {"a node", "a million tokens", "efficiency against one node"} & set(tiles(page))
 
 
@@ -314,8 +338,9 @@ def test_a_run_that_never_was_steady_has_no_rate_to_stand_for() -> None:
     point = measurement.points[0].model_copy(update={"total_tokens_per_s": estimate([1.0])})
     page = page_of(measurement.model_copy(update={"runs": (run,), "points": (point,)}))
     assert tiles(page)["total tokens a second"] == "none"
-    assert "not every repeat had a steady window" in page.words
-    assert page.cells("windows-table")[1] == ["steady window clients never were all at work", *["–"] * 4]
+    name, *figures = page.cells("windows-table")[1]
+    assert run.steady_why in name
+    assert figures == ["–"] * 4
 
 
 @pytest.mark.parametrize(
@@ -333,11 +358,8 @@ def test_what_was_read_over_another_window_does_not_say_steady(common: bool, sai
     page = page_of(measurement.model_copy(update={"runs": runs}))
     after = page.words[page.words.index("Shown is repeat") :]
     after = after[: after.index("What was measured")]
-    assert f"Output tokens in the {said}" in after
-    assert f"A bar is a data-parallel rank over the {said}" in after
-    assert f"Every engine of this run, over the {said}" in after
-    assert f"Readings of the GPUs over the {said}" in after
-    assert f"Wh a million tokens in the {said}" in after
+    # The plot of engines, its caption, their table, the GPUs' table and their energy.
+    assert after.count(said) >= 5
     assert "nearest to the mean" not in after
     assert "steady window" not in after.replace("no steady window", "")
 
@@ -357,11 +379,6 @@ def test_every_quantity_of_a_gpu_has_a_name_and_a_unit() -> None:
     for row in rows:
         assert row[0][0].isupper(), row
         assert re.fullmatch(r"50.0 %|1,830 (W|%|°C|MHz|MiB)", row[1]), row
-
-
-def test_the_drift_on_the_page_says_of_what_it_is(whole: Page) -> None:
-    method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
-    assert "the certificate looks at output tokens alone" in method["drift of total tokens in it"]
 
 
 def test_a_sweep_has_every_load_with_its_interval() -> None:
@@ -385,8 +402,8 @@ def test_a_load_that_never_was_steady_is_told_apart_from_the_others() -> None:
     last = sweep.points[-1].point
     runs = tuple(run.model_copy(update={"steady": None}) if run.point == last else run for run in sweep.runs)
     words = page_of(sweep.model_copy(update={"runs": runs})).words
-    assert "At 1,000 requests in flight, the fastest of 2 loads that were steady (of 3)" in words
-    assert "1 load without a steady window in every repeat has no mark." in words
+    assert "fastest of 2 loads" in words
+    assert "has no mark" in words
 
 
 def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
@@ -409,12 +426,11 @@ def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -
     assert flags["--enable-prefix-caching"] == "on"
     load = whole.cells("load-table")
     assert ["--random-range-ratio", "0.3333"] in load
-    assert any("seeds 1203331 to 1203402, 72 different of 72" in row[1] for row in load)
+    assert any("1203331 to 1203402, 72 different of 72" in row[1] for row in load)
     method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
     assert "wall clock" in method["clocks"]
     assert method["steady window"].startswith("1 min 08 s")
-    assert "0 of 288,000 sent before" in method["prompts"]
-    assert "equivalent to the published run" in whole.words or "unproven" in whole.words
+    assert "0 of 288,000" in method["prompts"]
 
 
 def test_what_was_excluded_and_every_remark_is_named() -> None:
@@ -440,33 +456,32 @@ def test_failed_requests_are_counted_by_kind_over_all_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "mark", "said"),
     [
         (
             (compared("total tok/s", "regressed", -0.104), compared("TPOT p50, ms", "regressed", 0.2)),
-            "✗ Worse than baseline bench-1 beyond noise: total tok/s −10.4 %; TPOT p50, ms +20.0 %.",
+            "✗",
+            "total tok/s −10.4 %; TPOT p50, ms +20.0 %",
         ),
         (
             tuple(compared(f"quantity {n}", "regressed", -0.1) for n in range(5)),
-            "✗ Worse than baseline bench-1 beyond noise: quantity 0 −10.0 %; quantity 1 −10.0 %; quantity 2 −10.0 % and 2 more.",
+            "✗",
+            "quantity 0 −10.0 %; quantity 1 −10.0 %; quantity 2 −10.0 % and 2 more",
         ),
-        (
-            (compared("total tok/s", "not comparable", -0.1),),
-            "✗ Nothing of it can be compared with baseline bench-1: a reason.",
-        ),
-        (
-            (compared("total tok/s", "improved", 0.1), compared("x", "not comparable", 0.1)),
-            "✓ Nothing that can be compared is worse than baseline bench-1 beyond noise.",
-        ),
+        ((compared("total tok/s", "not comparable", -0.1),), "✗", "a reason"),
+        ((compared("total tok/s", "improved", 0.1), compared("x", "not comparable", 0.1)), "✓", "bench-1"),
     ],
 )
 def test_a_certified_measurement_that_is_worse_than_its_baseline_says_so_in_the_verdict(
-    found: tuple[Comparison, ...], said: str
+    found: tuple[Comparison, ...], mark: str, said: str
 ) -> None:
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": found})
     page = Page(text_of(judged))
-    verdict = next(one for one in page.all("section") if "verdict" in one.attributes["class"].split())
-    assert said in verdict.words
+    against = next(one for one in page.all("p") if "against" in one.attributes.get("class", "").split())
+    assert against.inside("section")
+    assert against.words.startswith(mark)
+    assert "bench-1" in against.words
+    assert said in against.words
 
 
 def test_what_cannot_be_compared_has_neither_a_change_nor_no_noise() -> None:
@@ -499,7 +514,7 @@ def test_commands_and_settings_measure_it_again() -> None:
     assert same == "fleet bench report bench/one"
     found = Benchmark.model_validate_json(json.dumps(yaml.safe_load(settings)["vllm-fleet:benchmark"]))
     assert found.enabled
-    assert not found.run_on_update, "fleet bench run starts it; pulumi up would measure, and cost, a second time"
+    assert not found.run_on_update  # `fleet bench run` starts it; `pulumi up` would measure, and cost, a second time
     assert found.workload == "article"
     assert found.concurrency == (500, 2_000)
     assert found.repeats == 1
@@ -513,7 +528,6 @@ def test_commands_and_settings_measure_it_again() -> None:
 def test_settings_of_a_workload_from_a_file_ask_for_the_file(kind: Literal["sharegpt", "trace"]) -> None:
     workload = an_asked().workload.model_copy(update={"name": kind, "kind": kind})
     settings = again(an_asked(repeats=1, workload=workload.name).model_copy(update={"workload": workload}))[0]
-    assert "  dataset: {url: gs://BUCKET/OBJECT, sha256: DIGEST} # the file of this measurement" in settings
     assert yaml.safe_load(settings)["vllm-fleet:benchmark"]["dataset"]["sha256"] == "DIGEST"
     assert "dataset" not in again(an_asked(repeats=1))[0]
     digest = "ab" * 32
@@ -544,9 +558,8 @@ def a_self_test(replicas: int = 2) -> Measurement:
 def test_a_certified_self_test_cannot_be_taken_for_a_benchmark() -> None:
     page = page_of(a_self_test())
     for tag in ("title", "h1"):
-        assert page.all(tag)[0].words == "Self-test: 2 servers that keep time and compute nothing"
-    assert "The figures are of one machine's programs, of no model and no GPU." in page.words
-    assert page_of(a_self_test(1)).all("h1")[0].words == "Self-test: 1 server that keeps time and computes nothing"
+        assert page.all(tag)[0].words.startswith("Self-test: 2 servers ")
+    assert page_of(a_self_test(1)).all("h1")[0].words.startswith("Self-test: 1 server ")
     assert "vLLM stand-in" not in page.words
     assert "8 GPUs each" not in page.words
     assert plain(TEXTS["no_cost"]) not in page.words
@@ -556,8 +569,8 @@ def test_a_certified_self_test_cannot_be_taken_for_a_benchmark() -> None:
 def test_an_uncertainty_far_below_a_tick_is_not_told_to_the_nanosecond() -> None:
     run = a_measurement(an_asked(repeats=1), collected=False).runs[0]
     for off, said in ((0.0, "0.01"), (3.51e-10, "0.01"), (0.0004, "0.4"), (0.000012, "0.012")):
-        words = clock_in_words(run.model_copy(update={"clock_uncertainty_s": off}))
-        assert words.endswith(f"uncertain by {'less than ' if said == '0.01' else ''}{said} ms"), words
+        words = format_clocks(run.model_copy(update={"clock_uncertainty_s": off}))
+        assert words.endswith(f"{'less than ' if said == '0.01' else ''}{said} ms"), words
 
 
 def test_a_self_test_is_repeated_by_a_self_test() -> None:
@@ -624,7 +637,7 @@ def test_one_repeat_that_never_was_steady_takes_the_load_s_rate_away() -> None:
     runs[1] = runs[1].model_copy(update={"steady": None, "steady_why": why})
     page = page_of(measurement.model_copy(update={"runs": tuple(runs)}))
     assert tiles(page)["total tokens a second"] == "none"
-    assert "repeat 2 was never steady: see Over time" in [one.words for one in page.all("dd")]
+    assert any(one.words.startswith("repeat 2 ") for one in page.all("dd"))
     assert "a million tokens, at least" not in tiles(page)
 
 
@@ -643,13 +656,11 @@ def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path)
 
 
 def test_what_the_ledger_refuses_is_told_why() -> None:
-    assert entry(shown(a_bare_measurement()), SOURCE) == (
-        None,
-        "Without `run.json` there is no stack that an entry could be of.",
-    )
-    text, words = entry(shown(a_measurement(an_asked(repeats=1))), SOURCE)
-    assert text is None
-    assert words.startswith("This measurement cannot be recorded: the ledger takes certified measurements only.")
+    text, words = entry(shown(a_bare_measurement()), SOURCE)
+    assert (text, "`run.json`" in words) == (None, True)
+    uncertified = a_measurement(an_asked(repeats=1))
+    text, words = entry(shown(uncertified), SOURCE)
+    assert (text, certify(uncertified).headline in words) == (None, True)
 
 
 def test_of_a_sweep_the_shown_load_is_recorded() -> None:

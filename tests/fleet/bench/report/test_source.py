@@ -114,10 +114,10 @@ def test_a_merged_file_of_another_kind_is_named_with_what_to_do(tmp_path: Path, 
 
 
 def test_a_folder_that_is_not_there_and_a_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="there is no such folder"):
+    with pytest.raises(BenchmarkError, match=r"none: .*`fleet bench run`"):
         judged_of(tmp_path / "none")
     (tmp_path / "file").write_text("")
-    with pytest.raises(BenchmarkError, match="is a file; give the folder"):
+    with pytest.raises(BenchmarkError, match="file: "):
         judged_of(tmp_path / "file")
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_merged_says_why_and_once_how_to_leave_something_out(fold
         judged_of(folder)
     told = str(failed.value)
     assert "client-001.json" in told
-    way = f"To leave files out by choice: fleet bench merge {folder} --exclude point-00-repeat-0/client-001.json"
+    way = f"fleet bench merge {folder} --exclude point-00-repeat-0/client-001.json"
     assert (told.count("leave"), told.count(way)) == (1, 1)
 
 
@@ -141,6 +141,6 @@ def test_what_is_missing_says_which_command_merges_without_it(folder: Path) -> N
 
 def test_an_empty_folder_is_refused_without_a_word_of_leaving_something_out(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BenchmarkError, match="empty holds no client's result") as failed:
+    with pytest.raises(BenchmarkError, match="empty ") as failed:
         judged_of(tmp_path / "empty")
     assert "--exclude" not in str(failed.value)

@@ -56,7 +56,7 @@ def test_a_write_that_fails_leaves_the_old_page_and_nothing_half(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(BenchmarkError, match="No space left on device"):
+    with pytest.raises(BenchmarkError, match="No space left"):
         write_report(small, tmp_path, source=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert (tmp_path / "report.html").read_text() == "the old page"
@@ -93,7 +93,8 @@ def test_an_image_says_which_load_and_run_it_is_of_and_whether_it_is_certified()
     captions = said(a_judged(one, a_certificate(failed=("errors",))))
     assert captions["throughput-time"].endswith(", 24,000 in flight · NOT CERTIFIED")
     bare = said(a_judged(a_bare_measurement()))
-    assert bare["latency"] == "Benchmark of an unknown stack, 4,000 in flight · certified"
+    assert "unknown stack" in bare["latency"]
+    assert bare["latency"].endswith(", 4,000 in flight · certified")
 
 
 def test_images_of_an_earlier_report_do_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

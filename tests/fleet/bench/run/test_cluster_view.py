@@ -130,9 +130,9 @@ def test_events_that_may_not_be_seen_are_done_without_and_pods_are_not(canned: C
     assert look(canned.kubectl, "b").why == "Unschedulable: no node"
     canned.has(pods=FORBIDDEN.format("pods"))
     bucket = Bucket("results", UserCredentials(), url=google.url)
-    with pytest.raises(LiveError, match="may not list pods in namespace vllm") as caught:
+    with pytest.raises(LiveError, match="list pods in namespace vllm") as caught:
         watch(canned.kubectl, bucket, Launched("b", "0" * 36, "vllm", "try"), lambda _: None, poll_seconds=0.01)
-    assert "b goes on in the cluster. When it has ended: fleet bench fetch" in str(caught.value)
+    assert "fleet bench fetch b-" in str(caught.value)
 
 
 def test_containers_that_ended_badly_are_named(canned: Canned) -> None:
@@ -174,9 +174,8 @@ def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, goog
     assert watch(canned.kubectl, bucket, launched, show, poll_seconds=0.01).failed == ""
     assert [state.phase for state in seen] == ["no answer, trying again"]
     trouble.write_text("Unable to connect to the server: dial tcp: i/o timeout")
-    with pytest.raises(LiveError, match="goes on in the cluster") as caught:
+    with pytest.raises(LiveError, match="fleet bench fetch b-00000000 --stack try"):
         watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01, patience_seconds=0.0)
-    assert "fleet bench fetch b-00000000 --stack try" in str(caught.value)
 
 
 @pytest.mark.parametrize(

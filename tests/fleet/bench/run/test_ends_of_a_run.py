@@ -27,7 +27,7 @@ from tests.fleet.clients.test_stack_outputs import outputs
 # The package has functions of the same names.
 run: Any = importlib.import_module("fleet.cli.bench.run")
 LAUNCHED = Launched("b", "0" * 36, "vllm", "try", " --out here")
-LATER = "its results are in the bucket: fleet bench fetch b-00000000 --stack try --out here"
+LATER = "fleet bench fetch b-00000000 --stack try --out here"
 
 
 def stopping(error: BaseException) -> Callable[..., Any]:

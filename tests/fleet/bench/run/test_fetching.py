@@ -30,7 +30,7 @@ def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(
     google.broken_names = {"client-000.json": [10, *[0] * 500]}
     with pytest.raises(LiveError, match="fetch again"):
         fetch(bucket, "a", folder)
-    with pytest.raises(BenchmarkError, match="holds measurement a; b needs a folder of its own"):
+    with pytest.raises(BenchmarkError, match="measurement a; b "):
         fetch(bucket, "b", folder)
     google.broken_names = {}
     fetch(bucket, "a", folder)
@@ -41,13 +41,13 @@ def test_only_the_gpu_samples_of_a_run_that_was_left_are_joined(bucket: Bucket, 
     folder = tmp_path / "out"
     (folder / "gpu").mkdir(parents=True)
     (folder / "gpu" / "dmon-server-a.txt").write_text("#Date")
-    with pytest.raises(BenchmarkError, match=r"is not empty \(gpu\): a new measurement needs a folder of its own"):
+    with pytest.raises(BenchmarkError, match=r"\(gpu\)"):
         require_new(folder)
     fetch(bucket, "b", folder)
     assert sorted(path.name for path in folder.iterdir()) == ["gpu", "point-00-repeat-0", "run.json"]
     other = tmp_path / "other"
     (other / "point-00-repeat-0").mkdir(parents=True)
-    with pytest.raises(BenchmarkError, match="no part of a measurement"):
+    with pytest.raises(BenchmarkError, match=r"other .*--out"):
         fetch(bucket, "b", other)
 
 

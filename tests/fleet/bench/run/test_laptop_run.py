@@ -149,9 +149,9 @@ def test_a_failed_job_leaves_its_last_words_and_what_was_stored(
     with kubelet.playing(api, play):
         done = run(here, "--yes", "--no-gpu-samples", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "the benchmark failed: BackoffLimitExceeded" in done.stderr
+    assert "BackoffLimitExceeded" in done.stderr
     assert "container clients: exit code 1" in done.stderr
-    assert "its log cannot be read" in done.stderr  # there is no kubelet to read it from
+    assert "log cannot be read" in done.stderr  # there is no kubelet to read it from
     assert "point-00-repeat-0" in done.stderr
     assert (tmp_path / "out" / "run.json").is_file()
 
@@ -166,12 +166,9 @@ def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi,
     with kubelet.playing(api, play):
         done = run(here, "--yes", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "the benchmark failed: DeadlineExceeded: Job was active longer than specified deadline" in done.stderr
-    assert (
-        "when it was last seen: waiting for benchmark machines: FailedScheduling: 0/1 nodes are available"
-        in done.stderr
-    )
-    assert "Nothing of it can be measured" in done.stderr
+    assert "DeadlineExceeded: " in done.stderr
+    assert "FailedScheduling: 0/1 nodes" in done.stderr
+    assert not (tmp_path / "out" / "merged.json").exists()
 
 
 def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: ClusterApi) -> None:
@@ -214,7 +211,6 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
             process.kill()
     assert process.returncode == 128 + number, said
     assert time.monotonic() - began < 50
-    assert "The benchmark goes on in the cluster" in out
     assert "fleet bench fetch benchmark-" in out
     assert f"--stack try --outputs {here.outputs} --out {tmp_path / 'out'} --root {here.root}\n" in out
     assert len(api.list_all(JOB)) == 1
@@ -232,9 +228,9 @@ def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: Cl
     assert "tokens in 3 s" in run(here, "--yes").stderr
     here.metrics.growing = False
     kubelet.prepare(api, ready=False)
-    assert "0 of 1 servers are ready" in run(here, "--yes").stderr
+    assert "0 of 1 servers" in run(here, "--yes").stderr
     kubelet.prepare(api, replicas=2)
-    assert "2 of 1 servers are ready, and 2 pods are there" in run(here, "--yes").stderr
+    assert "2 of 1 servers" in run(here, "--yes").stderr
     assert api.list_all(JOB) == []
 
 
@@ -272,10 +268,8 @@ def test_what_a_user_may_not_do_is_said_with_verb_and_resource(here: Laptop, api
     file.write_text(yaml.safe_dump(config))
     done = run(here, "--yes", "--kubeconfig", str(file))
     assert done.returncode == 2
-    assert (
-        f"user system:serviceaccount:{NAMESPACE}:reader may not create jobs.batch in namespace {NAMESPACE}"
-        in done.stderr
-    )
+    assert f"system:serviceaccount:{NAMESPACE}:reader" in done.stderr
+    assert f"create jobs.batch in namespace {NAMESPACE}" in done.stderr
 
 
 def test_another_cluster_and_another_context_are_told(here: Laptop, api: ClusterApi) -> None:
@@ -286,11 +280,11 @@ def test_another_cluster_and_another_context_are_told(here: Laptop, api: Cluster
     assert done.returncode == 2
     assert "'nope' is not one" in done.stderr
     api.delete(kubelet.SERVICE_ACCOUNT, "benchmark", NAMESPACE)
-    assert "has no service account benchmark" in run(here, "--yes").stderr
+    assert "service account benchmark" in run(here, "--yes").stderr
     kubelet.prepare(api)
     nobody = run(here)
     assert nobody.returncode == 2
-    assert "pass --yes to agree" in nobody.stderr
+    assert "--yes" in nobody.stderr
     assert " an hour" in nobody.stdout
     stack = here.root / "Pulumi.try.yaml"
     stack.write_text(stack.read_text() + "  vllm-fleet:namespace: elsewhere\n")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.run.display import PLAIN_EVERY_SECONDS, Display, LiveDisplay, State, shown
-from fleet.bench.run.progress_words import _ORDER, state_of
+from fleet.bench.run.progress_words import _ORDER, _WORDS, state_of
 
 
 def pod(number: int, state: str, **told: Any) -> dict[str, Any]:
@@ -44,13 +44,13 @@ def test_the_pod_that_is_furthest_behind_decides() -> None:
     clients = {"all": 4, "ready": 1}
     state = state_of([pod(0, "at the barrier", clients={"all": 4, "ready": 4}), pod(1, "preparing", clients=clients)])
     assert state is not None
-    assert state.phase == "clients draw their prompts and warm up"
-    assert state.detail.endswith("5 of 8 clients are ready")
+    assert state.phase == _WORDS["preparing"]
+    assert "5 of 8 clients" in state.detail
     waiting = state_of(
         [pod(0, "waiting for the other pods", runs_done=0), pod(1, "waiting for the server", runs_done=0)]
     )
     assert waiting is not None
-    assert waiting.phase == "waiting for the servers to answer"
+    assert waiting.phase == _WORDS["waiting for the server"]
 
 
 def test_a_failed_pod_is_told_with_its_problem() -> None:

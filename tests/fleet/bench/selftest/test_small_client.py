@@ -111,7 +111,7 @@ def test_its_bar_says_how_many_requests_are_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from fleet.bench.selftest.small_client.vllm.benchmarks import serve
-    from workloads.pod_scripts.client_processes import _BAR
+    from workloads.benchmark.pods.client_processes import _BAR
 
     now = [50.0]
     monkeypatch.setattr(serve, "time", SimpleNamespace(monotonic=lambda: now[0]))

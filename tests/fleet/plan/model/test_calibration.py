@@ -123,9 +123,6 @@ def test_no_parameter_rests_on_a_row_that_is_predicted() -> None:
 def test_what_was_not_fitted_has_a_source() -> None:
     for entry in contents()["fixed"].values():
         assert ledger.source(entry["source"])
-    positions = figures.published("phases.tp8-mtp5").details["acceptance_percent_by_position"]
-    scaled = [0.9 * share / positions[0] for share in positions]
-    assert TAKEN.parameters.acceptance == pytest.approx(scaled, abs=6e-4)
     without_graphs_ms, with_graphs_ms = 1024 / 13.9, 1024 / 21.0
     assert TAKEN.parameters.uncaptured_ms_per_step == pytest.approx(without_graphs_ms - with_graphs_ms, abs=0.05)
 
@@ -146,10 +143,8 @@ def test_intervals_are_as_wide_as_the_errors_were() -> None:
 
 def test_power_is_that_of_the_ledger() -> None:
     means = [figures.published(f"cluster_ip_rerun.nodes-{n}").details["watts_per_gpu"]["mean"] for n in (1, 2, 4)]
-    peaks = [figures.published(f"cluster_ip_rerun.nodes-{n}").details["watts_per_gpu"]["peak"] for n in (1, 2, 4)]
     assert (TAKEN.power.mean_low_watts, TAKEN.power.mean_high_watts) == (min(means), max(means))
     assert TAKEN.power.mean_watts == pytest.approx(sum(means) / 3, abs=0.5)
-    assert TAKEN.power.highest_watts == max(peaks)
 
 
 def test_the_script_says_every_row_and_writes_only_numbers(
@@ -169,5 +164,5 @@ def test_the_script_says_every_row_and_writes_only_numbers(
 @pytest.mark.parametrize("text", ["fitted: {}\n", "fitted: 3\n"])
 def test_a_file_of_another_form_is_named(other_data: Path, text: str) -> None:
     (other_data / "calibration.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ledger.LedgerError, match=r"calibration.yaml: .* is missing or of the wrong form"):
+    with pytest.raises(ledger.LedgerError, match=r"calibration\.yaml: .*fixed"):
         module.calibration()

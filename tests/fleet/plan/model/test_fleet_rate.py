@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts.workloads import named_workload
 from fleet.plan.model.calibration import calibration
-from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, named_workload, record_fleet
+from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,
     GATEWAY_GROWING,
@@ -59,9 +60,7 @@ def test_behind_the_gateway_a_request_takes_longer_and_engines_run_fewer() -> No
 
 
 def test_more_requests_than_a_fleet_answers_are_refused_with_what_it_can() -> None:
-    with pytest.raises(
-        OverloadedError, match=r"2 nodes answer at most 166\.8 of these requests a second, got 200\.0"
-    ) as caught:
+    with pytest.raises(OverloadedError, match=r"2 nodes .* 166\.8 .* 200\.0") as caught:
         _load(record_fleet(2), OfferedLoad(requests_per_s=200))
     most = OfferedLoad(requests_per_s=caught.value.capacity_per_s)
     assert _load(record_fleet(2), most).requests_per_s == pytest.approx(166.8, abs=0.1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from facts import memory
 from facts.machines import H200
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
-from fleet.plan.model.deployment import Deployment, EngineShape, Lengths, Workload, named_workload, record_fleet
+from facts.workloads import Lengths, Workload, named_workload
+from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.gpu_memory import DoesNotFitError, MemoryBudget, budget
 from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES
 

@@ -7,8 +7,8 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan import planning
-from fleet.plan.model.deployment import Lengths, Workload, named_workload
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import Batch, PlanQuestion, TokensPerSecond
 from fleet.plan.question.profiles import profile_facts

@@ -10,9 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from facts.time_to_serve import Start, time_to_serve
+from facts.workloads import Lengths, Workload
 from fleet.plan import planning
 from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Lengths, Workload
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import (
     CAPACITIES,
@@ -119,7 +119,7 @@ def test_published_points_are_drawn_where_the_ledger_has_them_and_named_as_publi
     assert of_run_1 == {1: 95_317, 2: 190_000, 4: 376_074, 8: 740_192, 12: 1_103_941}
     assert {one.series for one in shown.readings} == {"cluster_ip", "cluster_ip_rerun", "gateway"}
     titles = [one.words for one in Page(drawing(throughput.plot(shown), "wide").markup()).all("title")]
-    assert titles.count("12 nodes: 1,103,941 tok/s, published, first run, published, vLLM 0.18.0") == 2
+    assert sum(title.startswith("12 nodes: 1,103,941 tok/s, published") for title in titles) == 2
     # The same 12 nodes on both panels; the band's middle is the model's, not the published point.
     curve = dict(shown.curve)
     assert curve[12].value != 1_103_941
@@ -164,7 +164,7 @@ def test_prices_of_nothing_known_need_no_axis() -> None:
     for format_ in FORMATS:
         picture = rows_drawing(prices.chart(rows), format_)
         check(picture)
-        assert "dollars for a million tokens (logarithmic axis)" not in Page(picture.markup()).words
+        assert "logarithmic axis" not in Page(picture.markup()).words
 
 
 def test_ways_to_buy_without_a_price_share_a_row_and_the_plan_keeps_its_own() -> None:
@@ -176,7 +176,7 @@ def test_ways_to_buy_without_a_price_share_a_row_and_the_plan_keeps_its_own() ->
     assert rows[2].name.count(";") == 3
     own = drawn.prices(an_unpriced_plan(), ())
     assert [row.name for row in own if row.chosen] == ["a reservation, 13 nodes"]
-    assert next(row for row in own if row.chosen).in_words == "price unknown"
+    assert next(row for row in own if row.chosen).words == "price unknown"
 
 
 def test_prices_of_alternatives_are_those_of_the_table() -> None:
@@ -187,7 +187,7 @@ def test_prices_of_alternatives_are_those_of_the_table() -> None:
 
 
 def test_a_fleet_is_at_least_so_dear_where_items_have_no_price() -> None:
-    assert drawn.prices(a_plan(), ())[0].in_words.startswith("at least $")
+    assert drawn.prices(a_plan(), ())[0].words.startswith("at least $")
 
 
 @pytest.mark.parametrize("profile", ["record", "tp8", "dp8-4096", "no-mtp-095", "serve-batch"])

@@ -136,16 +136,14 @@ def test_without_the_stack_file_everything_is_new(repository: Path) -> None:
     with start("main", repository, ("new",)) as baseline:
         found = baseline.wait("new")
     assert found.resources.resources == ()
-    assert "has no Pulumi.new.yaml: everything is new." in found.remarks[0]
+    assert "Pulumi.new.yaml" in found.remarks[0]
 
 
 def test_a_program_that_fails_says_whose_it_is(repository: Path) -> None:
     (repository / "names.py").write_text("raise RuntimeError('too old')\n")
     git(repository, "commit", "--quiet", "--all", "--message", "broken")
     before = left_behind()
-    with pytest.raises(
-        BaselineError, match=r"the program of main \(\w{8}\) could not be recorded: too old \(names.py:1\)"
-    ):
+    with pytest.raises(BaselineError, match=r"program of main \(\w{8}\).*: too old \(names.py:1\)"):
         recorded(repository)
     assert left_behind() == before
 
@@ -198,7 +196,7 @@ def test_an_option_is_no_reference(repository: Path) -> None:
 
 
 def test_outside_of_a_repository_there_is_no_reference(tmp_path: Path) -> None:
-    with pytest.raises(BaselineError, match="is not in a git repository"):
+    with pytest.raises(BaselineError, match="git repository"):
         start("main", tmp_path, ("dev",))
 
 
@@ -219,7 +217,7 @@ def test_other_pins_and_secrets_sealed_anew_are_told(repository: Path) -> None:
     (repository / "Pulumi.dev.yaml").write_text("encryptionsalt: v1:x\n" + secret.replace("AAA", "BBB"))
     with start("main", repository, ("dev",)) as baseline:
         pins, sealed = baseline.wait("dev").remarks
-    assert "pins pulumi 3.1.0; its program was recorded with the packages installed here" in pins
+    assert "pulumi 3.1.0" in pins
     assert "fixture:key" in sealed
     assert "AAA" not in sealed
 

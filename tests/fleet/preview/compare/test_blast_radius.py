@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fleet.preview.compare.compare import compare
 from fleet.preview.compare.gpu_pods import gpu_pods
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN
-from tests.fleet.preview.fleets import CLUSTER, NAMESPACE, ROOT, SERVER, WEIGHTS, changes_of, edited, recording
+from tests.fleet.preview.fleets import CLUSTER, NAMESPACE, ROOT, SERVER, WEIGHTS, changes_of, edited, one_of, recording
 from tests.fleet.preview.sample_report import resource
 
 ROOT_FOLDER = Path(__file__).parents[4]
@@ -29,15 +30,39 @@ def strategy(**rolling: Any) -> RecordedResource:
     return edited(SERVER, "spec/strategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
 
 
+def test_the_wording_of_consequences(golden: Callable[[str, str], None]) -> None:
+    new_image = edited(SERVER, IMAGE, "vllm:2")
+    single = edited(SERVER, "spec/replicas", 1)
+    cases = {
+        "another image": changes_of(new_image),
+        "another image, recreated": changes_of(edited(new_image, "spec/strategy", {"type": "Recreate"})),
+        "another image, surging": changes_of(edited(strategy(maxSurge=1, maxUnavailable=0), IMAGE, "vllm:2")),
+        "another image of a single replica": compare(recording(single), recording(edited(single, IMAGE, "vllm:2"))),
+        "more replicas": changes_of(edited(SERVER, "spec/replicas", 16), outputs=EVERY_NUMBER),
+        "fewer replicas": changes_of(edited(SERVER, "spec/replicas", 8)),
+        "other capacity": changes_of(edited(SERVER, "spec/template/spec/nodeSelector", {})),
+        "another cluster": changes_of(edited(CLUSTER, "location", "us-central1")),
+        "weights written again": changes_of(edited(WEIGHTS, "spec/storageClassName", "slow")),
+        "weights beside": changes_of(edited(WEIGHTS, "metadata/name", "weights-b")),
+        "no weights": changes_of(without=("weights",)),
+        "no server": changes_of(without=("server",)),
+        "no protection": changes_of(replace(CLUSTER, protect=False)),
+        "everything new": compare(replace(recording(), resources=(), outputs={}), recording()),
+    }
+    lines = []
+    for name, changes in cases.items():
+        lines += [f"# {name}", *changes.headline, *(f"!! {one.id}: {one.message}" for one in changes.dangers), ""]
+    golden("preview/consequences.txt", "\n".join(lines))
+
+
 def test_another_image_restarts_replicas_one_by_one() -> None:
     changes = changes_of(edited(SERVER, IMAGE, "vllm:2"))
     radius = changes.blast_radius
     assert (radius.replicas_restarted, radius.gpus_restarted, radius.at_once) == (12, 96, False)
     assert radius.minutes_of_reduced_capacity == 120
-    assert changes.headline == (
-        "96 GPUs, 12 replicas of qwen35-server restart one by one: about 120 minutes with 11 of 12 serving (a replica "
-        "takes 10 minutes to load the model, as the article measured)",
-    )
+    (headline,) = changes.headline
+    for figure in ("96 GPUs", "12 replicas of qwen35-server", "120 minutes", "11 of 12"):
+        assert figure in headline
     assert dangers(changes) == []
 
 
@@ -66,7 +91,7 @@ def test_all_at_once_is_a_danger(how: dict[str, Any]) -> None:
     assert changes.blast_radius.at_once
     assert changes.blast_radius.minutes_of_reduced_capacity == 10
     assert dangers(changes) == ["all-replicas-at-once"]
-    assert "at once: nothing is served for about 10 minutes" in changes.headline[0]
+    assert "10 minutes" in changes.headline[0]
 
 
 def test_a_replaced_deployment_takes_all_its_pods_with_it() -> None:
@@ -80,15 +105,14 @@ def test_what_may_change_may_restart() -> None:
     now = edited(SERVER, "spec/template/spec/containers/0/env", [{"name": "A", "value": UNKNOWN}])
     changes = compare(recording(was), recording(now))
     assert changes.blast_radius.maybe
-    assert "may restart one by one" in changes.headline[0]
+    assert "may restart" in changes.headline[0]
 
 
 def test_a_single_replica_is_the_only_one() -> None:
     one = edited(SERVER, "spec/replicas", 1)
     changes = compare(recording(one), recording(edited(one, IMAGE, "vllm:2")))
-    assert changes.headline[0].startswith(
-        "8 GPUs, the only replica of qwen35-server restarts: nothing is served for about 10"
-    )
+    for figure in ("8 GPUs", "qwen35-server", "10 minutes"):
+        assert figure in changes.headline[0]
     assert dangers(changes) == []
 
 
@@ -96,18 +120,18 @@ def test_more_replicas_restart_nothing() -> None:
     dearer = {"usdPerHour": 521.76, "usdPerHourIsAtLeast": True}
     changes = changes_of(edited(SERVER, "spec/replicas", 16), outputs=dearer)
     assert changes.blast_radius.replicas_added == 4
-    assert changes.headline == (
-        "4 replicas more (32 GPUs)",
-        "at least $391.32 an hour becomes at least $521.76 (+$130.44 in known prices)",
-        "Nothing that serves restarts",
-    )
+    assert changes.blast_radius.replicas_restarted == 0
+    replicas, money, _ = changes.headline
+    assert "32 GPUs" in replicas
+    for figure in ("$391.32", "$521.76", "+$130.44"):
+        assert figure in money
 
 
 def test_fewer_replicas_and_a_new_image_restart_those_that_stay() -> None:
     changes = changes_of(edited(edited(SERVER, "spec/replicas", 8), IMAGE, "vllm:2"))
     radius = changes.blast_radius
     assert (radius.replicas_restarted, radius.replicas_removed, radius.gpus_restarted) == (8, 4, 64)
-    assert "4 replicas fewer (32 GPUs)" in changes.headline
+    assert any("32 GPUs" in line for line in changes.headline)
 
 
 def test_a_number_that_others_set_is_not_counted() -> None:
@@ -122,9 +146,8 @@ def test_other_capacity_means_new_nodes_and_is_a_danger() -> None:
     reserved = {"cloud.google.com/reservation-name": "big"}
     changes = changes_of(edited(SERVER, "spec/template/spec/nodeSelector", reserved))
     assert dangers(changes) == ["capacity-changed"]
-    assert "moves from Spot to reservation big" in changes.dangers[0].message
+    assert "from Spot to reservation big" in changes.dangers[0].message
     assert changes.blast_radius.minutes_of_reduced_capacity == 12 * 16
-    assert "6 to provision a node" in changes.blast_radius.assumption
 
 
 def test_a_replaced_cluster_shouts() -> None:
@@ -135,10 +158,8 @@ def test_a_replaced_cluster_shouts() -> None:
         dangers(changes)
     )
     message = next(one.message for one in changes.dangers if one.id == "cluster-replaced")
-    assert message == (
-        "Cluster cluster is replaced, because of location: every workload and every volume in it is lost."
-    )
-    assert "1 cluster is replaced" in changes.headline
+    assert message.startswith("Cluster cluster ")
+    assert "location" in message
 
 
 def test_a_namespace_that_goes_takes_the_pods_in_it_along() -> None:
@@ -150,12 +171,13 @@ def test_a_namespace_that_goes_takes_the_pods_in_it_along() -> None:
 def test_weights_that_are_replaced_say_in_which_order() -> None:
     first = changes_of(edited(WEIGHTS, "spec/storageClassName", "slow"))
     assert dangers(first) == ["weights-replaced"]
-    assert "no pod starts until they are written again" in first.dangers[0].message
+    assert one_of(first, "weights").delete_first
     beside = changes_of(edited(WEIGHTS, "metadata/name", "weights-b"))
-    assert "a new one is filled first, then the old one goes" in beside.dangers[0].message
+    assert not one_of(beside, "weights").delete_first
+    assert beside.dangers[0].message != first.dangers[0].message
     gone = changes_of(without=("weights",))
     assert dangers(gone) == ["weights-deleted"]
-    assert "1 weights volume is deleted" in gone.headline
+    assert "1 weights volume" in gone.headline[0]
 
 
 def test_weights_that_stay_in_the_cloud_are_no_danger() -> None:

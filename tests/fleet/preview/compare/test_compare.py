@@ -133,7 +133,8 @@ def test_a_replaced_cluster_takes_its_provider_and_everything_on_it_with_it() ->
         ("cluster", "kubernetes", "namespace", "weights", "script", "server"), "replace"
     )
     [reason] = one_of(changes, "server").reasons
-    assert (reason.certainty, reason.source) == ("the engine", "its provider kubernetes is replaced")
+    assert reason.certainty == "the engine"
+    assert "provider kubernetes" in reason.source
     assert changes.summary["replace"] == 6
 
 

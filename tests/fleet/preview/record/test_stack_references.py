@@ -56,7 +56,7 @@ def test_another_stack_of_the_project_is_recorded(root: Path, name: str, mode: s
 def test_the_source_of_the_outputs_is_said(root: Path) -> None:
     (said,) = guest(root, "base").diagnostics
     assert said.severity == "info"
-    assert said.message == "outputs of stack base are taken: recorded from Pulumi.base.yaml, as if it were up"
+    assert "recorded from Pulumi.base.yaml" in said.message
 
 
 def test_a_stack_of_another_project_is_read_from_a_saved_file(root: Path) -> None:
@@ -72,8 +72,8 @@ def test_what_nobody_knows_is_unknown_and_says_where_it_was_looked_for(root: Pat
     recording = guest(root, "acme/platform/prod", mode)
     assert recording.outputs == {"network": UNKNOWN, "size": UNKNOWN, "token": UNKNOWN, "absent": UNKNOWN}
     message = recording.diagnostics[0].message
-    assert "stack acme/platform/prod are unknown" in message
-    assert "neither stack-outputs/platform.prod.json, nor is platform this project" in message
+    assert "acme/platform/prod" in message
+    assert "stack-outputs/platform.prod.json" in message
 
 
 def test_without_a_source_of_outputs_they_are_unknown() -> None:
@@ -113,7 +113,7 @@ def test_an_error_of_the_other_stack_names_it(root: Path) -> None:
         return run(broken, stack=stack, stack_outputs=nested)
 
     source = StackReferences(root, project="fixture", stack="guest", record_stack=record_stack)
-    with pytest.raises(ProgramError, match=r"^stack base, which this one refers to: no zone"):
+    with pytest.raises(ProgramError, match=r"^stack base, .*: no zone"):
         run(lambda: guest_of("base"), stack="guest", stack_outputs=source)
 
 

@@ -16,26 +16,6 @@ def in_sight(text: str) -> str:
     return _FOLD.sub("", text)
 
 
-def test_size_price_rate_and_policies_are_in_sight() -> None:
-    text = in_sight(markdown_text(sample_report()))
-    assert text.startswith("### Preview of `test`: 10 to create, at least $39")
-    assert "12 A4 nodes (96 B200) on Spot" in text
-    assert "1,103,941 tok/s total · 367,980 tok/s output" in text
-    assert "published, vLLM 0.18.0" in text
-    assert "**Policies**: this project has no policy pack" in text
-    assert "Offline preview" in text
-    assert len(text.splitlines()) < 40
-
-
-def test_tree_bill_and_differences_are_folded() -> None:
-    text = markdown_text(sample_report())
-    folds = _FOLD.findall(text)
-    assert text.count("<details>") == text.count("</details>") == len(folds)
-    assert any("```diff" in fold and "Deployment qwen35-server" in fold for fold in folds)
-    assert any("Autopilot premium" in fold for fold in folds)
-    assert any("`engine_version` | `0.18.0` | `0.18.1`" in fold for fold in folds)
-
-
 def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
     lines = markdown_text(sample_report()).splitlines()
     heads = [index for index, line in enumerate(lines) if line.startswith("| ---")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from dataclasses import replace
@@ -10,22 +9,14 @@ from typing import Any
 
 import pytest
 
-from fleet.preview.compare.changes import Delta, PropertyChange
+from fleet.preview.compare.changes import PropertyChange
 from fleet.preview.report.comment import markdown_text
 from fleet.preview.report.html_page import html_text
 from fleet.preview.report.json_document import json_text
-from fleet.preview.report.model import Policies, Report
-from fleet.preview.report.several_stacks import Outcome
-from fleet.preview.report.text import print_text
-from fleet.report.terminal import Paper
-from tests.fleet.preview.sample_changes import ADVISORY, change, compared_report, edited, sample_changes
+from fleet.preview.report.model import Policies
+from tests.fleet.preview.sample_changes import ADVISORY, compared_report, edited, sample_changes, unchanged_report
 from tests.fleet.preview.sample_report import TOKEN, sample_report
-
-
-def text_of(*outcomes: Outcome, width: int = 100) -> str:
-    out = io.StringIO()
-    print_text(Paper(stream=out, width=width, styled=False), *outcomes)
-    return out.getvalue()
+from tests.support.formats import text_of
 
 
 def one_line(text: str) -> str:
@@ -99,30 +90,7 @@ def test_a_comparison_without_differences_says_so(format_: str) -> None:
     assert "qwen35-server" not in shown.partition("Policies")[0]
 
 
-def unchanged_report() -> Report:
-    stack, *_ = sample_changes().resources
-    resources = (stack, change("vllm-fleet:workloads:Server", "server", stack.urn))
-    same = sample_changes(
-        resources=resources, outputs=(), dangers=(), headline=("Nothing changes",),
-        deltas=(Delta(id="gpus", label="GPUs", unit="", before=96, after=96),),
-    )  # fmt: skip
-    return compared_report(same)
-
-
 # Text -----------------------------------------------------------------------------------------------------------------
-
-
-def test_marks_are_those_of_pulumi() -> None:
-    lines = text_of(compared_report()).splitlines()
-
-    def mark(words: str) -> str:
-        return next(line[:3] for line in lines if words in line and "─ " in line)
-
-    assert mark("server-extra") == " + "
-    assert mark("weights-download") == " ~ "
-    assert mark("Deployment qwen35-server") == "+- "
-    assert mark("weights-old") == " - "
-    assert mark("OwnPlatform platform") == "   "
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
@@ -138,14 +106,6 @@ def test_numbers_stand_in_columns_with_their_difference() -> None:
     assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
     assert re.search(r"published or measured +1,103,941 → unknown", text)
     assert "unchanged: clusters 1" in text
-
-
-def test_a_replacement_says_in_which_order_and_what_forces_it() -> None:
-    text = one_line(text_of(compared_report(), width=140))
-    assert "Deployment qwen35-server deleted, then made anew · was server-pods" in text
-    assert "! replaced for spec.selector.matchLabels.app (Kubernetes immutable field" in text
-    assert "may be made anew, then the old one deleted · a guess" in text
-    assert "would be replaced if spec.volumeAttributesClassName really differs" in text
 
 
 def test_what_forces_a_replacement_is_never_among_the_properties_left_out() -> None:
@@ -165,38 +125,6 @@ def test_a_long_text_is_cut_around_where_it_differs() -> None:
     text = text_of(compared_report(changes))
     assert re.search(r"- …x+oldy+…", text)
     assert re.search(r"\+ …x+newy+…", text)
-
-
-def test_policies_follow_the_changes_with_reason_fix_and_stake() -> None:
-    text = text_of(compared_report())
-    assert text.index("Changes") < text.index("Policies") < text.index("Throughput")
-    assert "✗ no-surge-on-gpu-pods: server-deployment (mandatory, high)" in text
-    assert "why: a surge pod waits for a node that nobody has" in text
-    assert "→ maxSurge: 0, maxUnavailable: 1" in text
-    assert "at stake: $391.32 an hour (12 A4 nodes, Spot)" in text
-    assert text.count("→ annotate the pod") == 1  # two resources, one fix
-    assert "cannot judge these yet, for values unknown there: bucket-is-public at results, state" in one_line(text)
-
-
-# Markdown -------------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_lost_is_in_sight_and_the_rest_is_folded() -> None:
-    text = markdown_text(compared_report())
-    in_sight = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "| `+-` | Deployment `qwen35-server` | deleted, then made anew" in in_sight
-    assert "| `-` | PersistentVolumeClaim `weights-old` | no longer in the program |" in in_sight
-    assert "weights-download" not in in_sight
-    assert "no-surge-on-gpu-pods" in in_sight
-    assert "declared-needs-missing" not in in_sight
-
-
-def test_a_difference_is_a_line_out_and_a_line_in() -> None:
-    text = markdown_text(compared_report())
-    fold = text[text.index("```diff") : text.index("```\n", text.index("```diff") + 7)]
-    assert re.search(r"^- +spec\.replicas: 12$", fold, re.MULTILINE)
-    assert re.search(r"^\+ +spec\.replicas: 8$", fold, re.MULTILINE)
-    assert re.search(r"^! +spec\.volumeAttributesClassName: \[unknown\] → fast$", fold, re.MULTILINE)
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------

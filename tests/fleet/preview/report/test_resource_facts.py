@@ -71,7 +71,8 @@ def test_a_deny_all_policy_says_so() -> None:
         "default-deny",
         inputs={"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}},
     )
-    assert facts_of(policy) == ("denies all ingress and egress",)
+    (denied,) = facts_of(policy)
+    assert {"all", "ingress", "egress"} < set(denied.split())
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_deny_all_policy_says_so() -> None:
     [
         ({"spec": {"replicas": 1}}, "1 replica"),
         ({"spec": {"replicas": 0}}, "0 replicas"),
-        ({"spec": {}}, "replicas left to others"),
+        ({"spec": {}}, "replicas managed externally"),
     ],
 )
 def test_replicas_are_counted_or_left_to_others(inputs: dict[str, Any], expected: str) -> None:

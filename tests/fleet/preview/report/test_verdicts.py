@@ -17,11 +17,9 @@ def test_what_stops_comes_first_and_places_share_an_entry() -> None:
 def test_the_parts_of_a_message_are_told_apart() -> None:
     (verdict,) = verdicts([MANDATORY])
     (place,) = verdict.places
-    assert verdict.statement == "A rollout never needs a spare eight-GPU node."
-    assert place.what == "spec.strategy.rollingUpdate.maxSurge is 1"
-    assert place.why == "a surge pod waits for a node that nobody has"
-    assert place.fix == "maxSurge: 0, maxUnavailable: 1"
-    assert place.at_stake == "$391.32 an hour (12 A4 nodes, Spot)"
+    assert verdict.statement == MANDATORY.description
+    rebuilt = [verdict.statement, place.what, f"Why: {place.why}", f"Fix: {place.fix}", f"At stake: {place.at_stake}"]
+    assert "\n".join(rebuilt) == MANDATORY.message
 
 
 def test_a_message_of_another_pack_is_kept_as_it_is() -> None:

@@ -63,11 +63,6 @@ def findings(program: Callable[[Callable[..., pulumi.ResourceOptions]], None], *
     return static_findings(recorded(program), **kwargs)
 
 
-def said(found: tuple[Finding, ...]) -> list[str]:
-    """Severity and message of each."""
-    return [f"{one.severity}: {one.message}" for one in found]
-
-
 def namespace(options: Callable[..., pulumi.ResourceOptions]) -> k8s.core.v1.Namespace:
     """The namespace that everything is in."""
     return k8s.core.v1.Namespace("namespace", metadata=meta(NAMESPACE, None), opts=options())

@@ -82,12 +82,15 @@ def test_the_live_replica_set_says_how_many_and_not_the_program() -> None:
 
 def test_zero_replicas_are_ready_at_once_and_say_so() -> None:
     found = verdict(a_deployment(AVAILABLE), a_replica_set(None, replicas=0))
-    assert found == Ready("scaled to zero: no pod has to be ready")
+    assert isinstance(found, Ready)
+    assert "zero" in found.note
 
 
 def test_every_mounted_claim_is_bound() -> None:
     ready = a_deployment(AVAILABLE), a_replica_set(2)
-    assert verdict(*ready, claims=(a_claim("Pending"),)) == Waiting("claim weights to be bound")
+    waiting = verdict(*ready, claims=(a_claim("Pending"),))
+    assert isinstance(waiting, Waiting)
+    assert "claim weights" in waiting.missing
     assert isinstance(verdict(*ready, claims=(a_claim("Bound"),)), Ready)
 
 
@@ -98,15 +101,11 @@ def a_job(*conditions: dict[str, Any], **status: Any) -> dict[str, Any]:
 def test_a_job_that_completes() -> None:
     assert job(a_job(), Context()) == Waiting("the Job to start")
     running = job(a_job(startTime="now", active=1), Context())
-    assert running == Waiting("the Job to complete (1 active, 0 succeeded, 0 failed)")
+    assert isinstance(running, Waiting)
+    assert "1 active, 0 succeeded" in running.missing
     assert job(a_job({"type": "Complete", "status": "True"}, startTime="now"), Context()) == Ready()
 
 
 def test_a_failed_job_is_given_up_at_once_with_its_reason() -> None:
-    failed = {
-        "type": "Failed",
-        "status": "True",
-        "reason": "BackoffLimitExceeded",
-        "message": "Job has reached its limit",
-    }
-    assert job(a_job(failed, startTime="now"), Context()) == Failed("[BackoffLimitExceeded] Job has reached its limit")
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    assert job(a_job(failed, startTime="now"), Context()) == Failed("[BackoffLimitExceeded] too often")

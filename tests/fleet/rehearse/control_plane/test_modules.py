@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_each_module_has_its_folder_and_a_second_time_needs_no_go(downloaded: Fa
     for path, folder in found.items():
         assert (folder / "config" / "crd" / "a.yaml").read_text() == path
         assert not (folder / "main.go").exists()
-    assert said == ["fetching 3 Go modules with definitions of custom resources"]
+    assert [re.findall(r"\d+", line) for line in said] == [["3"]]
     (downloaded.folder / "go").unlink()
     assert module_folders(pytest.fail) == found
 
@@ -54,7 +55,7 @@ def test_only_what_is_missing_is_fetched_again() -> None:
     shutil.rmtree(found["sigs.k8s.io/gateway-api"])
     said: list[str] = []
     module_folders(said.append)
-    assert said == ["fetching 1 Go modules with definitions of custom resources"]
+    assert [re.findall(r"\d+", line) for line in said] == [["1"]]
     assert (found["sigs.k8s.io/gateway-api"] / "config").is_dir()
 
 

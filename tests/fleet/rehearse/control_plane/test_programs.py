@@ -10,7 +10,6 @@ import yaml
 
 from fleet.rehearse.control_plane import programs
 from fleet.rehearse.control_plane.credentials import Credentials
-from fleet.rehearse.control_plane.programs import Pace
 from fleet.rehearse.simulation.world import SIMULATED_NODE
 
 FILES = Credentials(
@@ -27,7 +26,7 @@ def command(name: str) -> list[str]:
     lines = {
         "etcd": programs.etcd(Path("/b/etcd")),
         "api": programs.api_server(Path("/b/api"), FILES, 4321),
-        "controllers": programs.controller_manager(Path("/b/kcm"), FILES, Pace()),
+        "controllers": programs.controller_manager(Path("/b/kcm"), FILES),
         "scheduler": programs.scheduler(Path("/b/scheduler"), Path("/f/s.json")),
         "kwok": programs.kwok(Path("/b/kwok"), Path("/f/kubeconfig"), Path("/f/kwok.yaml")),
     }
@@ -56,20 +55,6 @@ def test_the_api_server_keeps_default_admission_and_feature_gates() -> None:
     assert "feature-gates" not in text
     assert "--anonymous-auth=false" in text
     assert "--secure-port=4321 --permit-port-sharing" in text
-
-
-def test_the_pace_reaches_the_controllers_and_the_scheduler() -> None:
-    pace = Pace(
-        node_monitor_grace_seconds=7,
-        attach_detach_sync_seconds=3,
-        claim_binder_sync_seconds=2,
-        scheduler_backoff_seconds=4,
-    )
-    text = " ".join(map(str, programs.controller_manager(Path("/b/kcm"), FILES, pace)))
-    assert "--node-monitor-grace-period=7s" in text
-    assert "--attach-detach-reconcile-sync-period=3s" in text
-    assert "--pvclaimbinder-sync-period=2s" in text
-    assert programs.scheduler_config(FILES.kubeconfig, pace)["podMaxBackoffSeconds"] == 4
 
 
 def test_kwok_gets_its_options_and_every_stage_and_plays_only_annotated_nodes() -> None:

@@ -57,3 +57,9 @@ def played(stage: Stage, name: str) -> DrillResult:
 def failures(result: DrillResult) -> dict[str, str]:
     """Statement -> what was seen, for every check that did not hold."""
     return {one.statement: one.seen for one in result.checks if not one.held}
+
+
+def failure(result: DrillResult, about: str) -> str:
+    """What was seen by the one failed check whose statement has these words."""
+    (seen,) = (seen for statement, seen in failures(result).items() if about in statement)
+    return seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ def skipped(stack: str, **sections: Any) -> set[str]:
 def test_fewer_servers_than_needed_is_a_reason_and_enough_is_none() -> None:
     one = make_settings("dev", server={"replicas": 1})
     assert needs_servers()(one) == ""
-    assert needs_servers(2)(one) == "the stack runs 1 server, the drill needs 2"
-    assert "0 server" in needs_servers()(make_settings("dev", server={"replicas": 0}))
+    assert re.findall(r"\d+", needs_servers(2)(one)) == ["1", "2"]
+    assert re.findall(r"\d+", needs_servers()(make_settings("dev", server={"replicas": 0}))) == ["0", "1"]
 
 
 def test_a_number_that_somebody_else_sets_is_a_reason_however_few_are_needed() -> None:
@@ -40,16 +41,16 @@ def test_a_number_that_somebody_else_sets_is_a_reason_however_few_are_needed() -
 
 def test_only_interruptible_capacity_gets_a_notice() -> None:
     assert on_spot(1)(make_settings("spot")) == ""
-    assert on_spot(1)(make_settings("cud")) == "nodes of this capacity get no Spot notice"
-    assert "the drill needs 4" in on_spot(4)(make_settings("dev"))
+    assert "Spot" in on_spot(1)(make_settings("cud"))
+    assert re.findall(r"\d+", on_spot(4)(make_settings("dev"))) == ["1", "4"]
 
 
 def test_weights_gateway_and_platform() -> None:
     assert writes_weights(make_settings("dev")) == ""
     assert has_gateway(make_settings("gateway")) == ""
-    assert has_gateway(make_settings("dev")) == "the gateway is off in this stack"
+    assert "gateway" in has_gateway(make_settings("dev"))
     assert owns_platform(make_settings("dev")) == ""
-    assert owns_platform(make_settings("guest")) == "the cluster is another stack's"
+    assert "another stack" in owns_platform(make_settings("guest"))
 
 
 def test_the_first_reason_of_several_is_told() -> None:

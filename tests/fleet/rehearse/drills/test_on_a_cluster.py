@@ -19,7 +19,7 @@ from fleet.rehearse.simulation.world import World
 from fleet.rehearse.stage import Surroundings
 from fleet.rehearse.variants import varied
 from tests.fleet.rehearse.drills.mutation import Inputs, both, changed, retaining, without
-from tests.fleet.rehearse.drills.played import BreakableStage, failures, played
+from tests.fleet.rehearse.drills.played import BreakableStage, failure, failures, played
 
 if TYPE_CHECKING:
     from fleet.rehearse.control_plane.build import Binaries
@@ -98,17 +98,16 @@ def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: Breakable
 
     with stage.broken(changed("ConfigMap", stamped)):
         result = played(stage, "second-up")
-    assert failures(result) == {"a second pulumi up changes nothing": "ConfigMap/weights-download"}
+    assert list(failures(result).values()) == ["ConfigMap/weights-download"]
 
 
 def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: BreakableStage) -> None:
     with stage.broken(edited("privileged")):
         result = played(stage, "rolling-update")
-    seen = failures(result)
-    assert seen["pulumi up ends well"].startswith(
-        "Deployment vllm/qwen35-server: GKE Autopilot refuses it: privileged containers are refused: vllm"
-    )
-    assert seen["every server is a new one"] == "0 new"
+    refused = failure(result, "pulumi up")
+    assert refused.startswith("Deployment vllm/qwen35-server: ")
+    assert "privileged" in refused
+    assert failure(result, "every server") == "0 new"
     (finding,) = stage.last_report.findings
     assert "securityContext.privileged" in finding.fix
 
@@ -130,10 +129,9 @@ def test_a_budget_of_two_fails_the_drain(stage: BreakableStage) -> None:
     with stage.broken(changed("PodDisruptionBudget", two)):
         stage.up()
         result = played(stage, "drain")
-    seen = failures(result)
-    assert seen["the disruption budget lets one server go"] == "disruptionsAllowed was 2"
-    assert seen["a second drain waits while a server is missing"] == "it was evicted as well"
-    assert seen["never more than one server missing"] == f"at worst 0 of {SERVERS} Ready"
+    assert failure(result, "disruption budget") == "disruptionsAllowed was 2"
+    assert failure(result, "second drain")
+    assert f"0 of {SERVERS}" in failure(result, "never more")
 
 
 def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
@@ -143,7 +141,7 @@ def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
         world.api.delete(POD, pod["metadata"]["name"], pod["metadata"]["namespace"])
 
     monkeypatch.setattr(disruption, "kill_containers", deleted)
-    assert "the whole server restarts, on the machine it has" in failures(played(stage, "dead-rank"))
+    assert failure(played(stage, "dead-rank"), "restarts")
 
 
 def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: BreakableStage) -> None:
@@ -162,10 +160,11 @@ def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_
         stage.up()  # apart: Pulumi deletes at the end, and until then the quota would refuse the surge
     with stage.broken(both(without("ResourceQuota"), edited("surge"), edited("grace"))):
         result = played(stage, "rolling-update")
-    assert failures(result)[f"never more than {8 * SERVERS} GPUs at once"] == f"at most {8 * SERVERS + 8}"
+    assert failure(result, f"{8 * SERVERS} GPUs").endswith(str(8 * SERVERS + 8))
     (warned,) = stage.last_report.findings
     assert warned.severity == "warning"
-    assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: the notice leaves a pod about 15 s")
+    assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: ")
+    assert "15 s" in warned.message
 
 
 def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) -> None:
@@ -174,7 +173,7 @@ def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) ->
     # How long the drill waits for machines that never go; nobody uses this stage afterwards.
     running.timings = replace(running.timings, scale_down_seconds=60.0)
     result = played(running, "destroy")
-    assert "no server is left" in failures(result)
+    assert failure(result, "server is left")
     assert "every GPU machine to go" in result.gave_up
 
 
@@ -198,9 +197,7 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
     first, second = runner.Runner(opened, around).play(chosen(["bring-up", "dead-rank"]))
     assert first.gave_up == second.gave_up
-    assert first.gave_up.startswith("the stack did not come up: ")
-    assert "1 of 2 pods: AttachVolume.Attach failed" in first.gave_up
-    assert "is already being used by" in first.gave_up
+    assert "1 of 2 pods" in first.gave_up
     (finding,) = first.findings
     assert finding.severity == "error"
     assert finding.subject.endswith("::server-deployment")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 from fleet.rehearse.report.html import html_text
@@ -14,6 +15,7 @@ from tests.fleet.rehearse.report.samples import (
     reservation,
     sample_report,
     scale_128,
+    stock_out,
 )
 
 VOID = {"meta"}
@@ -28,6 +30,7 @@ class Tags(HTMLParser):
         self.seen: set[str] = set()
         self.ids: list[str] = []
         self.links: list[str] = []
+        self.words: list[str] = []
         self.feed(page)
         assert not self.open, self.open
 
@@ -44,6 +47,10 @@ class Tags(HTMLParser):
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
         assert not attrs or tag in {"line", "rect", "circle", "polygon"}
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "svg"} & {*self.open} and data.strip():
+            self.words.append(" ".join(data.split()))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag, tag
@@ -67,21 +74,23 @@ def test_every_played_drill_has_a_section_that_the_table_leads_to() -> None:
 
 
 def test_a_skipped_drill_is_in_the_table_with_its_reason_and_nowhere_else() -> None:
-    page = html_text(sample_report(gateway_skipped()))
-    assert page.count("A gateway without its prerequisites") == 1
-    assert "skipped: the stack has no gateway" in page
+    drill = gateway_skipped()
+    page = html_text(sample_report(drill))
+    assert page.count(drill.title) == page.count(drill.skipped) == 1
     assert "<section>" not in page
 
 
-def test_checks_figures_advice_and_findings_are_there() -> None:
+def test_the_words_of_the_page(golden: Callable[[str, str], None]) -> None:
+    report = sample_report(stock_out(), preempt_four(), reservation(), gateway_skipped())
+    golden("rehearse/page.txt", "\n".join(Tags(html_text(report)).words) + "\n")
+
+
+def test_what_failed_and_what_to_read_are_marked() -> None:
     page = html_text(sample_report())
-    assert '<li class="not"><span>the message says what to do' in page
+    assert page.count('<li class="not">') == 1
+    assert page.count('<p class="box advice">') == page.count('<p class="box bad">') == 1
     assert re.search(r"whole again after</dt><dd class=\"now\">18.1 <small>min</small>", page)
-    assert '<p class="box advice"><strong>Advice to clients.</strong> Repeat a request once' in page
-    assert "<strong>Broke off.</strong> Waited 40 simulated minutes" in page
-    assert "add a second zone to capacity.zones" in page
-    assert "$3.20 a month" in page
-    assert "<code>--fast</code> left out 9 slow drills." in page
+    assert "<code>--fast</code>" in page
 
 
 def test_what_a_cluster_said_is_text_and_never_markup() -> None:
@@ -99,13 +108,10 @@ def test_what_a_cluster_said_is_text_and_never_markup() -> None:
     Tags(page)
 
 
-def test_a_timeline_has_its_bars_its_axis_and_the_same_in_words() -> None:
+def test_a_timeline_has_its_bars_and_its_marks_with_their_titles() -> None:
     page = html_text(sample_report(preempt_four()))
-    assert "Ready, all 8 of them, all along" in page
     assert '<rect class="mood-waiting"' in page
     assert "<title>preempted: 30 s notice: minute 0.5</title>" in page
-    assert ">simulated minutes</text>" in page
-    assert "The same in words (20 lines)" in page
 
 
 def test_a_thousand_machines_are_a_page_that_opens() -> None:
@@ -128,5 +134,5 @@ def test_dark_screens_phones_and_paper_are_thought_of() -> None:
 
 
 def test_a_drill_without_figures_says_what_held() -> None:
-    page = html_text(sample_report(dataclasses.replace(bring_up(), figures=())))
-    assert '<span class="cell">every resource starts after all it needs</span>' in page
+    drill = dataclasses.replace(bring_up(), figures=())
+    assert f'<span class="cell">{drill.checks[0].statement}</span>' in html_text(sample_report(drill))

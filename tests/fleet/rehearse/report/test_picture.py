@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from fleet.rehearse.report.counts import counts_of
-from fleet.rehearse.report.picture import LABEL_CHARACTERS, MAX_LINES, MAX_ROWS, in_words, short_label, timeline_of
+from fleet.rehearse.report.picture import LABEL_CHARACTERS, MAX_LINES, MAX_ROWS, short_label, timeline_of, told_lines
 from fleet.rehearse.timeline import Moment
 from fleet.report.rows import Row, Rows
 from tests.fleet.rehearse.report.samples import bring_up, moment, preempt_four, scale_128, stretch
@@ -28,7 +28,7 @@ def row(found: list[Row], label: str) -> Row:
 
 def test_nothing_happened_is_no_picture() -> None:
     assert timeline_of("drill", ()) is None
-    assert in_words(()) == ((), 0)
+    assert told_lines(()) == ((), 0)
 
 
 def test_positions_are_minutes_of_the_drill_whenever_it_began() -> None:
@@ -95,7 +95,7 @@ def test_too_many_resources_keep_the_longest_and_share_the_rest() -> None:
 
 
 def test_words_of_the_same_instant_share_a_line() -> None:
-    lines, left_out = in_words(preempt_four().moments)
+    lines, left_out = told_lines(preempt_four().moments)
     assert left_out == 0
     assert any((line.subject, line.text) == ("4 of them", "preempted: 30 s notice") for line in lines)
     assert lines[0].minutes.startswith("0.0")
@@ -104,7 +104,7 @@ def test_words_of_the_same_instant_share_a_line() -> None:
 def test_too_many_lines_keep_what_went_wrong() -> None:
     moments = [moment("pod", f"pod-{number}", f"text {number}", number) for number in range(400)]
     moments.append(moment("pod", "last", "gone wrong", 10_000, "bad"))
-    lines, left_out = in_words(moments)
+    lines, left_out = told_lines(moments)
     assert len(lines) == MAX_LINES
     assert left_out == 401 - MAX_LINES
     assert lines[-1].text == "gone wrong"

@@ -30,20 +30,17 @@ def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Re
 
 def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
     trouble = refused("stock", mode="spot", machine="a4-highgpu-8g", zone="europe-west4-b")
-    assert trouble.shown.startswith("Node scale up in zones europe-west4-b associated with this pod failed")
-    assert trouble.message == "Google has no more a4-highgpu-8g Spot machines in europe-west4-b now."
-    assert "starts by itself" in trouble.fix
+    assert "in zones europe-west4-b" in trouble.shown
+    assert "a4-highgpu-8g Spot machines" in trouble.message
+    assert trouble.message != trouble.shown
 
 
 def test_an_a4_on_demand_is_a_mistake_and_not_a_shortage() -> None:
-    trouble = refused("stock", mode="on-demand", machine="a4-highgpu-8g", zone="europe-west4-b")
-    assert "cannot be had on demand" in trouble.message
-    assert "capacity.mode" in trouble.fix
-
-
-def test_another_machine_without_stock_is_named_plainly() -> None:
-    trouble = refused("stock", mode="on-demand", machine="c4-standard-16", zone="europe-west4-a")
-    assert trouble.message == "Google has no more c4-standard-16 machines in europe-west4-a now."
+    a4 = refused("stock", mode="on-demand", machine="a4-highgpu-8g", zone="europe-west4-b")
+    assert "capacity.mode" in a4.fix
+    c4 = refused("stock", mode="on-demand", machine="c4-standard-16", zone="europe-west4-a")
+    assert "c4-standard-16 machines in europe-west4-a" in c4.message
+    assert "capacity.mode" not in c4.fix
 
 
 def test_the_schedulers_own_words_are_handed_on_without_an_event_of_googles() -> None:

@@ -19,7 +19,7 @@ from fleet.rehearse.simulation.chart import MODULE, Charts
 from tests.fleet.rehearse.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
-from workloads.gateway_values import CHART, chart_values
+from workloads.gateway.values import CHART, chart_values
 
 POOL = {"modelServers": {"matchLabels": {"app": "qwen35-server"}}}
 
@@ -129,12 +129,12 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Charts:
     "change", [{"version": "v1.5.0"}, {"chart": "oci://example.org/other"}, {"chart": f"{CHART}s"}]
 )
 def test_a_chart_or_version_that_is_not_at_hand_is_not_guessed_at(pretended: Charts, change: dict[str, str]) -> None:
-    with pytest.raises(RehearsalError, match="Use one of them, or pin their module"):
+    with pytest.raises(RehearsalError, match=r"go/custom-resources$"):
         pretended.objects(release(**change))
 
 
 def test_a_helm_that_does_not_run_is_told_in_words(pretended: Charts) -> None:
-    with pytest.raises(RehearsalError, match=r"^Helm release qwen35-pool: helm package did not run"):
+    with pytest.raises(RehearsalError, match=r"^Helm release qwen35-pool: helm package "):
         pretended.objects(release())
 
 

@@ -34,11 +34,8 @@ WAIT = 30.0
 
 
 @pytest.fixture(scope="module")
-def platform(control_plane: ControlPlane) -> ClusterApi:
-    from fleet.rehearse.control_plane.modules import module_folders
-    from fleet.rehearse.custom_resources.install import install
-
-    install(control_plane.api, module_folders(print))
+def platform(control_plane: ControlPlane, custom_resources: object) -> ClusterApi:
+    assert custom_resources
     return control_plane.api
 
 
@@ -240,7 +237,7 @@ def test_an_image_waits_for_the_writer_and_says_so(scene: Scene) -> None:
     scene.pod("writer", "writer", "disks-c4a")
     scene.until_marked("writer")
     scene.snapshot("image", "writer")
-    assert "writer still has the volume mounted" in scene.until_warned("SnapshotContentCreationFailed")
+    assert "writer" in scene.until_warned("SnapshotContentCreationFailed")
     scene.api.delete(POD, "writer", SPACE, grace_seconds=0)
     scene.until_ready("image")
 

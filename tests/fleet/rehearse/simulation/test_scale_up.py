@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -150,22 +151,21 @@ def test_the_last_rungs_trouble_is_told_when_every_rung_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reservation", "code", "part"),
+    ("reservation", "code"),
     [
-        ({"nodes": 2, "active": False}, "scale.up.error.reservation.not.ready", "its window has not begun"),
-        ({"nodes": 0}, "scale.up.error.reservation.capacity.exceeded", "all of them are in use"),
-        ({"nodes": 2, "project": "other"}, "scale.up.error.reservation.not.found", "no reservation block"),
-        (None, "scale.up.error.reservation.not.found", "no reservation block"),
+        ({"nodes": 2, "active": False}, "not.ready"),
+        ({"nodes": 0}, "capacity.exceeded"),
+        ({"nodes": 2, "project": "other"}, "not.found"),
+        (None, "not.found"),
     ],
 )
-def test_what_is_wrong_with_a_reservation_is_said(reservation: Mapping[str, Any] | None, code: str, part: str) -> None:
+def test_what_is_wrong_with_a_reservation_is_said(reservation: Mapping[str, Any] | None, code: str) -> None:
     stock = Stock()
     if reservation is not None:
         stock.reserve("block", zone="europe-west4-b", **reservation)
     decision = Autoscaler(stock, RESERVED_RUNG).look(named(1, IN_CLASS))
     (trouble,) = decision.troubles.values()
-    assert trouble.code == code
-    assert part in trouble.message
+    assert trouble.code == f"scale.up.error.reservation.{code}"
     assert "block" in trouble.message
     assert trouble.fix
 
@@ -182,14 +182,14 @@ def test_a_reservation_in_another_zone_than_the_weights_is_named_with_both() -> 
     decision = Autoscaler(stock).look(named(1, needs(gpu_pod(nodeSelector=selector))))
     (trouble,) = decision.troubles.values()
     assert trouble.code == "no.scale.up.nap.pod.unusable.reservation"
-    assert "is in europe-west4-a, the pod asks for europe-west4-b" in trouble.message
+    assert re.search("europe-west4-a.*europe-west4-b", trouble.message)
 
 
 def test_a_missing_toleration_is_named_instead_of_a_machine_that_would_not_help() -> None:
     decision = Autoscaler(Stock()).look(named(1, needs(gpu_pod(tolerations=[]))))
     assert decision.wanted == []
     (trouble,) = decision.troubles.values()
-    assert "a toleration of the taint nvidia.com/gpu=present:NoSchedule" in trouble.message
+    assert "nvidia.com/gpu=present:NoSchedule" in trouble.message
 
 
 def test_a_selector_that_no_machine_has_is_named() -> None:

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import math
-import random
-
 import pytest
 
-from fleet.rehearse.traffic.expected import share_cut
-from fleet.rehearse.traffic.pod_end import grace_left, pod_end
+from fleet.rehearse.traffic.pod_end import grace_left, pod_end, share_cut
 from tests.fleet.rehearse.traffic.pods import ONE_API_SERVER, changed, pod
 
 
@@ -57,20 +53,3 @@ def test_a_notice_shorter_than_a_request_cuts_the_difference() -> None:
     assert share_cut(24.0, 0.0) == 1.0
     assert share_cut(24.0, -1.0) == 1.0
     assert share_cut(24.0, 30.0) == 0.0
-
-
-def test_spread_lengths_are_weighted_by_how_long_they_are_in_flight() -> None:
-    # Half of 10 s and half of 30 s: of what is in flight three quarters are long ones, half of which have over 15 s to go.
-    assert share_cut([10.0, 30.0], 15.0) == pytest.approx(0.75 * 0.5)
-
-
-def test_exponential_lengths_are_cut_as_if_they_had_just_begun() -> None:
-    draw = random.Random(1)
-    lengths = [draw.expovariate(1 / 24) for _ in range(20_000)]
-    assert share_cut(lengths, 15.0) == pytest.approx(math.exp(-15 / 24), abs=0.02)
-
-
-@pytest.mark.parametrize("lengths", [0.0, [], [24.0, 0.0]])
-def test_lengths_are_above_zero(lengths: float | list[float]) -> None:
-    with pytest.raises(ValueError, match="above zero"):
-        share_cut(lengths, 15.0)

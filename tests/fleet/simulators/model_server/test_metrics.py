@@ -13,7 +13,7 @@ from fleet.simulators.model_server.engine import Engine
 from fleet.simulators.model_server.metrics import render
 from fleet.simulators.model_server.node import Cache, Node, Pace
 from fleet.simulators.model_server.outbox import Outbox
-from workloads.pod_scripts.server_metrics import KEPT, parse
+from workloads.benchmark.pods.server_metrics import KEPT, parse
 
 ROOT = Path(__file__).resolve().parents[4]
 TRUE = ROOT / ".venv-vllm" / "bin" / "python"

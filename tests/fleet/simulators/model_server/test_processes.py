@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -55,12 +56,15 @@ def test_connections_to_the_common_port_go_to_the_servers_in_turn_and_counts_are
 
 def test_each_server_may_have_its_own_faults_and_clock() -> None:
     slow = Node(model="m", ranks=1, pace=Pace(fixed_s=1.0))
-    one = ServerProcess(node=slow, faults=Faults(short_share=1.0, slow_ranks={0: 2.0}), speed=500, cores=(0,))
+    one = ServerProcess(node=slow, faults=Faults(unavailable_share=0.5), speed=500, cores=(0,))
     with ServerProcesses([one]) as servers:
         began = time.monotonic()
-        assert complete(servers.url, tokens=20) == 10
-        # Ten steps of two seconds.
+        assert complete(servers.url, tokens=20) == 20
+        # Twenty steps of a second.
         assert 0.035 <= time.monotonic() - began < 15
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            complete(servers.url)
+        refused.value.close()
         assert os.sched_getaffinity(servers.pids[0]) == {0}
 
 

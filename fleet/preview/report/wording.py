@@ -1,0 +1,104 @@
+"""Prices and published figures as the words and numbers that every report prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from facts.figures import published_nodes
+from fleet.report.words import format_list, format_usd, plural
+
+if TYPE_CHECKING:
+    from facts.cost import Bill, LineItem
+    from fleet.preview.report.model import Fleet, Report
+    from settings.derived.figures import Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillLine:
+    """One line of a bill, ready to print."""
+
+    name: str
+    quantity: str
+    """For example "12 × 32.61 a node-hour"."""
+    usd_per_hour: float | None
+
+
+def bill_lines(bill: Bill) -> Iterator[BillLine]:
+    """The bill, line by line."""
+    for item in bill.items:
+        yield BillLine(name=item.name, quantity=_quantity(item), usd_per_hour=item.usd_per_hour)
+
+
+def _quantity(item: LineItem) -> str:
+    unit = item.unit.removesuffix("-hour").removesuffix("-month")
+    number = f"{item.quantity:,.0f}" if item.quantity == int(item.quantity) else f"{item.quantity:,.1f}"
+    amount = f"{number} {unit}" if item.quantity == 1 or unit.endswith(("GiB", "/s")) else f"{number} {unit}s"
+    if item.unit_price_usd is None:
+        return amount
+    price = f"{item.unit_price_usd:,.2f}" if item.unit_price_usd >= 0.01 else f"{item.unit_price_usd:g}"
+    return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
+
+
+def format_size(fleet: Fleet) -> str:
+    """How large a fleet is: `12 A4 nodes (96 B200)`."""
+    if fleet.nodes is None:
+        return "A4 nodes (8 B200 each), replicas managed externally"
+    return f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)" if fleet.nodes else "paused, 0 A4 nodes"
+
+
+def format_nature(reports: Sequence[Report]) -> str:
+    """What an offline preview is, and what it is not."""
+    made_up = any(report.mode == "known" for report in reports)
+    return (
+        "The program ran against a recorder, without credentials: no provider checked it, and nothing was compared with "
+        f"what is live. Ids and addresses are {'made up where the cloud would decide them' if made_up else 'left unknown'}."
+    )
+
+
+def format_published_nodes(report: Report) -> str:
+    """The node counts that have a published row with this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
+    return f"{format_list(map(str, published_nodes(report.fleet.routing)))} nodes"
+
+
+def format_per_million(figures: Figures) -> str:
+    """What a million tokens costs at the published or measured rate, or why nobody can say."""
+    total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
+    if total is None:
+        missing = "without a published figure" if figures.total_tokens_per_s is None else "without a price of the nodes"
+        return f"{missing} there is no price of a million tokens"
+    least = "at least " if figures.bill.unknown else ""
+    text = f"a million tokens: {least}{format_usd(total)}"
+    return (
+        f"{text}, a million output tokens {format_usd(output)}, at the {rate_origin(figures)} rate"
+        if output is not None
+        else text
+    )
+
+
+def rate_origin(figures: Figures) -> str:
+    """Whether a stack's rate was published, or measured by `fleet bench`."""
+    return figures.match.figure.origin if figures.match.figure is not None else "published"
+
+
+def format_residual(bill: Bill) -> Iterator[str]:
+    """What goes on costing when the fleet is paused, and when it is destroyed."""
+    yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
+    kept = bill.after_destroy_items
+    if kept:
+        names = ", ".join(item.name for item in kept)
+        yield f"after destroy: {_amount(bill.after_destroy_usd_per_month, kept, 'a month')} for what is kept: {names}"
+    else:
+        yield "after destroy: nothing of this bill remains"
+
+
+def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:
+    unknown = sum(item.usd_per_hour is None for item in items)
+    if unknown == len(items) and items:
+        return f"unknown ({plural(unknown, 'price')} without a dated source)"
+    return (
+        f"at least {format_usd(known)} {period} ({plural(unknown, 'price')} unknown)"
+        if unknown
+        else f"{format_usd(known)} {period}"
+    )

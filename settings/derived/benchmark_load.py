@@ -1,0 +1,194 @@
+"""How the benchmark's load is spread over client processes and pods, and how long it takes: arithmetic on the settings.
+
+Connections and connections per client decide the number of clients, and constants of this file the time: nothing here is fitted to
+measurements, so that a better fit of the planner's model neither renames a Job nor changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from facts import ledger
+from facts.sizing import benchmark_pods
+from facts.workloads import countable_name, named_workload, tokens_per_step
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+ENGINE_CONNECTIONS: Final = 250
+"""Requests in flight per engine at the article's load: 2,000 a replica of eight engines."""
+LOADED_REQUEST_SECONDS: Final = 24.0
+"""Mean time of one request at that load; beyond it, time grows as the load does. Source: 24,000 in flight at 1,103,941 tok/s and
+1,152 tokens a request is 25 s."""
+ALONE_REQUEST_SECONDS: Final = 6.0
+"""Mean time of one of the article's requests on an idle engine. Assumed: 384 tokens of output, 16 ms each; with drafts it is faster."""
+GATEWAY_SLOWNESS: Final = 1.6
+"""How many times as long a request takes through the gateway. Source: the article, 37 % less throughput on eight nodes, its most."""
+ARTICLE_REQUEST_TOKENS: Final = 1_536
+"""Longest request of the article's workload, tokens in and out."""
+PREPARE_SECONDS: Final = 50.0
+"""Of each run, before its first and after its last request, its prompts not counted: clients start, warm up, meet at the barrier,
+write and upload. Measured: 7 s of CPU to import vLLM 0.18.1, a margin of 8 s. Assumed: the rest, with answers of the warm-up."""
+PROMPT_SECONDS: Final = 0.014
+"""For drawing one of a client's prompts. Measured: 7 ms of CPU for one of `article` with a vocabulary of 130,000, vLLM 0.18.1; twice
+that where two clients share a core."""
+READY_MINUTES: Final = 20
+"""Least time that clients get to become ready. Assumed: a slow tokenizer takes ten times as long with 5,000 prompts."""
+SLOWNESS: Final = 4.0
+"""How many times slower than expected a run may be before it is ended. Assumed: a server at a quarter of its speed is a finding
+that should be measured; one at a tenth should stop costing money."""
+LEAST_RUN_MINUTES: Final = 10
+"""Time that even a run of seconds gets. Assumed: a server that compiles kernels for a new load takes minutes once."""
+MACHINES: Final[Mapping[str, tuple[int, int]]] = {
+    "c4-standard-16": (16, 60),
+    "c4-standard-32": (32, 120),
+    "c4-standard-48": (48, 180),
+}
+"""vCPU and GiB of the machine types. Source: Compute Engine docs, C4 machine series, standard types."""
+MEMORY_SHARE: Final = 0.8
+"""Share of the machine's memory that the pod asks for. Source: GKE docs reserve 3 to 5 GiB at these sizes; rounded down."""
+CLIENT_GIB: Final = 1.0
+"""Memory of a client before its first prompt. Measured: 0.95 GiB, vLLM 0.18.1 and a tokenizer with a vocabulary of 130,000."""
+PROMPT_TOKEN_BYTES: Final = 12.0
+CHUNK_BYTES: Final = 50.0
+REQUEST_BYTES: Final = 6_000.0
+"""What a client keeps of each request until the end of the run. Measured: 8.3 kB for a prompt of 768 random tokens, 32 bytes for the
+moment of a chunk; the rest is its text, a second copy while the result is made, and the request's own objects."""
+DATASET_MINUTES: Final = 20
+"""Minutes for the download of a dataset. Assumed: 10 GB at 8 MB/s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPoint:
+    """One load of the sweep."""
+
+    per_replica: int
+    """Requests in flight per replica."""
+    connections: int
+    """Requests in flight, all clients together."""
+    clients: int
+    request_seconds: float
+    """Expected mean time of a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """All loads of the sweep."""
+
+    points: tuple[LoadPoint, ...]
+    pods: int
+
+    @property
+    def clients(self) -> int:
+        """Client processes at the load that needs most."""
+        return max(point.clients for point in self.points)
+
+    @property
+    def connections(self) -> int:
+        """Requests in flight at the highest load."""
+        return max(point.connections for point in self.points)
+
+
+def concurrencies(settings: Settings) -> tuple[int, ...]:
+    """Requests in flight per replica, load by load."""
+    return settings.benchmark.concurrency or (settings.serving.concurrency_per_replica,)
+
+
+def load_of(settings: Settings) -> Load:
+    """The sweep's loads for every replica, each in as few clients as its connections allow, in as few pods as give each client a
+    vCPU.
+    """
+    benchmark, replicas = settings.benchmark, max(1, settings.replicas)
+    points = tuple(
+        LoadPoint(
+            per_replica=per_replica,
+            connections=per_replica * replicas,
+            clients=ceil(per_replica * replicas / benchmark.connections_per_client),
+            request_seconds=_request_seconds(settings, per_replica),
+        )
+        for per_replica in concurrencies(settings)
+    )
+    return Load(
+        points=points, pods=max(benchmark_pods(one.clients, one.connections, benchmark.machine_type) for one in points)
+    )
+
+
+def _request_seconds(settings: Settings, per_replica: int) -> float:
+    """Seconds a request takes at that many requests in flight per replica, on engines as fast as the record's.
+
+    An engine over several GPUs counts as one: it is faster, and a run may take as long as if it were not. Longer requests take longer
+    in proportion.
+    """
+    engines = settings.serving.engine.data_parallel_size
+    load = per_replica / engines / ENGINE_CONNECTIONS
+    alone, loaded = ALONE_REQUEST_SECONDS, LOADED_REQUEST_SECONDS
+    longer = max(1.0, longest_request_tokens(settings) / ARTICLE_REQUEST_TOKENS)
+    if settings.gateway.enabled:
+        longer *= GATEWAY_SLOWNESS
+    return longer * max(alone + (loaded - alone) * load, loaded * load)
+
+
+def pod_memory_gib(machine_type: str) -> int:
+    """Memory that a pod on a machine of that type asks for, and may use."""
+    return int(MACHINES[machine_type][1] * MEMORY_SHARE)
+
+
+def most_prompts(settings: Settings) -> int:
+    """Prompts of a client at which a pod's memory is full, with as many clients as the load with most of them puts into a pod.
+
+    Requests of a file count as the article's, and a chunk of a stream carries the accepted drafts that the article measured.
+    """
+    load, engine = load_of(settings), settings.serving.engine
+    workload = named_workload(countable_name(settings.benchmark.workload))
+    chunks = workload.output_tokens.mean / tokens_per_step(engine.speculative_tokens)
+    each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
+    free_gib = pod_memory_gib(settings.benchmark.machine_type) / ceil(load.clients / load.pods) - CLIENT_GIB
+    return max(0, int(free_gib * 2**30 / each))
+
+
+def longest_request_tokens(settings: Settings) -> int:
+    """Tokens in and out of the workload's longest request; what a request may have at most where a file decides."""
+    known: int | None = ledger.entry("workloads", "workloads", settings.benchmark.workload)["longest_request_tokens"]
+    return known or settings.serving.engine.context_tokens
+
+
+def prepare_seconds(settings: Settings) -> float:
+    """What stands around each run: most of it is for the prompts, which every client draws anew."""
+    return PREPARE_SECONDS + PROMPT_SECONDS * settings.benchmark.prompts_per_client
+
+
+def ready_minutes(settings: Settings) -> int:
+    """Minutes after which clients that are not ready are given up."""
+    return max(READY_MINUTES, ceil(SLOWNESS * prepare_seconds(settings) / 60))
+
+
+def expected_seconds(settings: Settings) -> float:
+    """How long all runs take together: rounds of requests, and what stands around each run."""
+    return settings.benchmark.repeats * sum(
+        prepare_seconds(settings) + seconds for seconds in _loaded_seconds(settings)
+    )
+
+
+def run_minutes(settings: Settings) -> int:
+    """Minutes under load after which a run is given up, the longest load's: four times slower than expected."""
+    return max(_most_minutes(seconds) for seconds in _loaded_seconds(settings))
+
+
+def longest_minutes(settings: Settings) -> int:
+    """Minutes after which everything is given up: the dataset's download, and every run given up at the last moment."""
+    download = DATASET_MINUTES if settings.benchmark.dataset is not None else 0
+    around = ceil(SLOWNESS * prepare_seconds(settings) / 60)
+    return download + settings.benchmark.repeats * sum(around + _most_minutes(one) for one in _loaded_seconds(settings))
+
+
+def _most_minutes(loaded_seconds: float) -> int:
+    return max(LEAST_RUN_MINUTES, ceil(SLOWNESS * loaded_seconds / 60))
+
+
+def _loaded_seconds(settings: Settings) -> list[float]:
+    """Seconds under load of one run of each point: as many rounds as the client with the fewest connections needs."""
+    prompts = settings.benchmark.prompts_per_client
+    return [ceil(prompts / (one.connections // one.clients)) * one.request_seconds for one in load_of(settings).points]

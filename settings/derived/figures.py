@@ -1,0 +1,146 @@
+"""What a stack costs and what was published for its shape, from its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from facts import cost
+from facts import figures as published
+from facts.disks import throughput_floor_mibps
+from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
+from facts.sizing import VLLM_IMAGE_GIB
+from settings.derived.benchmark_load import load_of
+from settings.sections.capacity import Calendar, Reservation
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The numbers of one stack: its bill, and the published row that its shape may be held against."""
+
+    bill: cost.Bill
+    match: published.Match
+    replicas: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the published figure holds for this stack: measured on its shape, or an argued equivalent."""
+        return self.match.figure is not None and self.match.kind != "unproven"
+
+    @property
+    def total_tokens_per_s(self) -> int | None:
+        """Published input and output tokens a second; None where none was published for this shape."""
+        return self.match.figure.total_tokens_per_s if self.proven and self.match.figure else None
+
+    @property
+    def output_tokens_per_s(self) -> int | None:
+        """Published output tokens a second, derived from the total by the workload's share of output."""
+        return self.match.figure.output_tokens_per_s if self.proven and self.match.figure else None
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Dollars per million tokens, input and output, at the published rate; a lower bound where prices are unknown."""
+        return self.bill.usd_per_million_tokens(self.total_tokens_per_s) if self.total_tokens_per_s else None
+
+    @property
+    def usd_per_million_output_tokens(self) -> float | None:
+        """Dollars per million output tokens at the published rate; a lower bound where prices are unknown."""
+        return self.bill.usd_per_million_tokens(self.output_tokens_per_s) if self.output_tokens_per_s else None
+
+    def exports(self) -> dict[str, Any]:
+        """Stack outputs by name. Figures are absent where none was published for this shape."""
+        figure = self.match.figure if self.proven else None
+        outputs: dict[str, Any] = {
+            "usdPerHour": round(self.bill.usd_per_hour_known, 2),
+            "usdPerHourIsAtLeast": bool(self.bill.unknown),
+            "publishedFigure": f"{figure.title} ({figure.label})" if figure else self.match.reason,
+            "publishedTotalTokensPerSecond": self.total_tokens_per_s,
+            "publishedOutputTokensPerSecond": self.output_tokens_per_s,
+            "usdPerMillionTokens": _rounded(self.usd_per_million_tokens),
+            "usdPerMillionOutputTokens": _rounded(self.usd_per_million_output_tokens),
+        }
+        return {name: value for name, value in outputs.items() if value is not None}
+
+
+def figures(settings: Settings) -> Figures:
+    """Bill and published figure of a stack."""
+    return Figures(
+        bill=cost.bill(fleet_shape(settings)),
+        match=published.match(serving_shape(settings)),
+        replicas=settings.replicas,
+    )
+
+
+def serving_shape(settings: Settings) -> published.ServingShape:
+    """What decides the stack's throughput, in the terms figures are published in."""
+    from settings.sections.engine import effective_environment, effective_flags
+
+    engine = settings.serving.engine
+    benchmark = settings.benchmark if settings.benchmark.enabled else None
+    return published.ServingShape(
+        model=settings.serving.model.id,
+        engine_version=settings.server.image.tag.removeprefix("v"),
+        machine_type=MACHINE_TYPE,
+        replicas=settings.replicas,
+        gpus_per_replica=GPUS_PER_NODE,
+        flags=effective_flags(engine),
+        env=effective_environment(engine),
+        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        # Where the benchmark runs, what it draws is what a figure would be read from; else what the profile is for.
+        workload=benchmark.workload if benchmark else settings.serving.workload,
+        dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
+    )
+
+
+def measured_shape(settings: Settings) -> published.ServingShape:
+    """What the benchmark's figures hold for: the stack's shape with the benchmark's own workload."""
+    dataset = settings.benchmark.dataset
+    return replace(
+        serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
+    )
+
+
+def fleet_shape(settings: Settings) -> cost.FleetShape:
+    """What the stack pays for, in the terms prices are kept in."""
+    own, gateway = settings.owns_platform, settings.gateway
+    benchmark = settings.benchmark if settings.benchmark.enabled else None
+    hyperdisk = settings.weights.source == "hyperdisk"
+    capacity = settings.capacity
+    committed: int | None = None
+    if isinstance(capacity, Calendar) and capacity.create is not None:
+        committed = capacity.create.nodes
+    elif isinstance(capacity, Reservation):
+        committed = capacity.nodes or settings.replicas
+    return cost.FleetShape(
+        nodes=settings.replicas,
+        capacity=settings.placement.price_key,
+        committed_nodes=committed,
+        usd_per_node_hour=capacity.usd_per_node_hour,
+        cluster=own,
+        weights=cost.WeightsShape(
+            size_gib=settings.weights.size_gib,
+            throughput_mibps=settings.weights.throughput_mibps,
+            copies=len(settings.zones),
+            writer_throughput_mibps=ceil(throughput_floor_mibps(settings.weights.size_gib)),
+            image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30),
+        )
+        if hyperdisk
+        else None,
+        benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
+        benchmark_machines=0 if benchmark is None else load_of(settings).pods,
+        epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
+        epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
+        load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
+        nat_gateways=int(own),
+        registry_gib=VLLM_IMAGE_GIB if own else 0,
+        bucket_gib=0,
+        stated_prices=settings.prices,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,35 @@
+"""The wording of a preview, held once for each report; other tests assert ids, values and structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from fleet.preview.report.comment import markdown_text
+from fleet.preview.report.model import Report
+from fleet.preview.stack_preview import preview_stack
+from tests.fleet.cli.command import ROOT
+from tests.fleet.preview.sample_changes import REFUSAL, compared_report
+from tests.support.formats import text_of
+
+Golden = Callable[[str, str], None]
+
+
+@cache
+def spot() -> Report:
+    return preview_stack(ROOT, "spot", ask_policies=False)
+
+
+def test_the_preview_of_a_stack(golden: Golden) -> None:
+    golden("preview/spot.txt", text_of(spot(), width=80))
+    golden("preview/spot.md", markdown_text(spot()))
+
+
+def test_a_comparison(golden: Golden) -> None:
+    golden("preview/comparison.txt", text_of(compared_report(), width=80))
+    golden("preview/comparison.md", markdown_text(compared_report()))
+
+
+def test_the_table_of_several_stacks(golden: Golden) -> None:
+    table, *_ = markdown_text(compared_report(), spot(), REFUSAL).partition("\n#### ")
+    golden("preview/stacks.md", table)

@@ -1,0 +1,111 @@
+"""This program, and components of it, as the recorder sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
+from fleet.preview.record.recording import needs_of
+from fleet.preview.record.values import reveal
+from settings.stack import Settings
+from tests.support.settings import make_config, make_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE_STACK = "acme/vllm-fleet/base"
+GATEWAY = {"enabled": True}
+BENCHMARK = {"enabled": True}
+BUDGET = {"billingAccount": "01ABCD-234567-89EFAB", "usdPerMonth": 50_000}
+
+
+def recorded_platform(
+    mode: Mode = "known", *, stack: str = "test", base: Mapping[str, Any] | None = None, **sections: Any
+) -> Recording:
+    """The Google Cloud half of `__main__`; `base` is what the stack of `platform.stack` has put out.
+
+    What the settings' own checks would refuse is let through.
+    """
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("settings.load.check", lambda _: ())
+        whole = record(
+            ROOT,
+            project="vllm-fleet",
+            stack=stack,
+            config=make_config(**sections),
+            mode=mode,
+            stack_outputs=lambda _: StackOutputs(values=base, source="this test"),
+        )
+    return replace(whole, resources=tuple(one for one in whole.resources if "vllm-fleet:workloads:" not in one.urn))
+
+
+def only(recording: Recording, type_: str) -> RecordedResource:
+    """The one resource whose type ends so."""
+    found = all_of(recording, type_)
+    assert len(found) == 1, [one.urn for one in found]
+    return found[0]
+
+
+def all_of(recording: Recording, type_: str) -> list[RecordedResource]:
+    """Every resource whose type ends so."""
+    return [one for one in recording.resources if one.type.endswith(type_)]
+
+
+def named(recording: Recording, name: str) -> RecordedResource:
+    """The resource of this logical name."""
+    (found,) = [one for one in recording.resources if one.name == name]
+    return found
+
+
+def goes_before(recording: Recording, first: str, second: str) -> bool:
+    """Whether `first` needs `second`, so that destroy removes it before."""
+    seen: set[str] = set()
+    todo = [named(recording, first).urn]
+    while todo:
+        urn = todo.pop()
+        if urn not in seen and urn in recording.by_urn:
+            seen.add(urn)
+            todo += needs_of(recording.by_urn[urn])
+    return named(recording, second).urn in seen
+
+
+Build = Callable[[Settings, pulumi.ResourceOptions], object]
+"""Makes the component under test, with the cluster's provider in the options."""
+
+
+def recorded_component(build: Build, mode: Mode = "known", *, stack: str = "test", **sections: Any) -> Recording:
+    """What the component registers, with settings made of these sections."""
+    settings = make_settings(stack, **sections)
+
+    def program() -> None:
+        import pulumi_kubernetes as k8s
+
+        provider = k8s.Provider("cluster", kubeconfig=pulumi.Output.secret("{}"))
+        build(settings, pulumi.ResourceOptions(providers={"kubernetes": provider}))
+
+    return record(ROOT, project="vllm-fleet", stack=stack, config=make_config(**sections), mode=mode, program=program)
+
+
+def objects(recording: Recording) -> dict[str, RecordedResource]:
+    """The Kubernetes objects by `Kind/name`."""
+    return {
+        f"{one.inputs['kind']}/{one.inputs['metadata']['name']}": one
+        for one in recording.resources
+        if one.custom and one.type.startswith("kubernetes:") and "metadata" in one.inputs
+    }
+
+
+def manifest(resource: RecordedResource) -> dict[str, Any]:
+    """The object as it would reach the API server, secrets opened."""
+    opened: dict[str, Any] = reveal(dict(resource.inputs))
+    return opened
+
+
+def needs(recording: Recording, resource: RecordedResource) -> set[str]:
+    """`Kind/name` of the objects that must be there before this one."""
+    by_urn = {one.urn: key for key, one in objects(recording).items()}
+    return {by_urn[urn] for urn in resource.dependencies if urn in by_urn}

@@ -1,0 +1,351 @@
+"""The client: what it sees from within, and what it refuses; with a stand-in for vLLM, and with vLLM 0.18.1 itself."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from hashlib import blake2b
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleet.bench.folder import Witness
+from tests.workloads.benchmark.pods import tiny_tokenizer
+from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
+from workloads.benchmark.pods import bench_client
+
+ROOT = Path(__file__).parents[4]
+
+VLLM_PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+
+
+class Client:
+    """One client process and its files."""
+
+    def __init__(self, folder: Path, python: Path | str, path: str, options: list[str], **environment: str) -> None:
+        self.folder = folder
+        self.log = folder / "log"
+        files = [f"--{name}-file={folder / name}" for name in ("ready", "go")]
+        command = [
+            str(python),
+            "-m",
+            "workloads.benchmark.pods.bench_client",
+            f"--witness={folder / 'witness'}",
+            *files,
+        ]
+        command += [f"--summary={folder / 'summary'}", "--client=3", "--pod=1", "--", *options]
+        command += ["--save-result", "--save-detailed", f"--result-dir={folder}", "--result-filename=result"]
+        command += ["--metadata", "run=a", "client=3"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path, **environment}
+            )
+
+    def wait_until_ready(self, seconds: float) -> None:
+        until = time.time() + seconds
+        while not (self.folder / "ready").exists():
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            assert time.time() < until
+            time.sleep(0.01)
+
+    def go(self, after: float) -> float:
+        moment = time.time() + after
+        bench_client.write_whole(self.folder / "go", f"{moment:.6f}\n")
+        return moment
+
+    @property
+    def witness(self) -> Witness:
+        return Witness.model_validate_json((self.folder / "witness").read_text())
+
+    @property
+    def result(self) -> dict[str, list[float]]:
+        content: dict[str, list[float]] = json.loads((self.folder / "result").read_text())
+        return content
+
+
+def start(tmp_path: Path, wrong: str = "", serve: str = SERVE, **environment: str) -> Client:
+    path = f"{ROOT}:{stand_in(tmp_path / 'tree', serve)}"
+    options = ["--num-prompts=20", "--seed=7", "--max-concurrency=2"]
+    return Client(tmp_path, sys.executable, path, options, WRONG=f"3:{wrong}", **environment)
+
+
+def refusal(tmp_path: Path, wrong: str = "", serve: str = SERVE) -> str:
+    client = start(tmp_path, wrong, serve, REQUEST_SECONDS="0.001")
+    client.go(0.0)
+    assert client.process.wait(20) == 1
+    assert not (tmp_path / "witness").exists()
+    log = client.log.read_text()
+    assert "Traceback" not in log
+    return log.splitlines()[-1]
+
+
+def test_a_client_waits_for_the_common_start_and_tells_what_it_saw(tmp_path: Path) -> None:
+    client = start(tmp_path, REQUEST_SECONDS="0.03")
+    client.wait_until_ready(20)
+    time.sleep(0.1)
+    assert client.process.poll() is None
+    go = client.go(0.15)
+    assert client.process.wait(20) == 0, client.log.read_text()
+    seen, result = client.witness, client.result
+    assert (seen.client, seen.pod, seen.seed, seen.program) == (3, 1, 7, "vllm bench serve 0.0.1")
+    assert seen.node == os.uname().nodename
+    assert seen.barrier.ready_at < seen.barrier.go_at == pytest.approx(go, abs=1e-5)
+    assert -1e-5 <= seen.barrier.released_at - go < 1.0
+    # The two clocks lay the first request right behind the start.
+    first = seen.clock.wall + result["start_times"][0] - seen.clock.perf_counter
+    assert -1e-3 <= first - seen.barrier.released_at < 1.0
+    assert result["started_at"] == f"{go:.3f}"
+    assert seen.ended_at - go == pytest.approx(20 * 0.03, abs=2.0)
+    assert seen.clock_at_end.wall - seen.clock.wall == pytest.approx(
+        seen.clock_at_end.perf_counter - seen.clock.perf_counter, abs=0.05
+    )
+    samples = seen.samples
+    assert len(samples.at) == len(samples.cpu_share) == len(samples.loop_lag_ms) == len(samples.open_files) == 1
+    assert samples.at[0] == pytest.approx(seen.ended_at, abs=0.05)
+    assert all(0 <= share < 0.5 for share in samples.cpu_share)
+    assert all(3 <= files < seen.open_files_limit for files in samples.open_files)
+    assert len(set(seen.prompt_hashes)) == 20
+    assert set(seen.asked_output_tokens) == {3}
+    assert json.loads((tmp_path / "summary").read_text())["tokens_out"] == 60
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("no-first", "never called fetch_spec_decode_metrics: the client did not wait for the common start"),
+        ("no-second", "called fetch_spec_decode_metrics once and not again: the end of the run is unknown"),
+        ("short", "drew 20 requests and has 19 results: their order is not known"),
+        ("early", "started 1 measured requests before the common start"),
+    ],
+)
+def test_a_vllm_that_goes_another_way_is_refused(tmp_path: Path, wrong: str, message: str) -> None:
+    assert refusal(tmp_path, wrong) == f"vllm bench serve 0.0.1 {message}"
+
+
+LAUNCHER = """
+import os, pathlib, sys
+from tests.workloads.benchmark.pods.test_bench_client import start
+client = start(pathlib.Path(sys.argv[1]))
+client.wait_until_ready(20)
+print(client.process.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_client_whose_launcher_is_gone_waits_for_no_start(tmp_path: Path) -> None:
+    launched = subprocess.run(
+        [sys.executable, "-c", LAUNCHER, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=True,
+    )
+    until = time.time() + 20
+    while Path(f"/proc/{int(launched.stdout)}/fd/0").exists():
+        assert time.time() < until, "the client still waits"
+        time.sleep(0.05)
+    assert "the program that started this client ended before the common start" in (tmp_path / "log").read_text()
+
+
+def test_a_vllm_without_the_hooks_is_refused_by_name(tmp_path: Path) -> None:
+    serve = SERVE.replace("def fetch_spec_decode_metrics", "def fetch_metrics")
+    assert refusal(tmp_path, serve=serve) == (
+        "vllm bench serve 0.0.1 has no fetch_spec_decode_metrics in vllm.benchmarks.serve: this client fits 0.18.1"
+    )
+
+
+def test_a_busy_loop_is_seen() -> None:
+    async def busy() -> tuple[bench_client.Sampler, float]:
+        sampler = bench_client.Sampler()
+        begun, cpu = time.perf_counter(), time.process_time()
+        sampler.start()
+        while time.perf_counter() - begun < 0.3:
+            spent = time.process_time()
+            while time.process_time() - spent < 0.04:
+                pass
+            await asyncio.sleep(0)
+        sampler.stop()
+        return sampler, (time.process_time() - cpu) / (time.perf_counter() - begun)
+
+    sampler, share = asyncio.run(busy())
+    # What the machine left to this process, however little that was.
+    assert sampler.cpu[0] > 0.5 * share
+    assert sampler.lag_ms[0] > 15
+    assert sampler.lag_p99_ms > 15
+
+
+def test_rare_long_stalls_count_for_the_time_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the time in stalls of 300 ms is one tick in 136."""
+    now = 0.0
+    monkeypatch.setattr(
+        bench_client, "time", SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0, time=lambda: now)
+    )
+    loop = SimpleNamespace(call_later=lambda *_: None)
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    sampler = bench_client.Sampler()
+    sampler.start()
+    for tick in range(1360):
+        now += bench_client.TICK_SECONDS + (0.3 if tick % 136 == 0 else 0.0)
+        sampler._tick()
+    assert 250 < sampler.lag_p99_ms < 300
+
+
+def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_client, "SAMPLE_SECONDS", 0.05)
+    monkeypatch.setattr(bench_client, "LEAST_SAMPLE_SECONDS", 0.03)
+    monkeypatch.setattr(bench_client, "TICK_SECONDS", 0.005)
+
+    async def idle() -> bench_client.Sampler:
+        sampler = bench_client.Sampler()
+        sampler.start()
+        await asyncio.sleep(0.3)
+        sampler.stop()
+        return sampler
+
+    sampler = asyncio.run(idle())
+    assert 2 <= len(sampler.at) <= 6
+    assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms) == len(sampler.files)
+    assert all(later - earlier > 0.045 for earlier, later in itertools.pairwise(sampler.at[:-1]))
+
+
+def test_a_server_that_keeps_its_metrics_to_itself_keeps_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM would wait for the page for six hours, and the result of the run with it."""
+    monkeypatch.setattr(bench_client, "METRICS_SECONDS", 0.05)
+    seen, waited = bench_client.Seen(), []
+
+    async def hangs(*_: Any) -> None:
+        await asyncio.sleep(600)
+
+    async def barrier() -> None:
+        waited.append(seen.calls)
+
+    async def both() -> list[Any]:
+        fetch = bench_client.wrap_fetch(hangs, seen, bench_client.Sampler(), barrier)
+        return [await fetch("http://server", None) for _ in range(2)]
+
+    assert asyncio.run(asyncio.wait_for(both(), 10)) == [None, None]
+    assert waited == [1]
+    assert seen.ended_at > 0
+
+
+def test_hashes_are_those_that_the_contract_names() -> None:
+    assert bench_client.prompt_hash("Grüße") == blake2b("Grüße".encode(), digest_size=8).hexdigest()
+    assert bench_client.prompt_hash([1, 2]) == blake2b(b"[1, 2]", digest_size=8).hexdigest()
+
+
+def test_throughput_counts_successful_requests_over_the_time_they_all_took() -> None:
+    result = {
+        "start_times": [10.0, 11.0, 12.0],
+        "ttfts": [1.0, 0.5, 1.0],
+        "itls": [[1.0], [9.0], [2.0, 5.0]],
+        "input_lens": [8, 8, 8],
+        "output_lens": [4, 0, 4],
+    }
+    assert bench_client.tokens_and_window(result) == (16, 8, 10.0, 20.0)
+
+
+def test_requests_of_a_file_are_read_in_order_and_begun_again_when_they_are_too_few(tmp_path: Path) -> None:
+    file = tmp_path / "slice.jsonl"
+    file.write_text('{"prompt": "12\u202834", "output_tokens": 5}\n{"prompt": [7, 8, 9], "output_tokens": 6}\n')
+    requests = list(bench_client.read_requests(file, 3, None, 0))
+    assert [(one.prompt, one.prompt_len, one.expected_output_len) for one in requests] == [
+        ("12\u202834", 2, 5),
+        ([7, 8, 9], 3, 6),
+        ("12\u202834", 2, 5),
+    ]
+    assert len({one.request_id for one in requests}) == 3
+
+
+pytestmark_real = pytest.mark.skipif(not VLLM_PYTHON.exists(), reason="vLLM's environment is not here")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    subprocess.run([VLLM_PYTHON, tiny_tokenizer.__file__, folder], check=True, timeout=120)
+    return folder
+
+
+def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Client:
+    common = ["--backend=openai", f"--base-url={url}", "--endpoint=/v1/completions", "--model=the/model"]
+    common += [f"--tokenizer={tokenizer}", "--num-warmups=5", "--max-concurrency=8", "--seed=77"]
+    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
+
+
+@pytest.mark.slow
+@pytestmark_real
+def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_given(
+    tmp_path: Path, tokenizer: Path
+) -> None:
+    from tests.workloads.benchmark.pods.streaming_server import streaming_server
+
+    lengths = ["--random-input-len=60", "--random-output-len=20", "--random-range-ratio=0.3333"]
+    with streaming_server() as server:
+        client = real_client(tmp_path, server.url, tokenizer, "--dataset-name=random", "--num-prompts=40", *lengths)
+        client.wait_until_ready(120)
+        assert len(server.asked) == 5, "the warm-up lies before the barrier"
+        time.sleep(1.0)
+        assert len(server.asked) == 5, "nothing is sent while the client waits"
+        go = client.go(0.5)
+        assert client.process.wait(60) == 0, client.log.read_text()[-3000:]
+        warm_up, measured = server.asked[:5], server.asked[5:]
+    assert len(measured) == 40
+    assert 0 <= measured[0].at - go < 1.0, "the first request follows the start at once"
+    assert server.peak <= 8
+    seen, result = client.witness, client.result
+    assert seen.program == "vllm bench serve 0.18.1"
+    texts = json.loads((tmp_path / "result").read_text())["generated_texts"]
+    assert [text.partition(" ")[0] for text in texts] == list(seen.prompt_hashes)
+    assert sorted(bench_client.prompt_hash(one.body["prompt"]) for one in measured) == sorted(seen.prompt_hashes)
+    assert {bench_client.prompt_hash(one.body["prompt"]) for one in warm_up} == {seen.prompt_hashes[0]}
+    # Lengths differ from request to request: lists in another order would not agree.
+    assert len(set(seen.asked_output_tokens)) > 5
+    assert list(seen.asked_output_tokens) == result["output_lens"]
+    assert list(seen.asked_input_tokens) == result["input_lens"]
+    starts = [seen.clock.wall + moment - seen.clock.perf_counter for moment in result["start_times"]]
+    assert min(starts) >= seen.barrier.released_at - 1e-3
+    assert max(starts) < seen.ended_at
+
+
+@pytest.mark.slow
+@pytestmark_real
+def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix(
+    tmp_path: Path, tokenizer: Path
+) -> None:
+    from tests.workloads.benchmark.pods.streaming_server import streaming_server
+
+    made = [{"input_tokens": 64 + n, "output_tokens": 3 + n, "prefix_tokens": 48, "prefix_seed": 9} for n in range(20)]
+    given = [{"prompt": "bala bale bali", "output_tokens": 30}]
+    (tmp_path / "slice.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*made, *given]))
+    path = f"--dataset-path={tmp_path / 'slice.jsonl'}"
+    options = ["--dataset-name=custom", path, "--custom-output-len=-1", "--skip-chat-template", "--disable-shuffle"]
+    with streaming_server() as server:
+        client = real_client(tmp_path, server.url, tokenizer, *options, "--num-prompts=21", "--ignore-eos")
+        client.wait_until_ready(120)
+        client.go(0.2)
+        assert client.process.wait(60) == 0, client.log.read_text()[-3000:]
+        sent = [one.body for one in server.asked[5:]]
+    assert all(body["ignore_eos"] is True for body in sent)
+    seen, result = client.witness, client.result
+    assert list(seen.asked_output_tokens) == result["output_lens"] == [*range(3, 23), 30]
+    assert list(seen.asked_input_tokens[:20]) == list(range(64, 84))
+    by_hash = {bench_client.prompt_hash(body["prompt"]): body for body in sent}
+    prompts = [by_hash[mark]["prompt"] for mark in seen.prompt_hashes]
+    assert len(set(prompts)) == 21
+    counts = "import json, sys; from transformers import AutoTokenizer as A; t = A.from_pretrained(sys.argv[1]); "
+    counts += "print(json.dumps([t(p).input_ids for p in json.load(sys.stdin)]))"
+    done = subprocess.run(
+        [VLLM_PYTHON, "-c", counts, tokenizer], input=json.dumps(prompts), capture_output=True, text=True, timeout=120
+    )
+    ids = json.loads(done.stdout)
+    assert [len(one) for one in ids[:20]] == list(range(64, 84)), "as many tokens as asked, by the tokenizer itself"
+    assert len({tuple(one[:48]) for one in ids[:20]}) == 1, "the same tokens in front"
+    assert len({one[48] for one in ids[:20]}) > 10

@@ -1,0 +1,103 @@
+"""The bucket over plain HTTP: what is retried, what is not, what is checked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
+from workloads.benchmark.pods.results_bucket import Bucket, BucketError
+
+
+def bucket(cloud: FakeCloud) -> Bucket:
+    return Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.002)
+
+
+def test_bytes_and_files_arrive_whole(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_bytes(b"x" * 300_000)
+    with fake_cloud() as cloud:
+        bucket(cloud).put("runs/a/ready/0", b"ready")
+        bucket(cloud).put("runs/a/with space+plus.json", file)
+        assert cloud.contents == {"runs/a/ready/0": b"ready", "runs/a/with space+plus.json": b"x" * 300_000}
+
+
+def test_one_token_serves_many_calls() -> None:
+    with fake_cloud() as cloud:
+        target = bucket(cloud)
+        for number in range(4):
+            target.put(f"o{number}", b"")
+        assert cloud.tokens_handed_out == 1
+
+
+def test_a_busy_bucket_is_asked_again() -> None:
+    with fake_cloud(statuses=[503] * 3) as cloud:
+        bucket(cloud).put("object", b"content")
+        assert cloud.contents["object"] == b"content"
+
+
+def test_a_bucket_that_stays_busy_is_given_up_after_six_attempts() -> None:
+    with fake_cloud(statuses=[503] * 100) as cloud:
+        with pytest.raises(BucketError, match=r"put gs://results/object: given up after 6 attempts: HTTP 503"):
+            bucket(cloud).put("object", b"content")
+        assert len(cloud.statuses) == 94
+
+
+def test_a_refusal_is_not_repeated() -> None:
+    with (
+        fake_cloud(statuses=[403] * 100) as cloud,
+        pytest.raises(BucketError, match=r"HTTP 403.*made to say 403"),
+    ):
+        bucket(cloud).put("object", b"content")
+
+
+def test_a_listing_reads_every_page_and_the_buckets_own_clock() -> None:
+    with fake_cloud(page=2) as cloud:
+        target = bucket(cloud)
+        before = time.time()
+        for number in range(5):
+            target.put(f"runs/a/ready/{number}", b"ready")
+        target.put("runs/b/ready/0", b"ready")
+        created = target.created("runs/a/ready/")
+        assert sorted(created) == [f"runs/a/ready/{number}" for number in range(5)]
+        assert all(before - 1 <= moment <= time.time() + 1 for moment in created.values())
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    with fake_cloud(cut=[True] * 3) as cloud:
+        target = bucket(cloud)
+        target.put("runs/a/0", b"content")
+        cloud.cut = [True]
+        assert list(target.created("runs/a/")) == ["runs/a/0"]
+    with fake_cloud(cut=[True] * 100) as cloud, pytest.raises(BucketError, match="given up after 6 attempts: "):
+        bucket(cloud).put("object", b"content")
+
+
+def test_what_shall_stay_is_stored_once_whatever_becomes_of_the_answer() -> None:
+    with fake_cloud(uploads_lost=1) as cloud:
+        target = bucket(cloud)
+        target.put("marker", b"", stays=True)
+        target.put("marker", b"", stays=True)
+        assert cloud.uploaded == ["marker"]
+        target.put("progress", b"1")
+        target.put("progress", b"2")
+        assert cloud.contents["progress"] == b"2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [((404, "Unable to find"), "HTTP 404"), ((200, "nobody"), "no token in its answer"), ((500, ""), "HTTP 500")],
+)
+def test_a_metadata_server_that_is_not_up_yet_is_asked_again_and_named_when_it_stays_so(
+    answer: tuple[int, str], said: str
+) -> None:
+    with fake_cloud(token_answers=[answer] * 3) as cloud:
+        bucket(cloud).put("object", b"content")
+        assert cloud.contents["object"] == b"content"
+    with (
+        fake_cloud(token_answers=[answer] * 6) as cloud,
+        pytest.raises(BucketError, match=f"given up after 6 attempts: the metadata server gave no token: .*{said}"),
+    ):
+        bucket(cloud).put("object", b"content")

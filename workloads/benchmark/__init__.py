@@ -1,0 +1,1 @@
+"""The benchmark: its Job, and the programs of its pods."""

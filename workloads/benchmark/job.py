@@ -1,0 +1,320 @@
+"""The benchmark Job as plain data: what it is asked to do, its ConfigMap, its pods. No resource is made here.
+
+`pulumi up` and `fleet bench run` make the same Job from these functions. Where namespace, endpoint, bucket and image are plain text,
+everything returned is plain text too; where one is a pulumi Output, what it goes into is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from settings.derived.benchmark_load import MACHINES, pod_memory_gib
+from workloads import c4_nodes, names, pod_programs
+from workloads.server import api_key, vllm_args
+from workloads.server.pod import PROVISIONING_MINUTES, USER_ID
+from workloads.weights import hf_token
+
+if TYPE_CHECKING:
+    import pulumi
+    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
+
+    from settings.derived.measurement import Measurement
+    from settings.sections.secret_stores import SecretStore
+
+    Text = pulumi.Input[str]
+
+SYSTEM_CPU: Final = 2
+"""vCPU left to the node. Assumed: Autopilot's system pods ask for less than one, the kubelet reserves a tenth of one."""
+EPHEMERAL_GIB: Final = 40
+"""Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
+dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
+PROTOCOL_VERSION: Final = 1
+"""How the pods measure. Part of the Job's name: raise it when their programs measure something else or in another way, and every
+finished benchmark is run again by the next `pulumi up`. A change that measures the same (an error message, a faster upload) leaves
+it. tests/workloads/benchmark_protocol.yaml pins the programs of each version, so that neither is forgotten."""
+_ROOT: Final = "/opt/vllm-fleet"
+_RUN: Final = f"{_ROOT}/run/run.json"
+_WORK: Final = "/scratch"
+_TOKENIZER: Final = f"{_WORK}/tokenizer"
+
+
+def job_name(measurement: Measurement) -> str:
+    """Name of the Job that `pulumi up` makes for this measurement."""
+    return f"benchmark-{fingerprint(measurement)}"
+
+
+def fingerprint(measurement: Measurement) -> str:
+    """Eight characters that change with whatever bears on the figures: a Job cannot be changed, only made anew.
+
+    They come from what is asked for and the protocol's version, never from the text of a program, a price or a fit.
+    """
+    bearing = {"protocol": PROTOCOL_VERSION, **measurement.bearing}
+    return hashlib.sha256(json.dumps(bearing, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def server_pods_service(server: str) -> str:
+    """Name of the headless Service: every address it resolves to is one server."""
+    return f"{server}-pods"
+
+
+def server_pods_spec(server: str) -> ServiceSpecArgsDict:
+    """Spec of the headless Service over the servers that are ready."""
+    return {
+        "type": "ClusterIP",
+        "cluster_ip": "None",
+        "publish_not_ready_addresses": False,
+        "selector": names.selector(server),
+        "ports": [names.http_service_port()],
+    }
+
+
+def config_map_manifest(
+    measurement: Measurement, *, name: str, namespace: Text, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """The ConfigMap with the pods' programs and run.json. `name` is the Job's."""
+    run = json.dumps(measurement.run, indent=2, sort_keys=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(name, namespace, labels),
+        "immutable": True,
+        "data": {**pod_programs.benchmark_programs(), "run.json": f"{run}\n"},
+    }
+
+
+def job_manifest(
+    measurement: Measurement,
+    *,
+    name: str,
+    namespace: Text,
+    server: str,
+    key_store: SecretStore | None,
+    endpoint: Text,
+    bucket: Text,
+    image: Text,
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
+
+    `server` is the name of the servers' Service, `key_store` where their API key is, `endpoint` the URL that the clients call, without
+    a path, `bucket` the results bucket's name, `image` the servers' own, registry included. No second attempt: a run that lost a
+    client measured something else.
+    """
+    pods = measurement.pods
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(name, namespace, labels),
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": pods,
+            "parallelism": pods,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": deadline_seconds(measurement),
+            # No ttlSecondsAfterFinished: a Job that vanishes is one that the next `pulumi up` runs again.
+            "template": {
+                "metadata": {"labels": names.labels(labels, names.BENCHMARK_APP)},
+                "spec": _pod_spec(
+                    measurement,
+                    config_map=name,
+                    image=image,
+                    key=key_store,
+                    options=_client_options(
+                        measurement, server=server, namespace=namespace, endpoint=endpoint, bucket=bucket
+                    ),
+                ),
+            },
+        },
+    }
+
+
+def deadline_seconds(measurement: Measurement) -> int:
+    """End of the Job whatever happens: C4 nodes, the server's start, the dataset, every run of every load."""
+    return (PROVISIONING_MINUTES + measurement.startup_minutes + measurement.longest_minutes) * 60
+
+
+def _metadata(name: str, namespace: Text, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "namespace": namespace, "labels": names.labels(labels, names.BENCHMARK_APP)}
+
+
+GRACE_SECONDS: Final = 120
+"""From the stop signal to the end: clients stop (5 s), the collector closes its file (15 s), and what is there goes to the
+bucket. Assumed: a run's files are a few hundred MB at most."""
+
+
+def _pod_spec(
+    measurement: Measurement, *, config_map: str, image: Text, key: SecretStore | None, options: list[Text]
+) -> dict[str, Any]:
+    """One pod to a C4 node, fetching tokenizer and dataset before it runs its clients."""
+    token = measurement.hf_token
+    volumes: list[dict[str, Any]] = [
+        {"name": "scripts", "configMap": {"name": config_map, "items": _files()}},
+        {"name": "work", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    if token is not None:
+        volumes.append(hf_token.token_volume(token))
+    if key is not None:
+        volumes.append(api_key.volume(key))
+    return {
+        "serviceAccountName": names.BENCHMARK_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "nodeSelector": c4_nodes.node_selector(measurement.machine_type),
+        "tolerations": [c4_nodes.toleration()],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": _fetching(measurement, image),
+        "containers": [
+            _container(
+                measurement,
+                image,
+                name="clients",
+                command=_client_command(guarded=key is not None),
+                args=options,
+                env=_identity(),
+                mounts=[] if key is None else [api_key.mount()],
+            )
+        ],
+        "volumes": volumes,
+    }
+
+
+def _files() -> list[dict[str, str]]:
+    """Where the ConfigMap's keys become files: below the name that Python imports them by, and run.json apart."""
+    programs = [{"key": name, "path": f"{pod_programs.PACKAGE}/{name}"} for name in pod_programs.benchmark_programs()]
+    return [*programs, {"key": "run.json", "path": _RUN.removeprefix(f"{_ROOT}/")}]
+
+
+def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
+    model, dataset = measurement.model, measurement.dataset
+    needs_token = measurement.hf_token is not None
+    found = [
+        _container(
+            measurement,
+            image,
+            name="tokenizer",
+            command=["python3", "-m", "pod_scripts.fetch_tokenizer", model.id, model.revision, _TOKENIZER],
+            env=[{"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH}] if needs_token else [],
+            mounts=[hf_token.token_mount()] if needs_token else [],
+        )
+    ]
+    if dataset is not None:
+        command = [
+            "python3",
+            "-m",
+            "pod_scripts.fetch_dataset",
+            dataset.url,
+            dataset.sha256,
+            _dataset_file(measurement),
+        ]
+        found.append(_container(measurement, image, name="dataset", command=command, env=[], mounts=[]))
+    return found
+
+
+def _dataset_file(measurement: Measurement) -> str:
+    return f"{_WORK}/dataset.jsonl" if measurement.run["workload"]["kind"] == "trace" else f"{_WORK}/dataset.json"
+
+
+def _client_command(*, guarded: bool) -> list[str]:
+    plain = ["python3", "-m", "pod_scripts.launch_clients"]
+    return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
+
+
+def _client_options(
+    measurement: Measurement, *, server: str, namespace: Text, endpoint: Text, bucket: Text
+) -> list[Text]:
+    service = server_pods_service(server)
+    options: list[Text] = [
+        f"--run={_RUN}",
+        _joined("--endpoint=", endpoint),
+        _joined("--bucket=", bucket),
+        f"--tokenizer={_TOKENIZER}",
+        _joined(f"--server-pods={service}.", _joined(namespace, f".svc.cluster.local:{names.HTTP_PORT}")),
+        f"--wait-minutes={PROVISIONING_MINUTES + measurement.startup_minutes}",
+        f"--ready-minutes={measurement.ready_minutes}",
+        f"--run-minutes={measurement.run_minutes}",
+        f"--results={_WORK}/results",
+    ]
+    if measurement.dataset is not None:
+        options.append(f"--dataset={_dataset_file(measurement)}")
+    return options
+
+
+def _joined(first: Text, second: Text) -> Text:
+    """Both one after the other: plain text of plain texts, else an Output."""
+    if isinstance(first, str) and isinstance(second, str):
+        return first + second
+    import pulumi
+
+    return pulumi.Output.concat(first, second)
+
+
+def _identity() -> list[dict[str, Any]]:
+    """What names the run: two runs of one Job name must not share objects in the bucket."""
+    return [
+        {
+            "name": "JOB_NAME",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}},
+        },
+        {
+            "name": "JOB_UID",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
+        },
+        # Clients of one machine share a clock; those of one pod are not all that do.
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "HF_HUB_OFFLINE", "value": "1"},  # the tokenizer is here already
+    ]
+
+
+def _container(
+    measurement: Measurement,
+    image: Text,
+    *,
+    name: str,
+    command: list[str],
+    env: list[dict[str, Any]],
+    mounts: list[dict[str, Any]],
+    args: list[Text] | None = None,
+) -> dict[str, Any]:
+    cpu, _ = MACHINES[measurement.machine_type]
+    amounts = {
+        "cpu": str(cpu - SYSTEM_CPU),
+        "memory": f"{pod_memory_gib(measurement.machine_type)}Gi",
+        "ephemeral-storage": f"{EPHEMERAL_GIB}Gi",
+    }
+    return {
+        "name": name,
+        "image": image,
+        "command": command,
+        "args": args or [],
+        "env": [
+            *vllm_args.writable_environment(f"{_WORK}/cache"),
+            {"name": "PYTHONPATH", "value": _ROOT},
+            # uv installs vLLM's image without bytecode, and beside the sources nobody may write.
+            {"name": "PYTHONPYCACHEPREFIX", "value": f"{_WORK}/cache/python"},
+            {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
+            *env,
+        ],
+        "resources": {"requests": amounts, "limits": dict(amounts)},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": _ROOT, "readOnly": True},
+            {"name": "work", "mountPath": _WORK},
+            {"name": "tmp", "mountPath": "/tmp"},
+            *mounts,
+        ],
+    }

@@ -1,0 +1,221 @@
+"""The Inference Gateway: a regional load balancer that asks an endpoint picker which replica shall have each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.sections.gateway import Gateway as GatewaySection
+from workloads import names
+from workloads.gateway.values import CHART, chart_values
+from workloads.space import Space
+
+if TYPE_CHECKING:
+    from workloads.server.pod import Drain
+    from workloads.server.server import Server
+
+POOL_GROUP = "inference.networking.k8s.io"
+GATEWAY_API = "gateway.networking.k8s.io"
+POLICY_API = "networking.gke.io/v1"
+
+PROGRAMMING_MINUTES = 20
+"""Minutes for the load balancer to be programmed. Assumed: two to five are usual, the first one of a network is slower."""
+PICKER_SECONDS = 900
+"""Seconds Helm waits for the endpoint picker. Assumed: a node may have to be made for it, which takes minutes."""
+HEALTH_PERIOD_SECONDS = 10
+LOG_SAMPLE_RATE = 10_000
+"""Requests logged, in millionths: one in a hundred. At the article's 640 requests a second, all of them are 55 million
+log lines a day. Source of the unit: GKE's GCPBackendPolicy."""
+
+
+class GatewayResource(pulumi.CustomResource):
+    """A `Gateway` object whose status can be read: the SDK's generic CustomResource has no such output."""
+
+    status: pulumi.Output[dict[str, Any]]
+
+    def __init__(
+        self, name: str, metadata: dict[str, Any], spec: dict[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        inputs = {
+            "apiVersion": f"{GATEWAY_API}/v1",
+            "kind": "Gateway",
+            "metadata": metadata,
+            "spec": spec,
+            "status": None,  # makes it an output
+        }
+        super().__init__(f"kubernetes:{GATEWAY_API}/v1:Gateway", name, inputs, opts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayArgs:
+    """Arguments of `Gateway`."""
+
+    space: Space
+    """Namespace of the servers, routes of others are not taken; labels."""
+    server: Server
+    """The replicas behind it; the pool selects their pods by label."""
+    gateway: GatewaySection = field(default_factory=GatewaySection)
+    """Names of Gateway and pool, class of load balancer, longest stream, and size of the endpoint picker. `enabled` is the
+    caller's to read."""
+
+
+class Gateway(pulumi.ComponentResource):
+    """Gateway, route, pool, endpoint picker, and the two policies that GKE's load balancer needs for streaming.
+
+    The InferencePool CRD is GKE's own and is not installed. The proxy-only subnet is the network's; without it the Gateway
+    is never programmed, which is why this waits for it.
+    """
+
+    endpoint: pulumi.Output[str]
+    """URL of the load balancer, without a path."""
+    pool: str
+    """Name of the InferencePool; the endpoint picker's objects are named after it."""
+
+    def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
+        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
+        self.pool = gateway.pool
+        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": gateway.pool}
+        release = k8s.helm.v3.Release(
+            f"{name}-pool",
+            name=gateway.pool,
+            namespace=namespace,
+            chart=CHART,
+            version=gateway.chart_version,
+            values=chart_values(args.server.name, gateway.epp).rendered(),
+            timeout=PICKER_SECONDS,
+            atomic=False,
+            # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
+            skip_await=gateway.epp.replicas > 1,
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create="20m", update="20m")),
+        )
+        for kind, spec in (
+            ("HealthCheckPolicy", health_check_policy(pool)),
+            ("GCPBackendPolicy", backend_policy(pool, gateway.timeout_seconds, args.server.drain)),
+        ):
+            k8s.apiextensions.CustomResource(
+                f"{name}-{_slug(kind)}",
+                api_version=POLICY_API,
+                kind=kind,
+                metadata={"name": gateway.pool, "namespace": namespace, "labels": labels},
+                spec=spec,
+                # After the chart: without its pool the policy would report a target that is not there.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
+            )
+        load_balancer = GatewayResource(
+            f"{name}-gateway",
+            {
+                "name": gateway.name,
+                "namespace": namespace,
+                "labels": labels,
+                # A Gateway that cannot be programmed says nothing; this makes the update say it.
+                "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
+            },
+            gateway_spec(gateway.gateway_class),
+            pulumi.ResourceOptions(
+                parent=self,
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m", delete=f"{PROGRAMMING_MINUTES}m"
+                ),
+            ),
+        )
+        k8s.apiextensions.CustomResource(
+            f"{name}-route",
+            api_version=f"{GATEWAY_API}/v1",
+            kind="HTTPRoute",
+            metadata={
+                "name": gateway.pool,
+                "namespace": namespace,
+                "labels": labels,
+                "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
+            },
+            spec=route_spec(gateway.name, pool, v1_only=args.server.key_store is not None),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[load_balancer, release],
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+                ),
+            ),
+        )
+        address = load_balancer.status.apply(lambda status: str(status["addresses"][0]["value"]))
+        self.endpoint = pulumi.Output.concat("http://", address)
+        self.register_outputs({"endpoint": self.endpoint})
+
+
+ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
+"""A route's conditions stand below each of its parents, out of `condition=`'s reach."""
+
+
+def gateway_spec(gateway_class: str) -> dict[str, Any]:
+    """Spec of the Gateway: one plain HTTP listener for routes of this namespace."""
+    return {
+        "gatewayClassName": gateway_class,
+        "listeners": [
+            {
+                "name": "http",
+                "protocol": "HTTP",
+                "port": names.GATEWAY_PORT,
+                "allowedRoutes": {"namespaces": {"from": "Same"}},
+            }
+        ],
+    }
+
+
+def route_spec(gateway: str, pool: Mapping[str, str], *, v1_only: bool) -> dict[str, Any]:
+    """Spec of the HTTPRoute. With an API key `v1_only`: vLLM answers everything else without asking for the key."""
+    return {
+        "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
+        "rules": [
+            {
+                "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if v1_only else "/"}}],
+                "backendRefs": [dict(pool)],
+            }
+        ],
+    }
+
+
+def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
+    """Spec of the HealthCheckPolicy: without it the load balancer asks for `/`, gets 404 and has no healthy replica.
+
+    Slower than the chart's two seconds: /health waits its turn among the streams of a busy server, and a replica dropped
+    for it would hand its load to the others.
+    """
+    return {
+        "targetRef": dict(pool),
+        "default": {
+            "checkIntervalSec": HEALTH_PERIOD_SECONDS,
+            "timeoutSec": HEALTH_PERIOD_SECONDS,
+            "healthyThreshold": 1,
+            "unhealthyThreshold": 3,
+            "config": {
+                "type": "HTTP",
+                # GKE refuses a port without saying that it is fixed.
+                "httpHealthCheck": {
+                    "requestPath": "/health",
+                    "port": names.HTTP_PORT,
+                    "portSpecification": "USE_FIXED_PORT",
+                },
+            },
+        },
+    }
+
+
+def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain: Drain) -> dict[str, Any]:
+    """Spec of the GCPBackendPolicy: how long a stream may last. GKE's own 30 seconds cut off most answers."""
+    return {
+        "targetRef": dict(pool),
+        "default": {
+            "timeoutSec": timeout_seconds,
+            "connectionDraining": {"drainingTimeoutSec": drain.grace_seconds},
+            "logging": {"enabled": True, "sampleRate": LOG_SAMPLE_RATE},
+        },
+    }
+
+
+def _slug(kind: str) -> str:
+    return {"HealthCheckPolicy": "health-check", "GCPBackendPolicy": "backend"}[kind]

@@ -1,0 +1,131 @@
+"""Values of the `inferencepool` Helm chart v1.4.0, typed: what this project sets, under the chart's own names.
+
+The chart is used for the pool and the endpoint picker alone (`provider.name: none`); its GKE policies are written in
+workloads/gateway/gateway.py instead, for reasons given in docs/decisions/0011-gateway.md. Source of every key and default:
+gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml and config/charts/epplib/templates.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from settings.sections.gateway import Epp as EppSettings
+from workloads import c4_nodes, names
+
+CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
+
+
+class _Values(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Port(_Values):
+    """One port of the model servers."""
+
+    number: Annotated[int, Field(ge=1, le=65_535)]
+
+
+class ModelServers(_Values):
+    """Which pods form the pool."""
+
+    match_labels: dict[str, str]
+
+
+class Pool(_Values):
+    """The InferencePool."""
+
+    model_servers: ModelServers
+    target_ports: tuple[Port, ...]
+    target_port_number: int
+    """The older spelling. Parts of the chart still read it, so both say the same."""
+    model_server_type: Literal["vllm"] = "vllm"
+    api_version: Literal["inference.networking.k8s.io/v1"] = "inference.networking.k8s.io/v1"
+
+
+class Amounts(_Values):
+    """CPU and memory as Kubernetes quantities."""
+
+    cpu: str
+    memory: str
+
+
+class Resources(_Values):
+    """Requests and limits of the endpoint picker; equal, as Autopilot would make them."""
+
+    requests: Amounts
+    limits: Amounts
+
+
+class Switch(_Values):
+    """A part of the chart that is on or off."""
+
+    enabled: bool
+
+
+class Prometheus(_Values):
+    """The chart's own scrape objects, and whether /metrics asks for a token."""
+
+    enabled: bool
+    auth: Switch
+
+
+class EppMonitoring(_Values):
+    """Monitoring of the endpoint picker."""
+
+    prometheus: Prometheus
+
+
+class Epp(_Values):
+    """The endpoint picker."""
+
+    replicas: int
+    resources: Resources
+    failure_mode: Literal["FailOpen", "FailClose"]
+    monitoring: EppMonitoring
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[dict[str, str], ...] | None = None
+
+
+class Provider(_Values):
+    """The chart's provider-specific objects."""
+
+    name: Literal["none"]
+
+
+class ChartValues(_Values):
+    """The whole values file."""
+
+    inference_pool: Pool
+    inference_extension: Epp
+    provider: Provider
+
+    def rendered(self) -> dict[str, Any]:
+        """The values as Helm reads them."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def chart_values(server: str, epp: EppSettings) -> ChartValues:
+    """The values for a pool of the pods of `server`."""
+    amounts = Amounts(cpu=str(epp.cpu), memory=f"{epp.memory_gib}Gi")
+    return ChartValues(
+        inference_pool=Pool(
+            model_servers=ModelServers(match_labels=names.selector(server)),
+            target_ports=(Port(number=names.HTTP_PORT),),
+            target_port_number=names.HTTP_PORT,
+        ),
+        inference_extension=Epp(
+            replicas=epp.replicas,
+            resources=Resources(requests=amounts, limits=amounts),
+            # Without a picker the proxies choose by themselves: worse balance beats no answers.
+            failure_mode="FailOpen",
+            # Off: the chart would write a ServiceMonitor, which GKE does not have. No token on /metrics: the network
+            # policies let the collectors in and nobody else.
+            monitoring=EppMonitoring(prometheus=Prometheus(enabled=False, auth=Switch(enabled=False))),
+            affinity=c4_nodes.node_affinity() if epp.on_c4 else None,
+            tolerations=(c4_nodes.toleration(),) if epp.on_c4 else None,
+        ),
+        provider=Provider(name="none"),
+    )

@@ -1,0 +1,40 @@
+"""The API key on its way into a pod: always a mounted file, whether it comes from the stack's configuration or from
+Secret Manager.
+
+One way in for both sources: Secret Manager's add-on mounts files and nothing else, and an environment variable that
+refers to a Secret would be a second path to test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from settings.sections.secret_stores import SecretStore
+from workloads import pod_programs, secret_files
+from workloads.manifest import Manifest
+
+SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
+"""The Secret, or the SecretProviderClass where Secret Manager holds the key."""
+SECRET_KEY: Final = "key"  # noqa: S105 - a key's name
+_DIR: Final = "/var/run/secrets/vllm-api-key"
+PATH: Final = f"{_DIR}/{SECRET_KEY}"
+"""Where the containers find the key."""
+_VOLUME: Final = "api-key"
+
+
+def volume(store: SecretStore) -> Manifest:
+    """The pod's volume that holds the key as a file."""
+    if store == "kubernetes":
+        return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
+    return secret_files.volume(_VOLUME, SECRET_NAME)
+
+
+def mount() -> Manifest:
+    """The container's mount of that volume."""
+    return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
+
+
+def command_with_key(variable: str, command: Sequence[str]) -> list[str]:
+    """`command`, started with the key in the environment variable `variable`."""
+    return ["python3", "-c", pod_programs.python_program("server/with_api_key.py"), variable, PATH, *command]

@@ -1,0 +1,176 @@
+"""The vLLM server on the cluster: Deployment, Service, disruption budget, and the store of the API key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.arguments import within_limits
+from settings.sections.engine import Engine
+from settings.sections.secret_stores import SecretStore
+from settings.sections.server import Server as ServerSection
+from workloads import names, secret_files
+from workloads.server import api_key
+from workloads.server.pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.apps.v1 import DeploymentSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+    from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
+
+REPLICAS_ASSUMED = 12
+"""Replicas that an update is given time for where somebody else owns the number. Assumed: the article's largest fleet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerArgs(ServerPod):
+    """Arguments of `Server`: its pod's, and what stands around the pods."""
+
+    replicas: int | None = 1
+    """Server pods, one 8-GPU node each, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
+    internal_load_balancer: bool = False
+    """Also publish the Service on an internal passthrough load balancer of the VPC."""
+
+    def __post_init__(self) -> None:
+        ServerPod.__post_init__(self)  # a class with slots has no super() here
+        if self.replicas is not None:
+            within_limits(self, ServerSection, ("replicas",))
+
+
+class Server(pulumi.ComponentResource):
+    """One vLLM server per A4 node behind one Service. It neither creates nodes nor writes weights."""
+
+    deployment: k8s.apps.v1.Deployment
+    service: k8s.core.v1.Service
+    endpoint: pulumi.Output[str]
+    """URL of the Service inside the cluster, without a path."""
+    name: str
+    """Name of Deployment and Service, and value of the label `app` on the pods."""
+    engine: Engine
+    """What every replica runs."""
+    key_store: SecretStore | None
+    """Where pods find the API key; None where nobody is asked for one."""
+    image: pulumi.Input[str]
+    """The image that every replica runs, registry and digest included."""
+    drain: Drain
+    """How a pod ends."""
+
+    def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Server", name, None, opts)
+        self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
+        self.image = args.space.image(args.image.reference)
+        child = pulumi.ResourceOptions(parent=self)
+        metadata: ObjectMetaArgsDict = {
+            "name": args.name,
+            "namespace": args.space.namespace,
+            "labels": names.labels(args.space.labels, args.name),
+        }
+
+        needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
+        if args.api_key is not None:
+            stored = secret_files.stored(
+                args.api_key,
+                key=api_key.SECRET_KEY,
+                secret_name=f"{name}-api-key",
+                class_name=f"{name}-api-key-class",
+                metadata=metadata | {"name": api_key.SECRET_NAME},
+                opts=child,
+            )
+            needed.append(stored)
+        # Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has
+        # none, and the Deployment waits for its pods anyway.
+        at_once = {"pulumi.com/skipAwait": "true"}
+        self.service = k8s.core.v1.Service(
+            f"{name}-service",
+            metadata=metadata | {"annotations": at_once},
+            spec=service_spec(args.name),
+            opts=child,
+        )
+        if args.internal_load_balancer:
+            k8s.core.v1.Service(
+                f"{name}-internal",
+                metadata=metadata
+                | {
+                    "name": f"{args.name}-internal",
+                    "annotations": {**at_once, "networking.gke.io/load-balancer-type": "Internal"},
+                },
+                spec=service_spec(args.name) | {"type": "LoadBalancer", "external_traffic_policy": "Local"},
+                opts=child,
+            )
+        k8s.policy.v1.PodDisruptionBudget(
+            f"{name}-disruption-budget", metadata=metadata, spec=disruption_budget(args.name), opts=child
+        )
+        self.deployment = k8s.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=metadata | {"annotations": dict(args.annotations)},
+            spec=deployment_spec(args),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=needed,
+                custom_timeouts=timeouts(args),
+                # With another owner, the number stays what it is on the cluster, also in the update that hands it over:
+                # an apply that merely leaves it out would fall back to one replica.
+                ignore_changes=["spec.replicas"] if args.replicas is None else None,
+            ),
+        )
+        self.endpoint = pulumi.Output.format(
+            "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.space.namespace, names.HTTP_PORT
+        )
+        self.register_outputs({"endpoint": self.endpoint})
+
+
+def deployment_spec(args: ServerArgs) -> DeploymentSpecArgsDict:
+    """Spec of the Deployment. Without `replicas` where somebody else scales."""
+    spec: DeploymentSpecArgsDict = {
+        "selector": {"match_labels": names.selector(args.name)},
+        # A surge pod would need a spare node with eight GPUs: one stops before the next starts.
+        "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
+        "revision_history_limit": 3,
+        # Kubernetes' own ten minutes would call every normal start a failure.
+        "progress_deadline_seconds": progress_deadline_seconds(args),
+        "template": pod_template(args),
+    }
+    if args.replicas is not None:
+        spec["replicas"] = args.replicas
+    return spec
+
+
+def service_spec(server: str) -> ServiceSpecArgsDict:
+    """Spec of the Service: the article's round robin over the replicas that are ready."""
+    return {
+        "type": "ClusterIP",
+        "selector": names.selector(server),
+        "ports": [names.http_service_port()],
+    }
+
+
+def disruption_budget(server: str) -> PodDisruptionBudgetSpecArgsDict:
+    """Spec of the PodDisruptionBudget: one replica at a time, also when it is the only one.
+
+    A budget of zero would block node upgrades until GKE overrules it after an hour. It binds evictions alone: a Spot
+    preemption asks nobody.
+    """
+    return {
+        "max_unavailable": 1,
+        "selector": {"match_labels": names.selector(server)},
+        # A pod that is still loading serves nobody and must not hold up a drain.
+        "unhealthy_pod_eviction_policy": "AlwaysAllow",
+    }
+
+
+def progress_deadline_seconds(args: ServerPod) -> int:
+    """Longest time without a further pod becoming ready: the old one's end, a node, a start."""
+    return args.drain.grace_seconds + (PROVISIONING_MINUTES + args.startup_minutes) * 60
+
+
+def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
+    """How long Pulumi waits. All replicas of a new fleet start at once; an update replaces them one after another."""
+    replicas = REPLICAS_ASSUMED if args.replicas is None else max(1, args.replicas)
+    grace_minutes = -(-args.drain.grace_seconds // 60)
+    create = PROVISIONING_MINUTES + args.startup_minutes
+    update = PROVISIONING_MINUTES + replicas * (grace_minutes + args.startup_minutes)
+    return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{grace_minutes + 5}m")

@@ -1,0 +1,1 @@
+"""The weights as one read-only volume."""

@@ -1,0 +1,427 @@
+"""The weights as an immutable release: one download, one disk image, one read-only volume that every replica mounts.
+
+The order is the safety: the image is taken only after the Job has ended, because an image of a disk that is still
+written holds half a file system; and the readers' claim exists only after the image is ready.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from facts.disks import throughput_floor_mibps
+from settings.sections.model import Model
+from settings.sections.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.weights import Weights as VolumeSection
+from workloads import c4_nodes, pod_programs, secret_files
+from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
+from workloads.space import Space
+from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        PersistentVolumeClaimSpecArgsDict,
+        PodSpecArgsDict,
+        TypedLocalObjectReferenceArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+MOUNT_PATH = "/weights"
+"""Where writer and servers mount the volume; the model is in the folder of its own name below."""
+HUB = "https://huggingface.co"
+
+WRITER_IMAGE = "alpine/git:v2.49.1@sha256:c0280cf9572316299b08544065d3bf35db65043d5e3963982ec50647d2746e26"
+"""Git and Git LFS, for Arm and x86. Source: Docker Hub, alpine/git."""
+DRIVER = "pd.csi.storage.gke.io"
+ZONE_KEY = "topology.gke.io/zone"
+"""The driver's own key; nodes carry topology.kubernetes.io/zone, volumes this one."""
+READ_AHEAD_KB = 4096
+"""Weights are read front to back. Source: GKE docs and samples for Hyperdisk ML."""
+NONROOT = 65532
+"""User and group of the writer; no file of its image belongs to it."""
+
+SLOWEST_DOWNLOAD_MB_PER_S = 25
+# Assumed: a quarter of what one C4A pod usually gets through Cloud NAT; it only sizes the timeout.
+STARTUP_MINUTES = 30
+# Assumed: a C4A node, the image pull and a busy day.
+STORAGE_TIMEOUT = "60m"
+"""Image and volume creation. Source: GKE docs saw about 3 minutes for 100 GB; a 64 TiB volume takes far longer."""
+
+_SCRIPT = "weights_download.sh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsMount:
+    """What a server needs to know of the weights' volume."""
+
+    claim_name: str
+    mount_path: str
+    model_path: str
+    """The folder to hand to vLLM as its model."""
+    depends_on: tuple[pulumi.Resource, ...]
+    """What must be there before a pod can mount the claim."""
+
+    def volume(self, name: str = "weights") -> VolumeArgsDict:
+        """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
+        return {"name": name, "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
+
+    def volume_mount(self, name: str = "weights") -> VolumeMountArgsDict:
+        """The container's mount of that volume."""
+        return {"name": name, "mount_path": self.mount_path, "read_only": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseNames:
+    """Names of the objects of one release. Everything that cannot change on an existing disk is part of the name, so a
+    change makes a new volume beside the old one, and the old one goes when nothing mounts it any more.
+    """
+
+    release: str
+    """Model and short revision; also the family of the disk image."""
+    volume: str
+    writer: str
+    reader: str
+    writer_class: str
+    reader_class: str
+    image_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsArgs:
+    """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
+
+    space: Space
+    """Namespace of the writer and of the pods that mount the volume; labels; where the image of the writer comes from."""
+    model: Model
+    """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
+    volume: VolumeSection = field(default_factory=VolumeSection)
+    """Where the weights are downloaded (`hyperdisk`: once, onto one volume that every replica mounts; `huggingface`: by each replica,
+    and nothing is made but the token), the volume's size and throughput, the writer's. `token_secret` is the caller's to read."""
+    zones: Sequence[str]
+    """Zones of the servers, all of one region, e.g. ("us-central1-b",): each gets a volume of its own."""
+    class_prefix: str
+    """First part of the names of storage and snapshot classes, e.g. the namespace's name: classes belong to the whole cluster."""
+    hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
+    """A Hugging Face token, or the Secret Manager secret that holds it, for a gated model."""
+    disk_labels: Mapping[str, str] = field(default_factory=dict)
+    """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
+
+    def __post_init__(self) -> None:
+        if len({_region(zone) for zone in self.zones}) != 1:
+            raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one zone or more, of one region")
+
+
+def _region(zone: str) -> str:
+    return zone.rpartition("-")[0]
+
+
+def release_names(args: WeightsArgs) -> ReleaseNames:
+    """The names of this release."""
+    model = args.model
+    # 36 characters: with revision and size, a Job's pods still fit into 63.
+    slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
+    release = f"weights-{slug}-{model.revision[:7]}"
+    volume = f"{release}-{args.volume.size_gib}gib"
+    zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
+    # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
+    prefix = args.class_prefix
+    return ReleaseNames(
+        release=release,
+        volume=volume,
+        writer=f"{volume}-writer",
+        reader=f"{volume}-{args.volume.throughput_mibps}mibps-{zones}",
+        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
+        reader_class=f"{prefix}-weights-{args.volume.throughput_mibps}mibps-{zones}",
+        image_class=f"{prefix}-{release}",
+    )
+
+
+def model_path(model: Model) -> str:
+    """The model's folder as pods see it."""
+    return f"{MOUNT_PATH}/{model.id}"
+
+
+def writer_throughput_mibps(size_gib: int) -> int:
+    """Throughput of the volume while it is written: the least there is. The network is slower, and it is billed."""
+    return math.ceil(throughput_floor_mibps(size_gib))
+
+
+def download_minutes(model: Model) -> int:
+    """Minutes after which the download counts as failed: start-up and a slow line."""
+    return STARTUP_MINUTES + math.ceil(model.size_gb * 1000 / SLOWEST_DOWNLOAD_MB_PER_S / 60)
+
+
+class Weights(pulumi.ComponentResource):
+    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads."""
+
+    mount: WeightsMount | None
+    """How a server mounts the weights; None where it downloads for itself."""
+    token: SecretStore | None
+    """Where a pod that downloads finds the Hugging Face token; None without one."""
+
+    def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
+        token: list[pulumi.Resource] = []
+        self.token = None
+        if args.hf_token is not None:
+            self.token = secret_files.store_of(args.hf_token)
+            stored = HfToken(
+                f"{name}-token",
+                HfTokenArgs(space=args.space, token=args.hf_token),
+                pulumi.ResourceOptions(parent=self),
+            )
+            token.append(stored.store)
+        self.mount = self._release(name, args, token) if args.volume.source == "hyperdisk" else None
+        self.register_outputs({})
+
+    def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+        names = release_names(args)
+        common = labels(args.space.labels, WRITER_APP)
+
+        def metadata(object_name: str, **annotations: str) -> ObjectMetaArgsDict:
+            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.space.namespace, "labels": common}
+            return {**made, "annotations": dict(annotations)} if annotations else made
+
+        def cluster_wide(object_name: str) -> ObjectMetaArgsDict:
+            return {"name": object_name, "labels": common}
+
+        def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
+            timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
+            return pulumi.ResourceOptions(parent=self, depends_on=list(needs), custom_timeouts=timeouts)
+
+        writer_class = k8s.storage.v1.StorageClass(
+            f"{name}-writer-class",
+            metadata=cluster_wide(names.writer_class),
+            **writer_class_fields(args),
+            opts=options(),
+        )
+        script = k8s.core.v1.ConfigMap(
+            f"{name}-script",
+            metadata=metadata("weights-download"),
+            data={_SCRIPT: pod_programs.shell_program(f"weights/{_SCRIPT}")},
+            opts=options(),
+        )
+        # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
+        # changed) must not take the claim, and with it the weights, along.
+        writer = k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-writer",
+            metadata=metadata(names.writer),
+            spec=claim_spec("ReadWriteOnce", names.writer_class, args.volume.size_gib),
+            opts=options(writer_class),
+        )
+        download = k8s.batch.v1.Job(
+            f"{name}-download",
+            # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
+            metadata=metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
+            spec=download_job_spec(args, names),
+            opts=options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
+        )
+        # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
+        image_class = pulumi.CustomResource(
+            "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass",
+            f"{name}-image-class",
+            {
+                "apiVersion": "snapshot.storage.k8s.io/v1",
+                "kind": "VolumeSnapshotClass",
+                "metadata": cluster_wide(names.image_class),
+                **image_class_fields(_region(args.zones[0]), names),
+            },
+            options(),
+        )
+        image = k8s.apiextensions.CustomResource(
+            f"{name}-image",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshot",
+            metadata=metadata(names.volume, **{"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}),
+            spec={
+                "volumeSnapshotClassName": names.image_class,
+                "source": {"persistentVolumeClaimName": names.writer},
+            },
+            opts=options(download, image_class, timeout=STORAGE_TIMEOUT),
+        )
+        reader_class = k8s.storage.v1.StorageClass(
+            f"{name}-reader-class",
+            metadata=cluster_wide(names.reader_class),
+            **reader_class_fields(args),
+            opts=options(),
+        )
+        source: TypedLocalObjectReferenceArgsDict = {
+            "api_group": "snapshot.storage.k8s.io",
+            "kind": "VolumeSnapshot",
+            "name": names.volume,
+        }
+        # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
+        # disk. The server waits for its volume anyway, and no node is asked for before it is there.
+        reader = k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-reader",
+            metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
+            spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
+            opts=options(image, reader_class),
+        )
+        return WeightsMount(
+            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
+        )
+
+
+def _disk_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    return {"labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items()))} if labels else {}
+
+
+def writer_class_fields(args: WeightsArgs) -> dict[str, Any]:
+    """The class of the volume while it is written: in whichever zone the writer finds a C4A node; images are regional
+    at least, so it need not be a zone of the servers.
+    """
+    return {
+        "provisioner": DRIVER,
+        "parameters": {
+            "type": "hyperdisk-ml",
+            "provisioned-throughput-on-create": f"{writer_throughput_mibps(args.volume.size_gib)}Mi",
+            **_disk_labels(args.disk_labels),
+        },
+        "volume_binding_mode": "WaitForFirstConsumer",
+        "allow_volume_expansion": False,
+        "reclaim_policy": "Delete",
+    }
+
+
+def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
+    """The class of the volume that servers mount: made at once in the servers' zones, so that no GPU node waits for it,
+    and so that a paused fleet keeps its weights. In several zones one claim stands for one disk in each of them.
+    """
+    several = {"enable-multi-zone-provisioning": "true"} if len(args.zones) > 1 else {}
+    return {
+        "provisioner": DRIVER,
+        "parameters": {
+            "type": "hyperdisk-ml",
+            "provisioned-throughput-on-create": f"{args.volume.throughput_mibps}Mi",
+            **several,
+            **_disk_labels(args.disk_labels),
+        },
+        "volume_binding_mode": "Immediate",
+        "allowed_topologies": [{"match_label_expressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
+        "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
+        "allow_volume_expansion": False,
+        "reclaim_policy": "Delete",
+    }
+
+
+def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
+    """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
+
+    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
+    """
+    return {
+        "driver": DRIVER,
+        "deletionPolicy": "Retain",
+        "parameters": {
+            "snapshot-type": "images",
+            "image-family": names.release,
+            "storage-locations": region,
+        },
+    }
+
+
+def claim_spec(
+    access_mode: str, storage_class: str, size_gib: int, source: TypedLocalObjectReferenceArgsDict | None = None
+) -> PersistentVolumeClaimSpecArgsDict:
+    """Spec of a claim on a file system of this size, empty or made from `source`."""
+    spec: PersistentVolumeClaimSpecArgsDict = {
+        "access_modes": [access_mode],
+        "storage_class_name": storage_class,
+        "volume_mode": "Filesystem",
+        "resources": {"requests": {"storage": f"{size_gib}Gi"}},
+    }
+    return spec if source is None else {**spec, "data_source": source}
+
+
+def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
+    """Spec of the Job that writes the release onto the writer's claim."""
+    writer, model = args.volume.writer, args.model
+    size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
+    environment = {
+        "MODEL_ID": model.id,
+        "REVISION": model.revision,
+        "REMOTE": HUB,
+        "TARGET": MOUNT_PATH,
+        "HOME": "/tmp",
+    }
+    token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
+    if token is not None:
+        environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
+    container: ContainerArgsDict = {
+        "name": "download",
+        "image": args.space.image(WRITER_IMAGE),
+        "command": ["sh", f"/scripts/{_SCRIPT}"],
+        "env": [{"name": key, "value": value} for key, value in environment.items()],
+        "resources": {"requests": size, "limits": size},
+        "security_context": {
+            "allow_privilege_escalation": False,
+            "read_only_root_filesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volume_mounts": [
+            {"name": "weights", "mount_path": MOUNT_PATH},
+            {"name": "script", "mount_path": "/scripts", "read_only": True},
+            {"name": "tmp", "mount_path": "/tmp"},
+            *([token_mount()] if token is not None else []),
+        ],
+    }
+    pod: PodSpecArgsDict = {
+        "restart_policy": "Never",
+        "service_account_name": WRITER_ACCOUNT,
+        "automount_service_account_token": False,
+        "enable_service_links": False,
+        # C4A attaches Hyperdisk ML and costs a fraction of any machine with a GPU that does. `arch: arm64` alone would
+        # land on Autopilot's general Arm nodes, which cannot attach it.
+        "node_selector": {
+            "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
+            "cloud.google.com/machine-family": writer.machine_family,
+            "kubernetes.io/arch": "arm64",
+        },
+        "tolerations": [
+            {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
+            c4_nodes.toleration(),
+        ],
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "run_as_group": NONROOT,
+            "fs_group": NONROOT,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [
+            # Never readOnly here: that would turn the disk into a read-only one for good, before it is written.
+            {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
+            {"name": "script", "config_map": {"name": "weights-download"}},
+            {"name": "tmp", "empty_dir": {"size_limit": "1Gi"}},
+            *([token] if token is not None else []),
+        ],
+    }
+    return {
+        "backoff_limit": 6,
+        "active_deadline_seconds": download_minutes(model) * 60,
+        "pod_failure_policy": {
+            "rules": [
+                # The script says 64 when no repetition can help: a revision that is not there, a volume too small.
+                {
+                    "action": "FailJob",
+                    "on_exit_codes": {"container_name": "download", "operator": "In", "values": [64]},
+                },
+                # A node that was taken away is nobody's failure.
+                {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": {"metadata": {"labels": labels(args.space.labels, WRITER_APP)}, "spec": pod},
+    }
