@@ -1,4 +1,4 @@
-"""The programs that pods run, as they are shipped: the files beside the components without their words.
+"""The Python programs that pods run, as they are shipped: the files beside the components without their words.
 
 A docstring or a comment is for the reader of this repository. In a manifest it would be part of the object: a corrected sentence
 would roll the servers or replace a benchmark's ConfigMap. So pods get the code alone, and the words stay here.
@@ -35,12 +35,6 @@ def benchmark_programs() -> dict[str, str]:
 def python_program(path: str) -> str:
     """The code of a program, e.g. `python_program("server/with_api_key.py")`."""
     return code_of((FOLDER / path).read_text(encoding="utf-8"))
-
-
-def shell_program(path: str) -> str:
-    """The code of a shell script, e.g. `shell_program("weights/weights_download.sh")`."""
-    text = (FOLDER / path).read_text(encoding="utf-8")
-    return re.sub(r"^[ ]*#(?!!)[^\n]*\n|^[ ]*\n", "", text, flags=re.MULTILINE)
 
 
 def code_of(text: str) -> str:

@@ -17,12 +17,11 @@ from fleet.preview.offline import open_stack, record_stack
 from settings.stack_file import stack_names
 from workloads import pod_programs
 from workloads.benchmark.job import PROTOCOL_VERSION
-from workloads.pod_programs import FOLDER, benchmark_programs, code_of, shell_program
+from workloads.pod_programs import FOLDER, benchmark_programs, code_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PINNED = Path(__file__).with_name("benchmark_protocol.yaml")
 PROGRAMS = [*sorted((FOLDER / "benchmark" / "pods").glob("*.py")), FOLDER / "server" / "with_api_key.py"]
-SCRIPT = "weights/weights_download.sh"
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[Any, ast.Expr]]:
@@ -101,8 +100,6 @@ def test_other_words_and_another_fit_change_no_object_of_a_stack(
     shutil.copytree(FOLDER, folder)
     for file in PROGRAMS:
         (folder / file.relative_to(FOLDER)).write_text(reworded(file.read_text()))
-    script = (folder / SCRIPT).read_text().replace("\n\n", "\n\n# Another remark.\n    # And one more.\n")
-    (folder / SCRIPT).write_text(script)
     fitted_anew = half(calibration.contents())
     with monkeypatch.context() as changed:
         changed.setattr(pod_programs, "FOLDER", folder)
@@ -123,9 +120,3 @@ def half(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [half(one) for one in value]
     return value / 2 if isinstance(value, float) else value
-
-
-def test_the_writers_script_ships_without_its_comments() -> None:
-    shipped = shell_program(SCRIPT)
-    assert shipped.startswith("#!/bin/sh\nset -eu\n")
-    assert [line for line in shipped.splitlines()[1:] if line.lstrip().startswith("#") or not line] == []

@@ -15,7 +15,7 @@ from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, weights_args
-from workloads.pod_programs import shell_program
+from workloads.pod_programs import FOLDER
 from workloads.weights.weights import (
     Weights,
     WeightsArgs,
@@ -253,7 +253,7 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
-    assert data == {"weights_download.sh": shell_program("weights/weights_download.sh")}
+    assert data == {"weights_download.sh": (FOLDER / "weights" / "weights_download.sh").read_text()}
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.lfs_server import TOKEN, Hub, serving
-from workloads.pod_programs import shell_program
 
 SCRIPT = Path(__file__).parents[2] / "workloads" / "weights" / "weights_download.sh"
 IN_CI = bool(os.environ.get("CI"))
@@ -77,7 +76,7 @@ def download(
         **more,
     }
     return subprocess.run(
-        [*shell, "-c", shell_program(f"weights/{SCRIPT.name}")],
+        [*shell, "-c", SCRIPT.read_text()],
         env=environment,
         capture_output=True,
         text=True,

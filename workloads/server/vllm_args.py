@@ -1,14 +1,13 @@
-"""From typed engine settings to what the container runs: command, arguments, environment. Nothing else spells a flag.
+"""From typed engine settings to what the container runs: command, arguments, environment. `facts.engines` spells the flags.
 
-No shell reads these strings: each argument is one element of the container's `args`, so JSON needs no quoting. Order is
-the order of the fields of `Engine`, the article's own listing first, so that a change of one value is a diff of one line.
+Order is the order of the fields of `Engine`, the article's own listing first, so that a change of one value is a diff of one line.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from facts.engines import render
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
 if TYPE_CHECKING:
@@ -37,11 +36,7 @@ def args(engine: Engine, *, model_path: str, served_model_name: str, port: int =
     """
     rendered = [model_path if engine.entrypoint == "serve" else f"--model={model_path}"]
     rendered += [f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
-    for field in flag_fields():
-        value = getattr(engine, field)
-        if value is not None and field != "served_model_name" and not _is_implied(field, value):
-            rendered += _flag(field, value)
-    return [*rendered, *engine.extra_args]
+    return [*rendered, *render(_options(engine)), *engine.extra_args]
 
 
 def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[EnvVarArgsDict]:
@@ -89,24 +84,17 @@ def writable_environment(cache_root: str) -> list[EnvVarArgsDict]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-def _is_implied(field: str, value: object) -> bool:
-    """Sizes of 1, which vLLM takes without being told, as the article's own listing does."""
-    return field in ("data_parallel_size", "tensor_parallel_size") and value == 1
-
-
-def _flag(field: str, value: object) -> list[str]:
-    if field == "optimization_level":
-        return [f"-O{value}"]
-    if field == "thinking":
-        return [f"--{long_name(field)}={_json({'enable_thinking': value})}"]
-    if isinstance(value, Speculative):
-        return [f"--{long_name(field)}={_json(value.model_dump())}"]
-    if isinstance(value, bool):
-        # vLLM's parser refuses --x=true.
-        return [f"--{long_name(field)}" if value else f"--no-{long_name(field)}"]
-    rendered = [f"--{long_name(field)}={value}"]
-    return ["--enable-auto-tool-choice", *rendered] if field == "tool_call_parser" else rendered
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _options(engine: Engine) -> dict[str, Any]:
+    """The engine's flags by long name, in the order of its fields. Sizes of 1 are left out, as in the article's own listing."""
+    found: dict[str, Any] = {}
+    for field in flag_fields():
+        value = getattr(engine, field)
+        implied = field in ("data_parallel_size", "tensor_parallel_size") and value == 1
+        if value is None or implied or field == "served_model_name":
+            continue
+        if field == "tool_call_parser":
+            found["enable-auto-tool-choice"] = True
+        if field == "thinking":
+            value = {"enable_thinking": value}
+        found[long_name(field)] = value.model_dump() if isinstance(value, Speculative) else value
+    return found

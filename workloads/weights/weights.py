@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -19,7 +20,7 @@ from facts.disks import throughput_floor_mibps
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import Weights as VolumeSection
-from workloads import c4_nodes, pod_programs, secret_files
+from workloads import c4_nodes, secret_files
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
 from workloads.space import Space
 from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
@@ -208,7 +209,7 @@ class Weights(pulumi.ComponentResource):
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
             metadata=metadata("weights-download"),
-            data={_SCRIPT: pod_programs.shell_program(f"weights/{_SCRIPT}")},
+            data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
             opts=options(),
         )
         # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
