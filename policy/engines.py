@@ -15,7 +15,6 @@ from settings.rules.served import READY_TIMEOUT, Served
 from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION, RESOURCES
 
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"
-REVISION_ANNOTATION: Final = "vllm-fleet.dev/model-revision"
 
 
 @dataclass(frozen=True)

@@ -143,22 +143,9 @@ def all_rules() -> tuple[AnyRule, ...]:
     return tuple(found)
 
 
-def rule_named(name: str) -> AnyRule:
-    """The rule of that name. Raises KeyError."""
-    return {rule.name: rule for rule in all_rules()}[name]
-
-
 def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
     """The rule's settings: what was given over its defaults."""
     return {one.name: given.get(one.name, one.default) for one in rule.settings} if rule.settings else _NO_SETTINGS
-
-
-def found(rule: AnyRule, subject: Resource | Sequence[Resource], **given: Any) -> list[Finding]:
-    """Everything the rule finds, with settings by name: for tests and for trying a rule out."""
-    settings = with_defaults(rule, given)
-    if isinstance(rule, Rule):
-        return list(rule.judge(subject, settings)) if isinstance(subject, Resource) else []
-    return list(rule.judge([subject] if isinstance(subject, Resource) else subject, settings))
 
 
 def message(rule: AnyRule, finding: Finding, *, at_stake: str = "") -> str:

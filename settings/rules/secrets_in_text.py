@@ -12,55 +12,76 @@ from typing import Any, Final, NamedTuple
 
 SECRET_TEXT: Final = "[secret]"  # noqa: S105 - what is shown instead of one
 
+
+class Form(NamedTuple):
+    """How a kind of secret is written."""
+
+    what: str
+    pattern: str
+    marks: tuple[str, ...]
+    """Every match holds one of these. Looked for first: of most texts that is all there is to do."""
+
+
 FORMS: Final = (
     # Hugging Face, "User access tokens"; `api_org_` are an organization's.
-    ("a Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}")),
+    Form("a Hugging Face token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", ("hf_", "api_org_")),
     # RFC 7468; to its end, because a header alone is not what has to be hidden.
-    (
+    Form(
         "a private key",
-        re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)"),
+        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)",
+        ("-----BEGIN ",),
     ),
     # Google Cloud, "API keys"; OAuth 2.0 access tokens and client secrets.
-    ("a Google API key", re.compile(r"\bAIza[0-9A-Za-z_-]{35}")),
-    ("a Google access token", re.compile(r"\bya29\.[0-9A-Za-z_-]{20,}")),
-    ("a Google client secret", re.compile(r"\bGOCSPX-[0-9A-Za-z_-]{20,}")),
+    Form("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}", ("AIza",)),
+    Form("a Google access token", r"\bya29\.[0-9A-Za-z_-]{20,}", ("ya29.",)),
+    Form("a Google client secret", r"\bGOCSPX-[0-9A-Za-z_-]{20,}", ("GOCSPX-",)),
     # GitHub, "Behind GitHub's new authentication token formats"; GitLab, "Token prefixes".
-    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30,})")),
-    ("a GitLab token", re.compile(r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}")),
-    # AWS IAM, "Unique identifiers".
-    ("an AWS access key", re.compile(r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b")),
-    ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}")),
-    # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
-    ("an API key", re.compile(r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}")),
-    # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
-    ("an API key", re.compile(r"\bgsk_[A-Za-z0-9]{40,}")),
-    (
-        "a registry's token",
-        re.compile(r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})"),
+    Form(
+        "a GitHub token",
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30,})",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    ("a Pulumi access token", re.compile(r"\bpul-[0-9a-f]{40}\b")),
-    ("a Grafana token", re.compile(r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}")),
-    ("a Slack token", re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}")),
+    Form("a GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}", ("gl",)),
+    # AWS IAM, "Unique identifiers".
+    Form("an AWS access key", r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
+    Form("an NVIDIA API key", r"\bnvapi-[A-Za-z0-9_-]{40,}", ("nvapi-",)),
+    # OpenAI, Anthropic and those who copied them. An unbroken run, because `sk-` also begins names in plain words.
+    Form("an API key", r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}", ("sk-",)),
+    # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
+    Form("an API key", r"\bgsk_[A-Za-z0-9]{40,}", ("gsk_",)),
+    Form(
+        "a registry's token",
+        r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})",
+        ("npm_", "pypi-", "dckr_pat_"),
+    ),
+    Form("a Pulumi access token", r"\bpul-[0-9a-f]{40}\b", ("pul-",)),
+    Form("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}", ("glsa_", "glc_")),
+    Form(
+        "a Slack token",
+        r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}",
+        ("xox", "hooks.slack.com/"),
+    ),
     # RFC 7519: a header and claims, both JSON objects in base64url.
-    ("a signed token (JWT)", re.compile(r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}")),
-    ("a bearer token", re.compile(r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}")),
+    Form("a signed token (JWT)", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", (".eyJ",)),
+    Form("a bearer token", r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}", ("Bearer",)),
     # RFC 3986, userinfo. A name by itself is a token where it is long, as GitHub and GitLab take theirs.
-    (
+    Form(
         "a password in a URL",
-        re.compile(r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)"),
+        r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)",
+        ("://",),
     ),
     # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and tokens in a query.
-    (
+    Form(
         "a signed URL",
-        re.compile(
-            r"[?&](?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|(?:access_|auth_)?token|api_?key|sig|signature)"
-            r"=[A-Za-z0-9%._~+/=-]{16,}"
-        ),
+        r"[?&](?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|(?:access_|auth_)?token|api_?key|sig|signature)"
+        r"=[A-Za-z0-9%._~+/=-]{16,}",
+        ("?", "&"),
     ),
 )
 """Forms that their issuers document, so that a match is hardly ever chance. What may repeat is bounded: a hostile text takes no longer."""
-# To the end of the word: what stands behind a match may belong to the secret.
-_ANY: Final = re.compile(f"(?:{'|'.join(form.pattern for _, form in FORMS)})" r"[^\s\"'`,;<>(){}\[\]|]*")
+_MARKED: Final = tuple((mark, form) for form in FORMS for mark in form.marks)
+_TO_ITS_END: Final = r"[^\s\"'`,;<>(){}\[\]|]*"
+"""The rest of a word: what stands behind a match may belong to the secret."""
 _NAMES: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
     r"|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
@@ -70,8 +91,8 @@ _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
 )
 """Where a secret lies or how it is treated, and the tokens of a language model."""
-_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
-_LAST_OPTION: Final = re.compile(r"(?<![\w.-])--([A-Za-z][\w.-]*)\s*$")
+_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
+_LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
 _OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
 """Options that say how a secret is treated, such as `pulumi config set --secret KEY`; what follows is none."""
 _PLACEHOLDERS: Final = frozenset(
@@ -98,7 +119,7 @@ class Found(NamedTuple):
 
 def form_of(text: str) -> str:
     """What kind of secret a text holds, by its form; empty where it holds none."""
-    return next((name for name, pattern in FORMS if pattern.search(text)), "") if _ANY.search(text) else ""
+    return next((form.what for form in _possible(text) if re.search(form.pattern, text)), "")
 
 
 @lru_cache(maxsize=4096)
@@ -203,11 +224,16 @@ def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    for found in _ANY.finditer(text):
-        yield found.span()
+    if forms := _possible(text):
+        any_of = f"(?:{'|'.join(form.pattern for form in forms)}){_TO_ITS_END}"
+        yield from (found.span() for found in re.finditer(any_of, text))
     for option in _OPTION.finditer(text):
         if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)
+
+
+def _possible(text: str) -> list[Form]:
+    return list(dict.fromkeys(form for mark, form in _MARKED if mark in text))
 
 
 def _texts(text: str) -> Iterator[str]:

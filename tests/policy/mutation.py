@@ -30,7 +30,7 @@ from fleet.preview.record.values import merge
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
-from tests.policy.mutant import Mutant, Patch, returning
+from tests.policy.case import Case, Patch, returning
 
 STACKS = ("dev", "spot", "cud", "gateway", "guest")
 PACK = ROOT / "policy"
@@ -50,7 +50,7 @@ class PackRule:
 class Outcome:
     """What came of one mutant."""
 
-    mutant: Mutant
+    mutant: Case
     level: str = ""
     """At which its rule must speak; empty where the pack has no such rule."""
     verdicts: tuple[Violation, ...] = ()
@@ -154,10 +154,10 @@ def judge_stack(pack: Pack, stack: str, config: Mapping[str, Any] | None = None)
     return pack.ask(recording, recording.resources, stack=True).verdicts()
 
 
-def judge_mutants(pack: Pack, mutants: Iterable[Mutant]) -> tuple[Outcome, ...]:
+def judge_mutants(pack: Pack, mutants: Iterable[Case]) -> tuple[Outcome, ...]:
     """Record, change and judge every mutant; in their order."""
     outcomes: dict[int, Outcome] = {}
-    by_config: dict[str, list[tuple[int, Mutant]]] = {}
+    by_config: dict[str, list[tuple[int, Case]]] = {}
     for index, mutant in enumerate(mutants):
         by_config.setdefault(json.dumps([mutant.stack, mutant.policy_config]), []).append((index, mutant))
     for alike in by_config.values():
@@ -168,7 +168,7 @@ def judge_mutants(pack: Pack, mutants: Iterable[Mutant]) -> tuple[Outcome, ...]:
         except ValueError as error:
             outcomes |= {index: Outcome(mutant=mutant, problem=str(error)) for index, mutant in alike}
             continue
-        asked: list[tuple[int, Mutant, Asked]] = []
+        asked: list[tuple[int, Case, Asked]] = []
         for index, mutant in alike:
             try:
                 asked.append((index, mutant, _ask(pack, mutant)))
@@ -189,7 +189,7 @@ def judge_mutants(pack: Pack, mutants: Iterable[Mutant]) -> tuple[Outcome, ...]:
     return tuple(outcome for _, outcome in sorted(outcomes.items()))
 
 
-def _ask(pack: Pack, mutant: Mutant) -> Asked:
+def _ask(pack: Pack, mutant: Case) -> Asked:
     recording = mutated(mutant)
     before = unchanged(mutant.stack).by_urn
     changed = [one for one in recording.resources if one != before.get(one.urn)]
@@ -210,7 +210,7 @@ def _opened(stack: str) -> OfflineStack:
     return open_stack(ROOT, stack)
 
 
-def mutated(mutant: Mutant) -> Recording:
+def mutated(mutant: Case) -> Recording:
     """The stack with the mutant's change. Raises where the program fails or an edit finds nothing to change."""
     if mutant.through == "resource":
         return _edited(mutant)
@@ -243,7 +243,7 @@ def _references(stack: str) -> Any:
     return StackReferences(ROOT, project=NAMESPACE, stack=stack, record_stack=lambda name, _: unchanged(name))
 
 
-def _edited(mutant: Mutant) -> Recording:
+def _edited(mutant: Case) -> Recording:
     recording = unchanged(mutant.stack)
     resources = {one.name: one for one in recording.resources}
     if len(resources) < len(recording.resources):
@@ -307,7 +307,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 def main(rules: Sequence[str]) -> int:
     """Print the table. 0 when every mutant was killed."""
-    from tests.policy.mutants import MUTANTS
+    from tests.policy.cases import MUTANTS
 
     with Pack() as pack:
         outcomes = judge_mutants(pack, [one for one in MUTANTS if not rules or one.rule in rules])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-import rule as core
-from rule import Finding, Options, Resource
+from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
 
 DIGEST = "@sha256:" + "2" * 64
 IMAGE = f"docker.io/vllm/vllm-openai:v0.18.1{DIGEST}"
@@ -90,23 +89,18 @@ def kubernetes(type_: str, props: Mapping[str, Any], *, name: str = "") -> Resou
     return Resource(type=full, props=props, name=name, urn=f"urn:pulumi:test::fleet::{full}::{name}")
 
 
-def google(type_: str, props: Mapping[str, Any], *, name: str = "thing", protect: bool = False) -> Resource:
-    full = f"gcp:{type_}"
-    urn = f"urn:pulumi:test::fleet::{full}::{name}"
-    return Resource(type=full, props=props, name=name, urn=urn, options=Options(protect=protect))
+def rule_named(name: str) -> AnyRule:
+    return {one.name: one for one in all_rules()}[name]
 
 
-def found(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> list[str]:
-    """What a rule finds, as a person reads it."""
-    one = core.rule_named(rule)
-    return [core.message(one, finding) for finding in core.found(one, subject, **settings)]
+def found(name: str, subject: Resource, **settings: Any) -> list[str]:
+    """What a rule about a resource finds, as a person reads it."""
+    rule = rule_named(name)
+    assert isinstance(rule, Rule)
+    return [message(rule, finding) for finding in rule.judge(subject, with_defaults(rule, settings))]
 
 
-def only(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> str:
+def only(name: str, subject: Resource, **settings: Any) -> str:
     """The one thing a rule finds."""
-    (message,) = found(rule, subject, **settings)
-    return message
-
-
-def findings(rule: str, subject: Resource | Sequence[Resource], **settings: Any) -> Iterable[Finding]:
-    return core.found(core.rule_named(rule), subject, **settings)
+    (text,) = found(name, subject, **settings)
+    return text

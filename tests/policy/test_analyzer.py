@@ -13,7 +13,7 @@ from pulumi.runtime.proto import analyzer_pb2
 import read_once
 from analyzer import policies
 from rule import Resource, all_rules
-from tests.policy.samples import IMAGE, server
+from tests.policy.samples import IMAGE, kubernetes, rule_named, server
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
@@ -109,7 +109,7 @@ def test_settings_are_in_the_schema_with_their_defaults(pack: Pack) -> None:
 def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> None:
     level, message = pack.judge(server(*LONG))["context-far-above-need"]
     assert level == "mandatory"
-    assert message.startswith("The admitted context is of the size of what the traffic needs.\nDeployment server")
+    assert message.startswith(f"{rule_named('context-far-above-need').statement}\nDeployment server")
     assert "\nWhy: 131,072 for 1,500-token requests" in message
     assert message.endswith("At stake: $391.32 an hour (12 A4 nodes, Spot, list price)")
 
@@ -169,7 +169,11 @@ def test_the_same_urn_with_other_values_is_judged_anew(pack: Pack) -> None:
 
 
 def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> None:
-    from tests.policy.test_cost import quota
+    def quota(gpus: str) -> Resource:
+        metadata = {"name": "gpu", "namespace": "vllm"}
+        return kubernetes(
+            "core/v1:ResourceQuota", {"metadata": metadata, "spec": {"hard": {"requests.nvidia.com/gpu": gpus}}}
+        )
 
     level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
     assert level == "mandatory"

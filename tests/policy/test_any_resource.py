@@ -17,9 +17,9 @@ import money
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from rule import AnyRule, Resource, Rule, all_rules, message, with_defaults
-from tests.policy.mutant import DEPLOYMENT, of_program
-from tests.policy.mutants.capacity import LADDER
-from tests.policy.mutants.cost import WINDOW
+from tests.policy.case import DEPLOYMENT, of_program
+from tests.policy.cases.capacity import LADDER
+from tests.policy.cases.cost import WINDOW
 from tests.policy.mutation import STACKS, mutated, unchanged
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown
 
 import rule
 import rules
-from rule import Finding, Resource, Rule, Setting, Settings, StackRule, all_rules, dig, has, listed, message
+from rule import Finding, Resource, Rule, Setting, Settings, all_rules, dig, has, listed, message
 
 PARTLY_UNKNOWN = unknown_checking_proxy(
     {"a": {"known": 1, "unknown": UNKNOWN_STRING_VALUE}, "l": [1, UNKNOWN_STRING_VALUE]}
@@ -60,14 +60,9 @@ def test_two_rules_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     twice.RULES = (SAMPLE, SAMPLE)  # type: ignore[attr-defined]
     monkeypatch.setattr(rule.importlib, "import_module", lambda _name: twice)
     monkeypatch.setattr(rule.pkgutil, "iter_modules", lambda _path: [type("Found", (), {"name": "twice"})])
-    with pytest.raises(ValueError, match="two rules are named short-names"):
+    with pytest.raises(ValueError, match="short-names"):
         rule.all_rules.__wrapped__()
     assert rules.__path__
-
-
-def test_an_unknown_rule_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        rule.rule_named("none")
 
 
 def test_settings_are_defaults_under_what_was_given() -> None:
@@ -76,7 +71,7 @@ def test_settings_are_defaults_under_what_was_given() -> None:
 
 
 def test_a_message_says_what_why_how_and_how_much() -> None:
-    (finding,) = rule.found(SAMPLE, Resource(type="t", props={}, name="a long name"))
+    (finding,) = SAMPLE.judge(Resource(type="t", props={}, name="a long name"), {"most": 2})
     assert message(SAMPLE, finding) == "a long name is long\nWhy: long ones are cut\nFix: shorten it"
     assert message(SAMPLE, finding, at_stake="$1").endswith("\nAt stake: $1")
 
@@ -84,22 +79,6 @@ def test_a_message_says_what_why_how_and_how_much() -> None:
 def test_a_finding_may_know_better_than_its_rule() -> None:
     finding = Finding(what="w", why="because", fix="do", at_stake="$2")
     assert message(SAMPLE, finding, at_stake="$1") == "w\nWhy: because\nFix: do\nAt stake: $2"
-
-
-def test_a_stack_rule_takes_one_resource_for_a_stack() -> None:
-    counting = StackRule(
-        name="one",
-        subject="s",
-        statement="One.",
-        evidence="e",
-        fix="f",
-        level="advisory",
-        severity="low",
-        judge=lambda resources, _settings: iter([Finding(what=f"{len(resources)}")]),
-    )
-    one = Resource(type="t", props={})
-    assert [finding.what for finding in rule.found(counting, one)] == ["1"]
-    assert [finding.what for finding in rule.found(counting, [one, one])] == ["2"]
 
 
 def test_digging_reads_only_what_it_is_asked_for() -> None:

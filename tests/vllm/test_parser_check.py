@@ -71,6 +71,26 @@ def test_without_vllm_it_says_what_to_install_and_exits_with_2() -> None:
     assert "Traceback" not in run.stderr
 
 
+def test_it_imports_only_packages_of_vllms_own_environment() -> None:
+    """`make vllm-check` runs it where vLLM and its dependencies are installed, and nothing of this project's requirements."""
+    run = subprocess.run([sys.executable, "-c", _IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True)
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in _constraints()}
+    assert {"pydantic", "pyyaml"} <= set(run.stdout.split()) <= pinned
+
+
+_IMPORTED = """
+import importlib.metadata, sys
+before = set(sys.modules)
+from tests.vllm import check_parser, stand_in
+class Vllm:
+    model, parse, configure, options = "m", print, print, print
+assert [name for name, _ in check_parser.checks(Vllm())]
+modules = {name.partition(".")[0] for name in set(sys.modules) - before}
+packages = importlib.metadata.packages_distributions()
+print(*sorted({one.lower().replace("_", "-") for module in modules for one in packages.get(module, ())}))
+"""
+
+
 def test_the_stand_in_model_has_the_shape_the_planner_computes_with() -> None:
     text = ARCHITECTURE["text_config"]
     full = text["num_hidden_layers"] // text["full_attention_interval"]
@@ -96,7 +116,12 @@ def test_the_stand_in_model_is_a_config_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_the_constraints_pin_one_version_of_every_package() -> None:
-    lines = [line for line in (ROOT / "tests" / "vllm" / "constraints.txt").read_text().splitlines() if line[:1] != "#"]
+    lines = _constraints()
     assert lines
     assert [line for line in lines if line.count("==") != 1] == []
     assert any(line.startswith("torch==2.10.0") for line in lines)
+
+
+def _constraints() -> list[str]:
+    text = (ROOT / "tests" / "vllm" / "constraints.txt").read_text()
+    return [line for line in text.splitlines() if line[:1] != "#"]

@@ -1,28 +1,32 @@
-"""Mutants of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
+"""Cases of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.policy.mutant import (
+from settings.rules.words import CONCURRENCY_ANNOTATION
+from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    Case,
     Edit,
-    Mutant,
     Props,
     change,
     constant,
+    drop,
     flag,
     get,
+    new,
     of_program,
     of_resource,
     put,
     result,
     returning,
+    sound,
     variable,
     without_flag,
 )
-from tests.support.lessons import CASES
+from tests.support import lessons
 
 _SPECULATION = '--speculative-config={{"method":"mtp","num_speculative_tokens":{}}}'
 _MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
@@ -30,9 +34,9 @@ _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
-def _of_cases() -> Iterator[Mutant]:
+def _of_cases() -> Iterator[Case]:
     """Every case of the lessons that breaks one: through the stack file, and in the rendered Deployment."""
-    for case in CASES:
+    for case in lessons.CASES:
         if case.broken:
             yield of_program(case.lesson, case.what, stack=case.stack, settings={"server": case.server})
             yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
@@ -52,6 +56,30 @@ def _silence(props: Props) -> None:
     del props["metadata"]["annotations"]
     del get(props, "spec.template.metadata")["annotations"]
 
+
+def _runs(image: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.image", value=image)
+
+
+def _commanded(*words: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.command", value=list(words))
+
+
+def _model(name: str) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.args.0", value=name)
+
+
+def _runner(kind: str, *way: str) -> Edit:
+    """Something else that runs an image without a tag."""
+    spec: Props = {"containers": [{"name": "x", "image": "busybox"}]}
+    for step in reversed(way):
+        spec = {step: {"spec": {"template": {"spec": spec}}}}
+    return new("by-hand", f"kubernetes:{kind}", {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+
+
+_REPOSITORY = "Qwen/Qwen3.5-27B-FP8"
+_COMMIT = "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
+_PUBLIC = "vllm/vllm-openai:v0.18.1"
 
 SPELLED_OTHERWISE = (
     of_resource(
@@ -111,6 +139,18 @@ OF_RESOURCES = (
     of_resource(
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
     ),
+    of_resource(
+        "flags-vllm-refuses",
+        "an option of former releases",
+        flag(DEPLOYMENT, "--disable-log-requests"),
+        says="vLLM has no option --disable-log-requests",
+    ),
+    sound(
+        "flags-vllm-refuses",
+        "a release that is not known",
+        flag(DEPLOYMENT, "--new=1"),
+        _runs("vllm/vllm-openai:v0.25.0"),
+    ),
     of_program(
         "image-not-pinned",
         "the tag alone",
@@ -123,6 +163,9 @@ OF_RESOURCES = (
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.1")),
         stack="guest",
     ),
+    of_resource("image-not-pinned", "the public image, which starts by itself", _runs(_PUBLIC), _commanded()),
+    sound("image-not-pinned", "another image without a command", _runs("org/app:v1"), _commanded()),
+    sound("image-not-pinned", "no server", _runs("busybox:1.37"), _commanded("sleep")),
     of_program(
         "image-latest",
         "the writer runs latest",
@@ -134,6 +177,21 @@ OF_RESOURCES = (
         "an image without a tag prepares the benchmark",
         put("benchmark-job", "spec.template.spec.initContainers.0.image", value="python"),
         stack="gateway",
+    ),
+    *(
+        of_resource("image-latest", f"image {image!r}", _runs(image), says=f"{CONTAINER[:-2]}[0].image")
+        for image in ("busybox:latest", "busybox", "registry:5000/busybox", "")
+    ),
+    of_resource(
+        "image-latest",
+        "a CronJob",
+        _runner("batch/v1:CronJob", "jobTemplate"),
+        says="spec.jobTemplate.spec.template.spec",
+    ),
+    of_resource("image-latest", "a Pod", _runner("core/v1:Pod"), says="spec.containers[0].image is busybox"),
+    *(
+        sound("image-latest", image, _runs(image))
+        for image in ("busybox:1.37", f"busybox@{_DIGEST}", f"busybox:latest@{_DIGEST}")
     ),
     of_program(
         "model-not-pinned",
@@ -148,10 +206,19 @@ OF_RESOURCES = (
     of_resource(
         "model-not-pinned",
         "the repository at a branch instead of the volume",
-        put(DEPLOYMENT, f"{CONTAINER}.args.0", value="Qwen/Qwen3.5-27B-FP8"),
+        _model(_REPOSITORY),
         flag(DEPLOYMENT, "--revision=main"),
         stack="spot",
     ),
+    of_resource("model-not-pinned", "no revision", _model(_REPOSITORY)),
+    of_resource(
+        "model-not-pinned",
+        "the beginning of a commit",
+        _model(_REPOSITORY),
+        flag(DEPLOYMENT, f"--revision={_COMMIT[:12]}"),
+    ),
+    sound("model-not-pinned", "a commit", _model(_REPOSITORY), flag(DEPLOYMENT, f"--revision={_COMMIT}")),
+    *(sound("model-not-pinned", name, _model(name)) for name in ("gs://bucket/m", "./m", "$(MODEL)")),
     of_program(
         "needs-not-declared",
         "a server that declares nothing",
@@ -159,6 +226,13 @@ OF_RESOURCES = (
         stack="guest",
     ),
     of_resource("needs-not-declared", "annotations removed", change(DEPLOYMENT, _silence), stack="cud"),
+    of_resource(
+        "needs-not-declared",
+        "one of two",
+        *(drop(DEPLOYMENT, f"{place}metadata.annotations", CONCURRENCY_ANNOTATION) for place in ("", "spec.template.")),
+        says=CONCURRENCY_ANNOTATION,
+    ),
+    sound("needs-not-declared", "on the workload itself", drop(DEPLOYMENT, "spec.template.metadata.annotations")),
 )
 
 ON_PURPOSE = (
@@ -177,4 +251,4 @@ ON_PURPOSE = (
     ),
 )
 
-MUTANTS = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)
+CASES = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)

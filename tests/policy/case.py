@@ -1,7 +1,9 @@
-"""What a mutant is: one change to a real stack that one rule of the pack must catch, and the ways to write such a change.
+"""What a case is: one change to a real stack that one rule of the pack must catch, or must leave alone, and how it is written.
 
 Of the program: other settings, or other code, recorded through the whole program. Of the resource: the recording itself is
 edited, as a hand or another program would write it. An edit that finds nothing to change is an error: it would test nothing.
+
+A case that breaks its rule is a mutant for the pack's own process (`mutation`); one of the resource is a unit test, too.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """One change, and the rule that must catch it."""
+class Case:
+    """One change, and what its rule makes of it."""
 
     rule: str
     what: str
@@ -47,15 +49,23 @@ class Mutant:
     """Laid over the sections of the stack file, key by key; None is the file's null."""
     patches: tuple[Patch, ...] = ()
     edits: tuple[Edit, ...] = ()
-    policy_config: Mapping[str, Any] = field(default_factory=dict)
-    """How the stack configures the rule, where a rule says nothing until it is told something."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """How the stack configures the rule; with the rule's own defaults it judges the other way."""
+    says: tuple[str, ...] = ()
+    """Figures and names that were worked out: some verdict has each of them. Wording is in tests/goldens/policy."""
     unspeakable: str = ""
     """A secret that no verdict may repeat."""
+    broken: bool = True
 
     @property
     def label(self) -> str:
         """How a person names it."""
         return f"{self.rule}: {self.what} ({self.through}, {self.stack})"
+
+    @property
+    def policy_config(self) -> dict[str, Any]:
+        """The limits as the pack is told them."""
+        return {self.rule: dict(self.limits)} if self.limits else {}
 
 
 def of_program(
@@ -64,18 +74,18 @@ def of_program(
     *patches: Patch,
     stack: str = "dev",
     settings: Mapping[str, Any] | None = None,
-    policy_config: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
     unspeakable: str = "",
-) -> Mutant:
+) -> Case:
     """A stack with other settings or made by other code. What the settings' own checks would refuse is let through."""
-    return Mutant(
+    return Case(
         rule=rule,
         what=what,
         through="program",
         stack=stack,
         settings=settings or {},
         patches=patches,
-        policy_config={rule: policy_config} if policy_config else {},
+        limits=limits or {},
         unspeakable=unspeakable,
     )
 
@@ -85,19 +95,27 @@ def of_resource(
     what: str,
     *edits: Edit,
     stack: str = "dev",
-    policy_config: Mapping[str, Any] | None = None,
+    says: str | tuple[str, ...] = (),
     unspeakable: str = "",
-) -> Mutant:
+    **limits: Any,
+) -> Case:
     """A stack whose rendered resources were changed afterwards."""
-    return Mutant(
+    figures = (says,) if isinstance(says, str) else says
+    return Case(
         rule=rule,
         what=what,
         through="resource",
         stack=stack,
         edits=edits,
-        policy_config={rule: policy_config} if policy_config else {},
+        limits=limits,
+        says=figures,
         unspeakable=unspeakable,
     )
+
+
+def sound(rule: str, what: str, *edits: Edit, stack: str = "dev", **limits: Any) -> Case:
+    """A change that its rule leaves alone."""
+    return replace(of_resource(rule, what, *edits, stack=stack, **limits), broken=False)
 
 
 # Other code.

@@ -1,0 +1,304 @@
+"""Cases of how GPU nodes are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tests.policy.case import (
+    CONTAINER,
+    DEPLOYMENT,
+    POD,
+    Edit,
+    Patch,
+    append,
+    arguments,
+    drop,
+    flag,
+    new,
+    of_program,
+    of_resource,
+    put,
+    result,
+    set_at,
+    sound,
+)
+
+_GKE = "cloud.google.com"
+_B200 = {f"{_GKE}/gke-accelerator": "nvidia-b200"}
+_L4 = {f"{_GKE}/gke-accelerator": "nvidia-l4"}
+_SPOT = {**_B200, f"{_GKE}/gke-spot": "true"}
+_FLEX = {**_B200, f"{_GKE}/gke-flex-start": "true", f"{_GKE}/gke-max-run-duration-seconds": "86400"}
+_RESERVATION = {f"{_GKE}/reservation-name": "b200-production", f"{_GKE}/reservation-affinity": "specific"}
+_RESERVED = {**_B200, **_RESERVATION}
+_CLASS = {f"{_GKE}/compute-class": "b200"}
+_A4 = {"node.kubernetes.io/instance-type": "a4-highgpu-8g"}
+_SELECTOR = f"{POD}.nodeSelector"
+LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
+_DRAFT = {
+    "capacity": {
+        "mode": "calendar",
+        "reservation": "window",
+        "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 1},
+    }
+}
+_FLEX_TOLERATION = append(DEPLOYMENT, f"{POD}.tolerations", {"key": f"{_GKE}/gke-flex-start", "operator": "Exists"})
+
+
+def _selecting(selector: Mapping[str, str] | None = None, **changes: Any) -> Patch:
+    """Server pods placed in another way than the capacity mode says."""
+    chosen = {} if selector is None else {"node_selector": selector}
+    return result("settings.stack.placement", lambda made: replace(made, **chosen, **changes))
+
+
+def _on(selector: Mapping[str, str]) -> Edit:
+    return put(DEPLOYMENT, _SELECTOR, value=dict(selector))
+
+
+def _select(key: str, value: str) -> Edit:
+    return put(DEPLOYMENT, _SELECTOR, f"{_GKE}/{key}", value=value)
+
+
+def _gpus(count: int) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.resources", value={"limits": {"nvidia.com/gpu": str(count)}})
+
+
+def _grace(seconds: int) -> Edit:
+    return put(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds", value=seconds)
+
+
+def _lasting(seconds: str, selector: Mapping[str, str] = _FLEX) -> Edit:
+    return _on({**selector, f"{_GKE}/gke-max-run-duration-seconds": seconds})
+
+
+def _rung(**more: Any) -> dict[str, Any]:
+    return {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}, **more}
+
+
+def _class(*rungs: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
+    """A class as somebody would write it by hand."""
+    made = {
+        "apiVersion": f"{_GKE}/v1",
+        "kind": "ComputeClass",
+        "metadata": {"name": name},
+        "spec": {"priorities": list(rungs or (_rung(spot=True),)), "whenUnsatisfiable": "DoNotScaleUp", **spec},
+    }
+    return new("class-by-hand", f"kubernetes:{_GKE}/v1:ComputeClass", made)
+
+
+def _google(kind: str, **props: Any) -> Edit:
+    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props, beside="platform-network-vpc")
+
+
+_NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}
+_ZONES = {"zones": ["europe-west4-b"]}
+_FLEX_RUNG = {"flexStart": {"enabled": True}}
+
+CASES = (
+    of_program(
+        "partial-node",
+        "four GPUs a pod",
+        result(
+            "workloads.server.pod.resources",
+            lambda made: [set_at(made, part, "nvidia.com/gpu", value="4") for part in made] and None,
+        ),
+    ),
+    of_resource(
+        "partial-node", "one engine on one GPU", _gpus(1), flag(DEPLOYMENT, "--data-parallel-size=1"), stack="cud"
+    ),
+    of_resource(
+        "partial-node",
+        "four GPUs, chosen by affinity",
+        put(DEPLOYMENT, _SELECTOR, value={f"{_GKE}/gke-spot": "true"}),
+        put(
+            DEPLOYMENT,
+            f"{POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+            value=[
+                {"matchExpressions": [{"key": f"{_GKE}/gke-accelerator", "operator": "In", "values": ["nvidia-b200"]}]}
+            ],
+        ),
+        _gpus(4),
+    ),
+    of_resource("partial-node", "seven GPUs", _gpus(7), says="7 B200"),
+    of_resource("partial-node", "two nodes' GPUs", _gpus(16), says="16 B200"),
+    of_resource("partial-node", "four GPUs, by the machine type", _on(_A4), _gpus(4)),
+    of_resource("partial-node", "four GPUs, by the name of the class", _on(_CLASS), _gpus(4)),
+    sound("partial-node", "one GPU of another kind", _on(_L4), _gpus(1)),
+    sound("partial-node", "no GPU", _gpus(0)),
+    of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_B200), stack="guest"),
+    of_resource(
+        "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"
+    ),
+    of_resource("no-capacity-selector", "a machine type alone", _on(_A4), stack="cud"),
+    of_resource("no-capacity-selector", "a built-in class", _on({**_B200, f"{_GKE}/compute-class": "Accelerator"})),
+    sound("no-capacity-selector", "Spot", _on(_SPOT), stack="cud"),
+    sound("no-capacity-selector", "Spot in other words", _on({**_B200, f"{_GKE}/gke-provisioning": "spot"})),
+    sound("no-capacity-selector", "flex-start", _on(_FLEX)),
+    sound("no-capacity-selector", "a reservation", _on(_RESERVED)),
+    sound("no-capacity-selector", "a class of one's own", _on(_CLASS)),
+    sound("no-capacity-selector", "GPUs that are sold on demand", _on(_L4)),
+    of_program(
+        "contradictory-selectors", "Spot of a reservation", _selecting({**_SPOT, **_RESERVATION}), stack="guest"
+    ),
+    of_resource(
+        "contradictory-selectors", "flex-start of a reservation", _select("gke-flex-start", "true"), stack="cud"
+    ),
+    of_resource(
+        "contradictory-selectors", "a class and Spot beside it", _select("compute-class", "b200"), stack="guest"
+    ),
+    of_resource(
+        "contradictory-selectors",
+        "flex-start of any reservation",
+        _on({**_FLEX, f"{_GKE}/reservation-affinity": "any"}),
+    ),
+    of_resource("contradictory-selectors", "flex-start on Spot", _on({**_FLEX, **_SPOT})),
+    of_resource("contradictory-selectors", "Spot of a reservation", _on({**_SPOT, **_RESERVATION})),
+    of_resource("contradictory-selectors", "a value GKE does not know", _select("gke-flex-start", "yes")),
+    of_resource(
+        "contradictory-selectors", "flex-start on demand", _on({**_FLEX, f"{_GKE}/gke-provisioning": "standard"})
+    ),
+    of_resource("contradictory-selectors", "a toleration of flex-start alone", _FLEX_TOLERATION),
+    sound("contradictory-selectors", "flex-start and its toleration", _on(_FLEX), _FLEX_TOLERATION),
+    sound(
+        "contradictory-selectors",
+        "flex-start of no reservation",
+        _on({**_FLEX, f"{_GKE}/reservation-affinity": "none"}),
+    ),
+    sound("contradictory-selectors", "a reservation", _on(_RESERVED)),
+    sound("contradictory-selectors", "a class", _on(_CLASS)),
+    sound("contradictory-selectors", "the GPU alone", _on(_B200)),
+    of_program(
+        "reservation-not-specific",
+        "a reservation named without its affinity",
+        _selecting({**_B200, f"{_GKE}/reservation-name": "b200-production"}),
+        stack="cud",
+    ),
+    of_program(
+        "reservation-not-specific",
+        "an order that anybody's machines may use",
+        arguments("infra.capacity.compute.FutureReservation", lambda given: given.pop("specific_reservation_required")),
+        settings=_DRAFT,
+    ),
+    of_resource(
+        "reservation-not-specific", "any reservation will do", _select("reservation-affinity", "any"), stack="cud"
+    ),
+    of_resource(
+        "reservation-not-specific",
+        "no affinity",
+        drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-affinity"),
+        stack="cud",
+    ),
+    of_resource(
+        "reservation-not-specific", "no name", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-name"), stack="cud"
+    ),
+    of_resource("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
+    of_resource("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
+    of_resource(
+        "reservation-not-specific",
+        "ordered machines for anybody",
+        _google("FutureReservation", specificReservationRequired=False),
+    ),
+    sound("reservation-not-specific", "one that is named", _on(_RESERVED)),
+    sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
+    sound("reservation-not-specific", "an order", _google("FutureReservation", specificReservationRequired=True)),
+    of_program(
+        "flex-start-limits",
+        "two weeks",
+        _selecting({**_FLEX, f"{_GKE}/gke-max-run-duration-seconds": "1209600"}),
+        settings={"capacity": {"mode": "flex-start", "runDurationSeconds": 604_800}},
+        stack="guest",
+    ),
+    of_program(
+        "flex-start-limits",
+        "a rung of one minute",
+        result(
+            "workloads.capacity_ladder.compute_class_spec",
+            lambda spec: set_at(spec, "priorities.1.maxRunDurationSeconds", value=60),
+        ),
+        settings=LADDER,
+        stack="guest",
+    ),
+    of_resource(
+        "flex-start-limits",
+        "one minute",
+        _lasting("60", {**_B200, f"{_GKE}/gke-provisioning": "flex-start"}),
+        stack="spot",
+    ),
+    *(of_resource("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
+    of_resource(
+        "flex-start-limits", "a long rung", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_801)), says="604801"
+    ),
+    *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
+    sound("flex-start-limits", "a reservation for longer", _lasting("9000000", _RESERVED)),
+    sound("flex-start-limits", "a rung of a week", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_800))),
+    of_program("spot-grace-above-budget", "ten minutes of grace on Spot", _selecting(grace_seconds=600), stack="guest"),
+    of_resource(
+        "spot-grace-above-budget",
+        "the default grace on Spot",
+        drop(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds"),
+        stack="gateway",
+        says="30 (the default)",
+    ),
+    of_resource("spot-grace-above-budget", "a second too long", _grace(26)),
+    sound("spot-grace-above-budget", "as long as a notice leaves", _grace(25)),
+    sound("spot-grace-above-budget", "ten minutes on a reservation", _on(_RESERVED), _grace(600)),
+    sound("spot-grace-above-budget", "a kubelet that leaves more", _grace(60), mostSeconds=60.0),
+    of_program(
+        "compute-class-unsound",
+        "any machine where no A4 is to be had",
+        result(
+            "workloads.capacity_ladder.compute_class_spec", lambda spec: spec.update(whenUnsatisfiable="ScaleUpAnyway")
+        ),
+        settings=LADDER,
+        stack="guest",
+    ),
+    of_resource(
+        "compute-class-unsound",
+        "a class of half nodes",
+        _class(_rung(gpu={"type": "nvidia-b200", "count": 4}, spot=True)),
+    ),
+    of_resource("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
+    of_resource("compute-class-unsound", "any machine", _class(whenUnsatisfiable="ScaleUpAnyway")),
+    of_resource("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
+    of_resource(
+        "compute-class-unsound", "zones beside a reservation", _class(_rung(reservations=_NAMED, location=_ZONES))
+    ),
+    of_resource(
+        "compute-class-unsound",
+        "zones above a reservation",
+        _class(_rung(reservations=_NAMED), priorityDefaults={"location": _ZONES}),
+    ),
+    of_resource("compute-class-unsound", "no reservation named", _class(_rung(reservations={"affinity": "Specific"}))),
+    of_resource("compute-class-unsound", "a rung of two ways", _class(_rung(**_FLEX_RUNG, spot=True))),
+    sound(
+        "compute-class-unsound",
+        "three ways in turn",
+        _class(_rung(reservations=_NAMED), _rung(**_FLEX_RUNG, location=_ZONES), _rung(spot=True)),
+    ),
+    sound(
+        "compute-class-unsound",
+        "CPUs of any machine",
+        _class({"machineFamily": "c4"}, whenUnsatisfiable="ScaleUpAnyway"),
+    ),
+    of_program(
+        "compute-class-mismatch",
+        "ten minutes of grace on a ladder with a Spot rung",
+        _selecting(grace_seconds=600),
+        settings=LADDER,
+    ),
+    of_resource(
+        "compute-class-mismatch",
+        "four GPUs on nodes of eight",
+        _class(),
+        _on(_CLASS),
+        _gpus(4),
+        append(DEPLOYMENT, f"{POD}.tolerations", {"key": f"{_GKE}/compute-class", "operator": "Exists"}),
+        stack="spot",
+    ),
+    of_resource("compute-class-mismatch", "ten minutes on Spot", _class(), _on(_CLASS), _grace(600), says="600"),
+    sound("compute-class-mismatch", "eight GPUs on nodes of eight", _class(), _on(_CLASS)),
+    sound("compute-class-mismatch", "ten minutes, no rung on Spot", _class(_rung()), _on(_CLASS), _grace(600)),
+    sound("compute-class-mismatch", "ten minutes beside the class", _class(), _on(_RESERVED), _grace(600)),
+    sound("compute-class-mismatch", "a class made elsewhere", _on(_CLASS), _grace(600)),
+)

@@ -1,0 +1,233 @@
+"""Cases of what costs money."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.policy.case import (
+    DEPLOYMENT,
+    POD,
+    Edit,
+    Props,
+    arguments,
+    change,
+    drop,
+    new,
+    of_program,
+    of_resource,
+    options,
+    put,
+    result,
+    set_at,
+    sound,
+    twin,
+)
+
+_ORDER = "kept-window"
+_ORDER_TYPE = "gcp:compute/futureReservation:FutureReservation"
+WINDOW = {
+    "capacity": {
+        "mode": "calendar",
+        "reservation": "window",
+        "usdPerNodeHour": 65.0,
+        "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 1, "totalUsd": 10_920.0},
+    }
+}
+"""A window that is ordered, not only drafted."""
+_TOTAL = "total $131,040.00"
+_KEPT = options(_ORDER, protect=True)
+_QUOTA = "namespace-gpu-quota"
+_GPUS = "requests.nvidia.com/gpu"
+
+
+def _order(**props: Any) -> Edit:
+    """An order as another program would make it."""
+    return new(
+        _ORDER,
+        _ORDER_TYPE,
+        {
+            "name": "window",
+            "planningStatus": "SUBMITTED",
+            "specificReservationRequired": True,
+            "timeWindow": {"startTime": "2027-01-04T06:00:00Z", "duration": {"seconds": "604800"}},
+            "specificSkuProperties": {"totalCount": "12", "instanceProperties": {"machineType": "a4-highgpu-8g"}},
+            **props,
+        },
+        beside="platform-network-vpc",
+    )
+
+
+def _unprotected(given: Props) -> None:
+    given["opts"].protect = None
+
+
+def _replicas(count: int) -> Edit:
+    return put(DEPLOYMENT, "spec.replicas", value=count)
+
+
+def _quota(gpus: int) -> Edit:
+    return put(_QUOTA, "spec.hard", _GPUS, value=str(gpus))
+
+
+def _environment(name: str, kind: str = DEPLOYMENT, label: str = "environment") -> Edit:
+    return put(kind, f"metadata.labels.{label}", value=name)
+
+
+def _job(*words: str, parallelism: int = 2) -> Edit:
+    template = {"spec": {"containers": [{"name": "clients", "image": "x:1", "command": list(words)}]}}
+    spec = {"parallelism": parallelism, "template": template}
+    return new("load", "kubernetes:batch/v1:Job", {"metadata": {"name": "load", "namespace": "vllm"}, "spec": spec})
+
+
+_BENCH = _job("vllm", "bench", "serve", "--model=m")
+_B200 = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+_RESERVED = put(DEPLOYMENT, f"{POD}.nodeSelector", value={**_B200, "cloud.google.com/reservation-name": "ours"})
+
+
+def _without_price(props: Props) -> None:
+    set_at(props, f"{POD}.nodeSelector", value={**_B200, "cloud.google.com/gke-flex-start": "true"})
+
+
+CASES = (
+    of_program(
+        "future-reservation-without-total",
+        "an order that does not say what it costs",
+        arguments("infra.capacity.compute.FutureReservation", lambda given: given.update(description="vLLM fleet")),
+        settings=WINDOW,
+    ),
+    of_resource(
+        "future-reservation-without-total",
+        "twelve machines for a week, by hand",
+        _order(description="twelve machines"),
+        _KEPT,
+        says="12 x a4-highgpu-8g for 7 days",
+    ),
+    of_resource("future-reservation-without-total", "an order without a word", _order()),
+    of_resource("future-reservation-without-total", "submitted by default", _order(planningStatus=None)),
+    *(
+        sound("future-reservation-without-total", text, _order(description=text))
+        for text in (_TOTAL, "Total: USD 131040", "fleet, total of 131040 dollars")
+    ),
+    sound("future-reservation-without-total", "a draft", _order(planningStatus="DRAFT")),
+    of_program(
+        "future-reservation-unprotected",
+        "an order that a changed property replaces",
+        arguments("infra.capacity.compute.FutureReservation", _unprotected),
+        settings=WINDOW,
+    ),
+    of_resource(
+        "future-reservation-unprotected",
+        "an order by hand, submitted by default",
+        _order(planningStatus=None, description=_TOTAL),
+        says="12 x a4-highgpu-8g for 7 days",
+    ),
+    sound("future-reservation-unprotected", "a protected order", _order(description=_TOTAL), _KEPT),
+    sound("future-reservation-unprotected", "a draft", _order(planningStatus="DRAFT")),
+    of_program(
+        "hourly-cost-above-ceiling",
+        "a thirteenth replica",
+        stack="spot",
+        settings={"server": {"replicas": 13}},
+        limits={"maxUsdPerHour": 400},
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "a zero too many",
+        _replicas(120),
+        stack="spot",
+        maxUsdPerHour=400,
+        says=("120 x $32.61", "$3,913.20 an hour", "$2,817,504 in 30 days"),
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "reserved nodes",
+        _replicas(13),
+        stack="cud",
+        maxUsdPerHour=1_100,
+        says="13 x $88.93",
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "a price of one's own",
+        _replicas(13),
+        stack="spot",
+        maxUsdPerHour=1_200.0,
+        usdPerNodeHour=100.0,
+        says="13 x $100.00",
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "no published price",
+        change(DEPLOYMENT, _without_price),
+        maxUsdPerHour=40.0,
+        says="1 GPU node",
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "a paused fleet and one without a price beside it",
+        twin("server-paused", DEPLOYMENT, lambda props: set_at(props, "spec.replicas", value=0)),
+        twin("server-unpriced", DEPLOYMENT, _without_price),
+        _replicas(13),
+        stack="spot",
+        maxUsdPerHour=400,
+        says="(Deployment server-deployment: 13 x $32.61, and 12 node(s)",
+    ),
+    sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
+    of_program(
+        "gpu-quota-above-plan",
+        "room for a hundred nodes",
+        result("workloads.namespace.gpu_quota", lambda quota: set_at(quota, "hard", _GPUS, value="800")),
+        stack="guest",
+    ),
+    of_resource("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
+    of_resource(
+        "gpu-quota-above-plan",
+        "a node's GPUs more",
+        _quota(104),
+        stack="spot",
+        says=("104 GPUs", "requests.nvidia.com/gpu: 96", "$32.61 an hour (1 A4 node, Spot, list price)"),
+    ),
+    of_resource(
+        "gpu-quota-above-plan",
+        "a node's GPUs more, by limits",
+        put(_QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "104"}),
+        stack="spot",
+    ),
+    sound("gpu-quota-above-plan", "less than the plan", _quota(8), stack="spot"),
+    sound("gpu-quota-above-plan", "no GPUs counted", put(_QUOTA, "spec.hard", value={"pods": "10"})),
+    sound("gpu-quota-above-plan", "replicas of another owner", _quota(960), drop(DEPLOYMENT, "spec.replicas")),
+    sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(_QUOTA, "metadata.namespace", value="other")),
+    sound("gpu-quota-above-plan", "room for an autoscaler", _quota(104), stack="spot", spareGpus=8.0),
+    of_program(
+        "benchmark-in-production",
+        "the benchmark switched on in production",
+        stack="cud",
+        settings={"benchmark": {"enabled": True}},
+    ),
+    of_resource(
+        "benchmark-in-production",
+        "a fleet that went into production with its benchmark",
+        _environment("production"),
+        stack="gateway",
+        says="$260.88 an hour",
+    ),
+    of_resource(
+        "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH
+    ),
+    of_resource("benchmark-in-production", "a reservation", _RESERVED, _BENCH, says="ours"),
+    sound("benchmark-in-production", "a reservation for tests", _environment("test"), _BENCH, stack="cud"),
+    sound("benchmark-in-production", "a test, by the stack's setting", _RESERVED, _BENCH, environment="test"),
+    sound("benchmark-in-production", "a fleet of no name", _BENCH),
+    of_resource("benchmark-in-production", "by the stack's setting", _BENCH, environment="production"),
+    *(
+        of_resource("benchmark-in-production", " ".join(words), _job(*words), stack="cud")
+        for words in (
+            ("python3", "-m", "pod_scripts.launch_clients"),
+            ("python", "benchmark_serving.py"),
+            ("guidellm", "benchmark"),
+            ("sh", "-c", "vllm bench serve --model m"),
+        )
+    ),
+    sound("benchmark-in-production", "a Job of another kind", _job("sh", "download.sh"), stack="cud"),
+    sound("benchmark-in-production", "a stopped Job", _job("guidellm", parallelism=0), stack="cud"),
+)

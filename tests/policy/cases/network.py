@@ -1,0 +1,374 @@
+"""Cases of the gateway, of the endpoint picker, and of what the internet can reach."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tests.policy.case import (
+    CONTAINER,
+    DEPLOYMENT,
+    Edit,
+    Patch,
+    Props,
+    append,
+    delete,
+    drop,
+    flag,
+    new,
+    of_program,
+    of_resource,
+    put,
+    result,
+    set_at,
+    sound,
+    twin,
+    variable,
+)
+
+_program, _broken, _sound = (partial(one, stack="gateway") for one in (of_program, of_resource, sound))
+_GATEWAY, _POOL, _ROUTE, _SERVICE = "gateway-gateway", "gateway-pool", "gateway-route", "server-service"
+_CLUSTER, _PROXIES = "platform-cluster-autopilot", "platform-network-proxy-only"
+_BACKEND, _HEALTH = "gateway-backend", "gateway-health-check"
+_EXTERNAL = "gke-l7-regional-external-managed"
+_HTTP_CHECK = "spec.default.config.httpHealthCheck"
+_EPP = "values.inferenceExtension"
+
+
+def _publish(spec: Props) -> None:
+    spec["type"] = "LoadBalancer"
+
+
+def _rename(kind: str) -> Patch:
+    """The gateway's policy of a kind, at a target that is not there."""
+    return result(
+        f"workloads.gateway.gateway.{kind}", lambda spec: set_at(spec, "targetRef.name", value="another-pool")
+    )
+
+
+def _another(props: Props) -> None:
+    props["metadata"]["name"] = "by-hand"
+
+
+def _public_twin(props: Props) -> None:
+    _another(props)
+    _publish(props["spec"])
+
+
+def _class(name: str) -> Edit:
+    return put(_GATEWAY, "spec.gatewayClassName", value=name)
+
+
+def _path(value: str) -> Edit:
+    return put(_ROUTE, "spec.rules.0.matches.0.path.value", value=value)
+
+
+def _kubernetes(name: str, kind: str, spec: Props, **metadata: Any) -> Edit:
+    return new(name, f"kubernetes:{kind}", {"metadata": {"name": name, "namespace": "vllm", **metadata}, "spec": spec})
+
+
+_PUBLIC = _class(_EXTERNAL)
+_KEYED = flag(DEPLOYMENT, "--api-key=$(KEY)")
+_BALANCED = put(_SERVICE, "spec.type", value="LoadBalancer")
+_INTERNAL = put(_SERVICE, "metadata.annotations", "networking.gke.io/load-balancer-type", value="Internal")
+_CHART_POLICIES = put(_POOL, "values.provider.name", value="gke")
+_SMALL_PICKER = put(_POOL, f"{_EPP}.resources.requests.cpu", value="500m")
+_TO_SERVICE = put(_ROUTE, "spec.rules.0.backendRefs", value=[{"name": "qwen35-server", "port": 8000}])
+_SERVER = {"kind": "Service", "name": "qwen35-server"}
+_INGRESS = _kubernetes(
+    "door", "networking.k8s.io/v1:Ingress", {"defaultBackend": {"service": {"name": "qwen35-server"}}}
+)
+_GUARD = put(_SERVICE, "metadata.annotations", "cloud.google.com/backend-config", value='{"default": "guard"}')
+_OWN_POOL = (
+    _kubernetes(
+        "pool", "inference.networking.k8s.io/v1:InferencePool", {"selector": {"matchLabels": {"app": "qwen35-server"}}}
+    ),
+    _kubernetes(
+        "epp",
+        "apps/v1:Deployment",
+        {
+            "replicas": 3,
+            "template": {
+                "spec": {
+                    "containers": [
+                        {"name": "epp", "args": ["--pool-name", "pool"], "resources": {"requests": {"cpu": "2"}}}
+                    ]
+                }
+            },
+        },
+    ),
+)
+"""A pool without the chart."""
+_RULES = (
+    "gateway-without-api",
+    "gateway-without-proxy-only-subnet",
+    "pool-behind-global-gateway",
+    "gateway-without-health-check",
+    "gateway-cuts-streams",
+    "gateway-timeout-short",
+    "two-policies-on-one-target",
+    "epp-undersized",
+    "epp-replicas-are-standby",
+    "open-to-the-internet",
+    "unguarded-paths-public",
+    "public-in-clear-text",
+)
+_PLATFORM = delete("platform-services-networkservices", _CLUSTER, "platform-network-nodes", _PROXIES)
+_WITHOUT_POLICIES = delete(_HEALTH, _BACKEND)
+
+
+CASES = (
+    *(_sound(rule, "a guest of another stack's platform", _PLATFORM) for rule in _RULES),
+    *(
+        _sound(rule, "a gateway of another implementation", _class("istio"), delete(_PROXIES), _WITHOUT_POLICIES)
+        for rule in _RULES
+    ),
+    *(
+        _sound(rule, "a load balancer of the VPC", _BALANCED, _INTERNAL, stack="dev")
+        for rule in ("open-to-the-internet", "unguarded-paths-public", "public-in-clear-text")
+    ),
+    *(
+        _sound(
+            rule, "a route to what serves no model", _TO_SERVICE, put(_SERVICE, "spec.selector.app", value="website")
+        )
+        for rule in _RULES
+    ),
+    _program(
+        "gateway-without-api",
+        "an API less",
+        result(
+            "settings.derived.google_cloud_needs.required_apis",
+            lambda apis: tuple(api for api in apis if not api.startswith("networkservices")),
+        ),
+    ),
+    _broken(
+        "gateway-without-api",
+        "the cluster's Gateway API switched off",
+        put(_CLUSTER, "gatewayApiConfig.channel", value="CHANNEL_DISABLED"),
+    ),
+    _broken("gateway-without-api", "the API's resource deleted", delete("platform-services-networkservices")),
+    _broken(
+        "gateway-without-api",
+        "a Standard cluster that says nothing of it",
+        put(_CLUSTER, "enableAutopilot", value=False),
+        drop(_CLUSTER, "gatewayApiConfig"),
+    ),
+    _program(
+        "gateway-without-proxy-only-subnet",
+        "the subnet switched off",
+        settings={"network": {"proxyOnly": {"enabled": False}}},
+    ),
+    _broken(
+        "gateway-without-proxy-only-subnet", "a subnet that is only a backup", put(_PROXIES, "role", value="BACKUP")
+    ),
+    _broken(
+        "gateway-without-proxy-only-subnet",
+        "a subnet of sixteen addresses",
+        put(_PROXIES, "ipCidrRange", value="10.8.0.0/28"),
+    ),
+    _broken("gateway-without-proxy-only-subnet", "a subnet for nodes", put(_PROXIES, "purpose", value="PRIVATE")),
+    _broken("gateway-without-proxy-only-subnet", "a subnet elsewhere", put(_PROXIES, "region", value="us-central1")),
+    _program(
+        "pool-behind-global-gateway",
+        "a global class",
+        result("workloads.gateway.gateway.gateway_spec", lambda spec: spec.update(gatewayClassName="gke-l7-gxlb")),
+    ),
+    _broken(
+        "pool-behind-global-gateway",
+        "a global class, by hand",
+        put(_GATEWAY, "spec.gatewayClassName", value="gke-l7-global-external-managed"),
+    ),
+    _program("gateway-without-health-check", "a check of another pool", _rename("health_check_policy")),
+    _broken("gateway-without-health-check", "the check deleted", delete(_HEALTH)),
+    _broken(
+        "gateway-without-health-check", "the check asks for /", put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/")
+    ),
+    _broken(
+        "gateway-without-health-check",
+        "the check asks for what needs a key",
+        put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/v1/models"),
+        says=("/v1/models", "$260.88 an hour"),
+    ),
+    _broken("gateway-without-health-check", "a route to a Service", _TO_SERVICE),
+    _sound("gateway-without-health-check", "the chart brings one", _CHART_POLICIES, delete(_HEALTH)),
+    _sound(
+        "gateway-without-health-check",
+        "a route to a Service with its check",
+        _TO_SERVICE,
+        put(_HEALTH, "spec.targetRef", value=_SERVER),
+    ),
+    _program(
+        "health-check-invalid",
+        "a time-out longer than the interval",
+        result(
+            "workloads.gateway.gateway.health_check_policy", lambda spec: set_at(spec, "default.timeoutSec", value=30)
+        ),
+    ),
+    _broken(
+        "health-check-invalid", "a port that nobody says is fixed", drop(_HEALTH, f"{_HTTP_CHECK}.portSpecification")
+    ),
+    _broken(
+        "health-check-invalid",
+        "a time-out longer than the interval, by hand",
+        put(_HEALTH, "spec.default.timeoutSec", value=30),
+        says="timeoutSec: 10",
+    ),
+    _program("gateway-cuts-streams", "30 seconds", settings={"gateway": {"timeoutSeconds": 30}}),
+    _broken("gateway-cuts-streams", "no policy, so GKE's own", delete(_BACKEND)),
+    _broken("gateway-cuts-streams", "no time-out in the policy", drop(_BACKEND, "spec.default.timeoutSec")),
+    _broken("gateway-cuts-streams", "a route to a Service", _TO_SERVICE, says="30 s"),
+    _sound("gateway-cuts-streams", "five minutes", put(_BACKEND, "spec.default.timeoutSec", value=300)),
+    _program("gateway-timeout-short", "five minutes", settings={"gateway": {"timeoutSeconds": 300}}),
+    _broken(
+        "gateway-timeout-short",
+        "the policy's default is short for answers of an hour",
+        put(_BACKEND, "spec.default.timeoutSec", value=1_800),
+        timeoutSeconds=3_600,
+    ),
+    _broken(
+        "gateway-timeout-short",
+        "five minutes, by hand",
+        put(_BACKEND, "spec.default.timeoutSec", value=300),
+        says="timeoutSec: 600",
+    ),
+    _sound(
+        "gateway-timeout-short",
+        "five minutes for short answers",
+        put(_BACKEND, "spec.default.timeoutSec", value=300),
+        timeoutSeconds=300,
+    ),
+    _program(
+        "two-policies-on-one-target",
+        "the chart writes policies of its own, too",
+        result("workloads.gateway.values.ChartValues.rendered", lambda values: values["provider"].update(name="gke")),
+    ),
+    _broken(
+        "two-policies-on-one-target",
+        "a second time-out for the pool",
+        twin("gateway-backend-by-hand", _BACKEND, _another),
+    ),
+    _broken(
+        "two-policies-on-one-target",
+        "the chart's own beside",
+        _CHART_POLICIES,
+        says=("GCPBackendPolicy", "HealthCheckPolicy"),
+    ),
+    _sound(
+        "two-policies-on-one-target",
+        "a policy of that target's name in another namespace",
+        twin("gateway-backend-elsewhere", _BACKEND, lambda props: set_at(props, "metadata.namespace", value="other")),
+    ),
+    _program("epp-undersized", "one CPU", settings={"gateway": {"epp": {"cpu": 1}}}),
+    _broken("epp-undersized", "the chart's default", drop(_POOL, f"{_EPP}.resources")),
+    _broken("epp-undersized", "half a CPU", _SMALL_PICKER, says=("0.5", "16,000")),
+    _broken(
+        "epp-undersized",
+        "a pool without the chart",
+        *_OWN_POOL,
+        stack="spot",
+        says="Deployment epp, spec.template.spec.containers[0].resources",
+    ),
+    _sound("epp-undersized", "half a CPU for three replicas", _SMALL_PICKER, put(DEPLOYMENT, "spec.replicas", value=3)),
+    _sound("epp-undersized", "half a CPU, agreed", _SMALL_PICKER, cpu=0.5),
+    _program("epp-replicas-are-standby", "three pickers", settings={"gateway": {"epp": {"replicas": 3}}}),
+    _broken("epp-replicas-are-standby", "eight pickers, for scale", put(_POOL, f"{_EPP}.replicas", value=8)),
+    _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, says="epp: ", stack="dev"),
+    _program(
+        "open-to-the-internet", "an external gateway without a key", settings={"gateway": {"gatewayClass": _EXTERNAL}}
+    ),
+    _program(
+        "open-to-the-internet",
+        "an external load balancer for the Service",
+        result("workloads.server.server.service_spec", _publish),
+        stack="dev",
+    ),
+    _broken(
+        "open-to-the-internet",
+        "an external load balancer, by hand",
+        put(_SERVICE, "spec.type", value="LoadBalancer"),
+        stack="spot",
+    ),
+    _broken(
+        "open-to-the-internet",
+        "a second, public Service",
+        twin("server-service-by-hand", _SERVICE, _public_twin),
+        stack="cud",
+    ),
+    _broken("open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.88 an hour")),
+    _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
+    _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
+    _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),
+    _sound(
+        "open-to-the-internet",
+        "a key that a script reads",
+        _PUBLIC,
+        put(
+            DEPLOYMENT, f"{CONTAINER}.command", value=["python3", "-c", "...", "VLLM_API_KEY", "/key", "vllm", "serve"]
+        ),
+    ),
+    _sound(
+        "open-to-the-internet",
+        "Google's proxy asks",
+        _PUBLIC,
+        put(_BACKEND, "spec.default.iap", value={"enabled": True}),
+    ),
+    _sound(
+        "open-to-the-internet",
+        "an authorisation policy asks",
+        _PUBLIC,
+        _kubernetes("a", "networking.gke.io/v1:GCPAuthzPolicy", {"targetRefs": [{"name": "inference-gateway"}]}),
+    ),
+    _sound(
+        "open-to-the-internet",
+        "Google's proxy asks before an Ingress",
+        _INGRESS,
+        _GUARD,
+        _kubernetes("guard", "cloud.google.com/v1:BackendConfig", {"iap": {"enabled": True}}),
+        stack="dev",
+    ),
+    _sound(
+        "open-to-the-internet",
+        "an Ingress of the VPC",
+        _kubernetes(
+            "door",
+            "networking.k8s.io/v1:Ingress",
+            {"ingressClassName": "gce-internal", "defaultBackend": {"service": {"name": "qwen35-server"}}},
+        ),
+        stack="dev",
+    ),
+    _program(
+        "unguarded-paths-public",
+        "every path of a guarded server",
+        result(
+            "workloads.gateway.gateway.route_spec", lambda spec: set_at(spec, "rules.0.matches.0.path.value", value="/")
+        ),
+        settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
+    ),
+    _broken(
+        "unguarded-paths-public",
+        "a guarded server behind its own load balancer",
+        put(_SERVICE, "spec.type", value="LoadBalancer"),
+        variable(DEPLOYMENT, "VLLM_API_KEY", "$(KEY)"),
+        stack="cud",
+    ),
+    _broken("unguarded-paths-public", "every path", _PUBLIC, _KEYED),
+    _broken("unguarded-paths-public", "no path", _PUBLIC, _KEYED, drop(_ROUTE, "spec.rules.0.matches")),
+    _broken("unguarded-paths-public", "a path that begins alike", _PUBLIC, _KEYED, _path("/v10"), says="/v10"),
+    *(
+        _sound("unguarded-paths-public", path, _PUBLIC, _KEYED, _path(path))
+        for path in ("/v1", "/v1/", "/v1/chat/completions")
+    ),
+    _program(
+        "public-in-clear-text",
+        "an external gateway with plain HTTP",
+        settings={"gateway": {"gatewayClass": _EXTERNAL}, "server": {"apiKeySecret": "vllm-api-key"}},
+    ),
+    _broken(
+        "public-in-clear-text",
+        "an external class, by hand",
+        put(_GATEWAY, "spec.gatewayClassName", value=_EXTERNAL),
+        append(_GATEWAY, "spec.listeners", {"name": "https", "protocol": "HTTPS", "port": 443}),
+    ),
+    _broken("public-in-clear-text", "a load balancer of its own", _BALANCED, stack="dev"),
+    _sound("public-in-clear-text", "HTTPS", _PUBLIC, put(_GATEWAY, "spec.listeners.0.protocol", value="HTTPS")),
+)

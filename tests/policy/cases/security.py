@@ -1,0 +1,470 @@
+"""Cases of what pods, machine accounts and strangers may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rules.access import NODE_ROLES
+from tests.policy.case import (
+    CONTAINER,
+    DEPLOYMENT,
+    POD,
+    Edit,
+    Patch,
+    Props,
+    append,
+    arguments,
+    change,
+    constant,
+    delete,
+    drop,
+    flag,
+    new,
+    of_program,
+    of_resource,
+    put,
+    result,
+    returning,
+    set_at,
+    sound,
+    variable,
+)
+
+_DENY = "namespace-network-policies-default-deny"
+_BUCKET = "platform-results-bucket"
+# Put together here: a checker of the repository must not take them for real ones.
+_TOKEN = "hf_" + "aBcDeFgH" * 5
+_KEY = "correct-horse-" + "battery-staple"
+_PASSWORD = "swordfish" + "-17"
+
+
+def _pod(path: str, value: Any) -> Patch:
+    """Another server pod from the program."""
+    return result("workloads.server.pod.pod_spec", lambda spec: set_at(spec, path, value=value))
+
+
+def _container(path: str, value: Any) -> Patch:
+    return result("workloads.server.pod.container", lambda container: set_at(container, path, value=value))
+
+
+def _in_server(path: str, value: Any) -> Edit:
+    return put(DEPLOYMENT, f"{CONTAINER}.{path}", value=value)
+
+
+def _volume(path: str, *, read_only: bool = True) -> Edit:
+    """The server's scratch space taken from its node."""
+
+    def how(props: Props) -> None:
+        set_at(props, f"{POD}.volumes.0", value={"name": "tmp", "hostPath": {"path": path}})
+        set_at(props, f"{CONTAINER}.volumeMounts.0.readOnly", value=read_only)
+
+    return change(DEPLOYMENT, how)
+
+
+def _args(*words: str) -> Edit:
+    return _in_server("args", ["m", *words])
+
+
+def _env(name: str, value: Any) -> Edit:
+    return _in_server("env", [{"name": name, **(value if isinstance(value, dict) else {"value": value})}])
+
+
+def _annotated(text: str) -> Edit:
+    return put(DEPLOYMENT, "metadata.annotations.note", value=text)
+
+
+def _made(kind: str, props: Props) -> Edit:
+    """One more resource of Google Cloud."""
+    return new("by-hand", f"gcp:{kind}", props, beside=_BUCKET)
+
+
+def _grant(role: str, member: str) -> Edit:
+    return _made("projects/iAMMember:IAMMember", {"role": role, "member": member})
+
+
+_SECRET = "kubernetes:core/v1:Secret"
+_PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
+_NODES = "serviceAccount:dev-vllm-nodes@offline-preview.iam.gserviceaccount.com"
+_BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
+_SILENT = drop(DEPLOYMENT, f"{POD}.automountServiceAccountToken")
+_NO_ACCOUNT = delete("namespace-vllm-server")
+_AGENT = new(
+    "agent",
+    "kubernetes:apps/v1:DaemonSet",
+    {
+        "metadata": {"name": "agent", "namespace": "vllm"},
+        "spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "a:1"}]}}},
+    },
+)
+"""What a node runs for itself."""
+_ROOT = drop(DEPLOYMENT, f"{POD}.securityContext")
+
+
+def _rights(namespace: str) -> Edit:
+    """A role for the server's account, or for a namesake."""
+    subject = {"kind": "ServiceAccount", "name": "vllm-server", "namespace": namespace}
+    props = {"metadata": {"name": "b", "namespace": "vllm"}, "subjects": [subject]}
+    return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
+
+
+PODS = (
+    of_program(
+        "privileged-container", "a privileged server", _container("security_context.privileged", True), stack="guest"
+    ),
+    of_resource(
+        "privileged-container",
+        "the writer may administer its node",
+        put("weights-download", f"{CONTAINER}.securityContext.capabilities.add", value=["SYS_ADMIN"]),
+        stack="cud",
+    ),
+    of_resource("privileged-container", "a privileged server, by hand", _in_server("securityContext.privileged", True)),
+    of_resource("privileged-container", "all of /proc", _in_server("securityContext.procMount", "Unmasked")),
+    of_resource(
+        "privileged-container",
+        "capabilities by both their names",
+        _in_server("securityContext.capabilities.add", ["CAP_SYS_ADMIN", "IPC_LOCK", "CHOWN"]),
+        says="IPC_LOCK, SYS_ADMIN",
+    ),
+    of_resource(
+        "privileged-container",
+        "a privileged container that initialises",
+        put(
+            DEPLOYMENT,
+            f"{POD}.initContainers",
+            value=[{"name": "tune", "image": "busybox", "securityContext": {"privileged": True}}],
+        ),
+        says="spec.template.spec.initContainers[0].securityContext.privileged",
+    ),
+    of_program("host-namespaces", "the host's shared memory", _pod("host_ipc", True), stack="guest"),
+    of_resource(
+        "host-namespaces", "the host's network", put(DEPLOYMENT, f"{POD}.hostNetwork", value=True), stack="spot"
+    ),
+    of_resource(
+        "host-namespaces",
+        "the host's container runtime",
+        append(DEPLOYMENT, f"{POD}.volumes", {"name": "run", "hostPath": {"path": "/run/containerd"}}),
+        stack="guest",
+    ),
+    *(
+        of_resource("host-namespaces", key, put(DEPLOYMENT, f"{POD}.{key}", value=True), says=f"{POD}.{key}")
+        for key in ("hostPID", "hostIPC")
+    ),
+    of_resource(
+        "host-namespaces", "a folder of drivers", _volume("/home/kubernetes/bin/gib"), says="volumes[0].hostPath.path"
+    ),
+    of_resource("host-namespaces", "logs that it may write", _volume("/var/log/pods", read_only=False)),
+    sound("host-namespaces", "logs that it reads", _volume("/var/log/pods")),
+    of_resource(
+        "host-namespaces", "a port of the host", _in_server("ports.0.hostPort", 8000), says="ports[0].hostPort is 8000"
+    ),
+    of_resource("host-namespaces", "a secret in the path", _volume(f"/mnt/{_TOKEN}"), unspeakable=_TOKEN),
+    of_program("runs-as-root", "the writer as root", constant("workloads.weights.weights.NONROOT", 0), stack="guest"),
+    of_resource("runs-as-root", "whatever the image says", _ROOT, stack="cud"),
+    of_resource("runs-as-root", "user 0", _in_server("securityContext.runAsUser", 0), says="user 0"),
+    sound("runs-as-root", "an exception", _ROOT, exceptions=["qwen35-server"]),
+    sound("runs-as-root", "a node's agent", _AGENT),
+    of_program(
+        "container-not-restricted",
+        "the default capabilities",
+        _container("security_context.capabilities", {}),
+        stack="guest",
+    ),
+    of_resource(
+        "container-not-restricted",
+        "escalation in the benchmark's first container",
+        put("benchmark-job", f"{POD}.initContainers.0.securityContext.allowPrivilegeEscalation", value=True),
+        stack="gateway",
+    ),
+    of_resource(
+        "container-not-restricted",
+        "nothing but a user",
+        _in_server("securityContext", {"runAsNonRoot": True}),
+        says=("allowPrivilegeEscalation is not false", "capabilities.drop has no ALL"),
+    ),
+    sound("container-not-restricted", "a node's agent", _AGENT),
+    of_program(
+        "token-mounted-for-nothing",
+        "a token in the server",
+        _pod("automount_service_account_token", True),
+        stack="guest",
+    ),
+    of_resource(
+        "token-mounted-for-nothing",
+        "an account that mounts it, and a pod that does not refuse",
+        drop("weights-download", f"{POD}.automountServiceAccountToken"),
+        put("namespace-weights-writer", "automountServiceAccountToken", value=True),
+        stack="spot",
+    ),
+    of_resource("token-mounted-for-nothing", "nothing said, and no account", _SILENT, _NO_ACCOUNT),
+    of_resource(
+        "token-mounted-for-nothing",
+        "a pod that insists, whatever its account says",
+        put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
+    ),
+    of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
+    sound("token-mounted-for-nothing", "an account that refuses", _SILENT),
+    sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights("vllm")),
+)
+
+SECRETS = (
+    of_program(
+        "secret-in-plain-text",
+        "a token in a variable",
+        result("workloads.server.vllm_args.env", lambda variables: [*variables, {"name": "HF_TOKEN", "value": _TOKEN}]),
+        unspeakable=_TOKEN,
+        stack="guest",
+    ),
+    of_program(
+        "secret-in-plain-text",
+        "an API key among the flags",
+        result("workloads.server.vllm_args.args", lambda words: [*words, f"--api-key={_KEY}"]),
+        stack="guest",
+        unspeakable=_KEY,
+    ),
+    of_resource(
+        "secret-in-plain-text",
+        "a token in an annotation",
+        put(DEPLOYMENT, "metadata.annotations.note", value=f"download with {_TOKEN}"),
+        stack="cud",
+        unspeakable=_TOKEN,
+    ),
+    of_resource(
+        "secret-in-plain-text",
+        "a key in a variable of its name",
+        variable(DEPLOYMENT, "VLLM_API_KEY", _KEY),
+        stack="spot",
+        unspeakable=_KEY,
+    ),
+    of_resource(
+        "secret-in-plain-text",
+        "a key as a word of its own",
+        flag(DEPLOYMENT, "--api-key"),
+        append(DEPLOYMENT, f"{CONTAINER}.args", _KEY),
+        unspeakable=_KEY,
+    ),
+    of_resource(
+        "secret-in-plain-text",
+        "the key in the header of a probe",
+        put(
+            DEPLOYMENT,
+            f"{CONTAINER}.readinessProbe.httpGet.httpHeaders",
+            value=[{"name": "Authorization", "value": f"Bearer {_KEY}"}],
+        ),
+        stack="gateway",
+        unspeakable=_KEY,
+    ),
+    of_resource(
+        "secret-in-plain-text",
+        "a password in the address of a mirror",
+        put("weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
+        stack="guest",
+        unspeakable=_PASSWORD,
+    ),
+    *(
+        of_resource("secret-in-plain-text", what, edit, says=says, unspeakable=secret)
+        for what, edit, says, secret in (
+            ("a token in an option", _args(f"--hf={_TOKEN}"), "args[1] looks like a Hugging Face token", _TOKEN),
+            ("a key behind =", _args(f"--api-key={_KEY}"), "args[1] looks like", _KEY),
+            ("a key behind its option", _args("--api-key", _KEY), "args[2] looks like", _KEY),
+            ("a key in a script", _args(f"vllm serve m --api-key {_KEY}"), "args[1] looks like", _KEY),
+            ("a variable's name", _env("VLLM_API_KEY", _KEY), "VLLM_API_KEY", _KEY),
+            ("a variable's value", _env("ANY", _TOKEN), "env[0].value looks like a Hugging Face token", _TOKEN),
+            ("a URL", _annotated(f"https://me:{_KEY}@huggingface.co/m"), "a password in a URL", _KEY),
+            ("a header", _annotated(f"Authorization: Bearer {_KEY}"), "a bearer token", _KEY),
+            ("a key of data", put(DEPLOYMENT, "data.HF_TOKEN", value=_KEY), "data.HF_TOKEN", _KEY),
+            (
+                "a key's file",
+                put(DEPLOYMENT, "data", "key.pem", value=f"{_PEM}{_KEY}"),
+                "data.key.pem looks like",
+                _KEY,
+            ),
+            (
+                "beside a Secret's own place",
+                new("s", _SECRET, {"metadata": {"annotations": {"was": _TOKEN}}}),
+                "metadata.annotations.was",
+                _TOKEN,
+            ),
+        )
+    ),
+    *(
+        sound("secret-in-plain-text", what, edit)
+        for what, edit in (
+            ("a variable in place of a key", _args("--api-key=$(KEY)", "--max-num-batched-tokens=8192")),
+            ("a shell's variable", _args("--api-key", "$KEY")),
+            ("where a token lies", _env("HF_TOKEN_PATH", "/var/run/secrets/hf-token/token")),
+            ("no key", _env("OPENAI_API_KEY", "EMPTY")),
+            ("a Secret's key", _env("HF_TOKEN", {"valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token"}}})),
+            ("tokens of a model", _env("MAX_TOKENS", "512")),
+            ("a tokenizer", _env("TOKENIZER", "qwen")),
+            ("an image's digest", _annotated("oci://registry.k8s.io/a/b:v1@sha256:0")),
+            ("a repository", _annotated("git@github.com:a/b")),
+            ("a Secret", new("s", _SECRET, {"stringData": {"t": _TOKEN}})),
+            ("a version of a secret", _made("secretmanager/secretVersion:SecretVersion", {"secretData": _TOKEN})),
+            ("a provider", new("k", "pulumi:providers:kubernetes", {"kubeconfig": _PEM})),
+        )
+    ),
+)
+
+ACCESS = (
+    of_program("broad-roles", "nodes that may edit the project", constant("infra.identity.NODE_ROLE", "roles/editor")),
+    of_resource(
+        "broad-roles",
+        "nodes that read every bucket",
+        put("platform-nodes-telemetry", "role", value="roles/storage.admin"),
+        stack="cud",
+    ),
+    of_resource("broad-roles", "a role for storage", _grant("roles/storage.admin", _NODES), says="roles/storage.admin"),
+    sound(
+        "broad-roles",
+        "a role agreed",
+        _grant("roles/storage.admin", _NODES),
+        nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
+    ),
+    of_resource("broad-roles", "a machine that owns the project", _grant("roles/owner", _BOT), says="bot@"),
+    of_resource(
+        "broad-roles",
+        "a workload that edits the project",
+        _made(
+            "projects/iAMBinding:IAMBinding",
+            {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
+        ),
+    ),
+    sound("broad-roles", "a person", _grant("roles/owner", "user:a@b.c")),
+    sound("broad-roles", "another machine's own role", _grant("roles/storage.admin", _BOT)),
+    of_program(
+        "node-account-default",
+        "a cluster without the nodes' account",
+        arguments("infra.cluster.container.Cluster", lambda given: given.pop("cluster_autoscaling")),
+    ),
+    of_resource(
+        "node-account-default",
+        "the account removed",
+        drop("platform-cluster-autopilot", "clusterAutoscaling.autoProvisioningDefaults.serviceAccount"),
+        stack="spot",
+    ),
+    of_resource(
+        "node-account-default",
+        "a pool of nodes",
+        _made("container/nodePool:NodePool", {"nodeConfig": {"machineType": "a4-highgpu-8g"}}),
+    ),
+    sound(
+        "node-account-default",
+        "a cluster whose pools say it",
+        _made("container/cluster:Cluster", {"removeDefaultNodePool": True}),
+    ),
+    of_program(
+        "namespace-without-network-policy",
+        "no default deny",
+        result("workloads.network_policies.policies", lambda specs: specs.pop("default-deny") and None),
+        stack="guest",
+    ),
+    of_resource("namespace-without-network-policy", "the default deny deleted", delete(_DENY), stack="cud"),
+    of_resource(
+        "namespace-without-network-policy",
+        "a default deny that lets everybody in",
+        put(_DENY, "spec.ingress", value=[{}]),
+        stack="guest",
+    ),
+    of_resource(
+        "namespace-without-network-policy",
+        "a policy for some pods",
+        put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
+        says="$32.61 an hour",
+    ),
+    of_resource(
+        "namespace-without-network-policy", "a default deny elsewhere", put(_DENY, "metadata.namespace", value="other")
+    ),
+    of_resource(
+        "namespace-without-network-policy",
+        "servers in the namespace of everybody",
+        put(DEPLOYMENT, "metadata.namespace", value="default"),
+        says="Namespace default",
+    ),
+    sound(
+        "namespace-without-network-policy", "servers in another stack's namespace", delete("namespace-namespace", _DENY)
+    ),
+    sound(
+        "namespace-without-network-policy",
+        "a namespace of the system",
+        new("system", "kubernetes:core/v1:Namespace", {"metadata": {"name": "kube-system"}}),
+    ),
+    of_program(
+        "namespace-egress-open",
+        "nothing said of what goes out",
+        result(
+            "workloads.network_policies.policies",
+            lambda specs: set_at(specs, "default-deny.policy_types", value=["Ingress"]),
+        ),
+        stack="guest",
+    ),
+    of_resource(
+        "namespace-egress-open", "everything may go out", put(_DENY, "spec.egress", value=[{}]), stack="gateway"
+    ),
+    of_resource("namespace-egress-open", "a deny of what comes in", put(_DENY, "spec.policyTypes", value=["Ingress"])),
+    of_program(
+        "namespace-without-pod-security",
+        "no labels",
+        returning("workloads.namespace.pod_security_labels", {}),
+        stack="guest",
+    ),
+    of_resource(
+        "namespace-without-pod-security",
+        "the level that allows everything",
+        put("namespace-namespace", "metadata.labels", "pod-security.kubernetes.io/enforce", value="privileged"),
+        stack="cud",
+    ),
+    of_resource(
+        "namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels"), says="left out"
+    ),
+    of_program(
+        "public-grant",
+        "results for everybody",
+        returning("infra.workload_access.principal", "allUsers"),
+        stack="gateway",
+    ),
+    of_resource(
+        "public-grant",
+        "results for whoever has a Google account",
+        put("access-benchmark-results", "member", value="allAuthenticatedUsers"),
+        stack="spot",
+    ),
+    *(
+        of_resource("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props), says=says)
+        for kind, props, says in (
+            ("storage/bucketIAMMember:BucketIAMMember", {"role": "roles/x", "member": "allUsers"}, "roles/x"),
+            (
+                "storage/bucketIAMBinding:BucketIAMBinding",
+                {"role": "r", "members": ["allAuthenticatedUsers"]},
+                "allAuth",
+            ),
+            ("storage/bucketIAMPolicy:BucketIAMPolicy", {"policyData": '{"members":["allUsers"]}'}, "allUsers"),
+            ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}, "allUsers"),
+            ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}, "publicRead"),
+            ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}, "READER"),
+            (
+                "artifactregistry/repositoryIamMember:RepositoryIamMember",
+                {"role": "r", "member": "allUsers"},
+                "allUsers",
+            ),
+        )
+    ),
+    of_program(
+        "bucket-can-become-public",
+        "a bucket without prevention",
+        arguments("infra.results_bucket.storage.Bucket", lambda given: given.pop("public_access_prevention")),
+    ),
+    of_resource(
+        "bucket-can-become-public",
+        "access object by object",
+        put(_BUCKET, "uniformBucketLevelAccess", value=False),
+        stack="cud",
+    ),
+    of_resource(
+        "bucket-can-become-public",
+        "a bucket that follows its organization",
+        put(_BUCKET, "publicAccessPrevention", value="inherited"),
+        says="inherited",
+    ),
+)
+
+CASES = PODS + SECRETS + ACCESS

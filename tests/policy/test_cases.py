@@ -1,0 +1,84 @@
+"""Every case of a resource, judged by its rule alone. What the pack's own process says of it is in `test_mutants`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import money
+from fleet.preview.record.recording import Recording
+from fleet.preview.record.values import reveal
+from rule import Options, Resource, Rule, message, with_defaults
+from settings.rules.engine_lessons import ENGINE_LESSONS
+from settings.rules.verdict import REPEATED_ON_PURPOSE
+from tests.policy.case import Case
+from tests.policy.cases import CASES
+from tests.policy.mutation import mutated, unchanged
+from tests.policy.samples import rule_named
+
+ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
+"""No rule of its own, and the lessons, whose table has tests of its own: `test_lessons`."""
+OF_RESOURCES = {
+    subject: [case for case in cases if case.through == "resource" and case.rule not in ELSEWHERE]
+    for subject, cases in CASES.items()
+}
+
+
+def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
+    """A stack as rules see it: by its inputs in a rule about a resource, by its outputs in one about a stack."""
+    return [
+        Resource(
+            type=one.type,
+            name=one.name,
+            urn=one.urn,
+            props=reveal(dict(one.inputs if by_inputs else one.outputs)),
+            options=Options(protect=one.protect),
+        )
+        for one in recording.resources
+    ]
+
+
+def told(case: Case, recording: Recording) -> set[str]:
+    rule = rule_named(case.rule)
+    limits = with_defaults(rule, case.limits)
+    if not isinstance(rule, Rule):
+        stack = seen(recording, by_inputs=False)
+        names = {one.urn: one.name for one in stack}
+        return {f"{names.get(one.urn, '')}: {message(rule, one)}" for one in rule.judge(stack, limits)}
+    return {
+        f"{one.name}: {message(rule, finding, at_stake=money.at_stake(one))}"
+        for one in seen(recording, by_inputs=True)
+        for finding in rule.judge(one, limits)
+    }
+
+
+def verdicts(case: Case) -> list[str]:
+    """What the rule says that it does not say of the unchanged stack."""
+    return sorted(told(case, mutated(case)) - told(replace(case, edits=()), unchanged(case.stack)))
+
+
+@pytest.mark.parametrize(
+    "case", [case for cases in OF_RESOURCES.values() for case in cases], ids=lambda case: case.label
+)
+def test_a_rule_finds_what_breaks_it_and_nothing_else(case: Case) -> None:
+    said = verdicts(case)
+    assert bool(said) is case.broken, said
+    assert [figure for figure in case.says if not any(figure in one for one in said)] == [], said
+    if case.unspeakable:
+        assert case.unspeakable not in "".join(said)
+    if case.limits:
+        assert bool(verdicts(replace(case, limits={}))) is not case.broken
+
+
+@pytest.mark.parametrize("subject", sorted(OF_RESOURCES))
+def test_what_a_verdict_says(golden: Callable[[str, str], None], subject: str) -> None:
+    """The finding in full, and of why and fix what it has beyond its rule's own text, which policy/README.md shows."""
+    lines = []
+    for case in OF_RESOURCES[subject]:
+        rule = rule_named(case.rule)
+        for one in verdicts(case) if case.broken else ():
+            own = [line for line in one.splitlines() if line not in (f"Why: {rule.evidence}", f"Fix: {rule.fix}")]
+            lines += [f"# {case.label}", *own, ""]
+    golden(f"policy/{subject}.txt", "\n".join(lines))

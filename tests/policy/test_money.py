@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import money
+from pods import pods
+from tests.policy.samples import RESERVED, kubernetes, server
+
+
+def test_money_follows_the_way_the_nodes_are_had() -> None:
+    assert money.at_stake(server()) == "$391.32 an hour (12 A4 nodes, Spot, list price)"
+    assert money.at_stake(server(selector=RESERVED, replicas=1)) == (
+        "$88.93 an hour (1 A4 node, reserved, 1-year commitment, list price)"
+    )
+    assert money.at_stake(server(selector={"cloud.google.com/gke-accelerator": "nvidia-l4"}, gpus=1)) == (
+        "12 GPU nodes, no published price"
+    )
+
+
+def test_what_takes_no_gpu_node_costs_none() -> None:
+    assert money.at_stake(server(replicas=0)) == ""
+    assert money.at_stake(server(gpus=0)) == ""
+    assert (
+        money.at_stake(kubernetes("core/v1:ResourceQuota", {"spec": {"hard": {"requests.nvidia.com/gpu": "8"}}})) == ""
+    )
+
+
+def test_two_pods_of_four_gpus_are_priced_as_two_nodes() -> None:
+    # B200 nodes are never shared on Autopilot; elsewhere this says too much rather than too little.
+    (pod,) = pods(server(gpus=4, replicas=2))
+    assert pod.gpu_nodes == 2
