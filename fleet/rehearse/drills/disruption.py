@@ -79,10 +79,21 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
     proof.figure("server-minutes lost", round(short / 60, 1), "min")
 
 
+def _disruptions_allowed(stage: Stage) -> int:
+    """Servers that the disruption budget lets go now, once its controller has seen the budget as it stands."""
+
+    def is_seen() -> bool:
+        budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
+        return budget is None or budget["status"].get("observedGeneration") == budget["metadata"]["generation"]
+
+    stage.until("the disruption budget's controller", is_seen, 900)
+    budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
+    return int(budget["status"]["disruptionsAllowed"]) if budget else 0
+
+
 def _drain(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
-    allowed = budget["status"]["disruptionsAllowed"] if budget else 0
+    allowed = _disruptions_allowed(stage)
     first, second = (stage.ready_pods() * 2)[:2]
     name = first["metadata"]["name"]
     with requests_during(stage, proof):
