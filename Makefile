@@ -142,4 +142,4 @@ bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vL
 	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf out build $(VENV) $(VLLM) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
