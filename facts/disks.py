@@ -109,11 +109,6 @@ def cannot_attach(disk_type: str, family: str) -> str:
     return ""
 
 
-def attaches_hyperdisk_ml(machine_type: str) -> bool:
-    """Whether nodes of this machine type can attach a Hyperdisk ML volume, so far as two sources agree."""
-    return machine_type.partition("-")[0] in ATTACHING_FAMILIES
-
-
 def _throughput_findings(size_gib: float, throughput_mibps: float, readers: int) -> list[Finding]:
     floor, ceiling = throughput_floor_mibps(size_gib), throughput_ceiling_mibps(size_gib)
     floor_whole = ceil(floor)

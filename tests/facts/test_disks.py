@@ -64,10 +64,10 @@ def test_larger_volumes_take_fewer_readers(size_gib: int, readers: int) -> None:
 
 
 def test_the_writer_machine_must_be_one_that_attaches_the_volume() -> None:
-    assert disks.attaches_hyperdisk_ml("c4a-standard-4")
-    assert disks.attaches_hyperdisk_ml("a4-highgpu-8g")
-    assert not disks.attaches_hyperdisk_ml("c4-standard-16")
-    assert not disks.attaches_hyperdisk_ml("n2-standard-8")
+    assert not disks.cannot_attach(disks.TYPE, "c4a")
+    assert not disks.cannot_attach(disks.TYPE, "a4")
+    assert disks.cannot_attach(disks.TYPE, "c4")
+    assert disks.cannot_attach(disks.TYPE, "n2")
 
 
 @given(size_gib=st.integers(4, 65_536), readers=st.integers(0, 3000))
