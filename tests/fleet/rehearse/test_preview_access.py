@@ -84,7 +84,10 @@ def test_no_rule_has_a_wildcard_or_a_subresource() -> None:
 
 @pytest.fixture(scope="module")
 def api(control_plane: ControlPlane, custom_resources: object) -> Iterator[ClusterApi]:
-    """The session's cluster with the file applied and bound as the guide says."""
+    """The session's cluster with the file applied, bound as the guide says, and the bindings in force.
+
+    The API server's authorizer reads bindings from a watch, so a new one holds a moment after it is written.
+    """
     assert custom_resources
     api = control_plane.api
     subject = {"kind": "User", "apiGroup": RBAC, "name": USER}
@@ -95,6 +98,9 @@ def api(control_plane: ControlPlane, custom_resources: object) -> Iterator[Clust
     namespace: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     for one in (namespace, *FILE, *bindings):
         api.apply(one)
+    assert within(
+        20, lambda: can(api, "list", "", "pods", NAMESPACE) and can(api, "get", "storage.k8s.io", "storageclasses")
+    )
     yield api
     for one in (bindings[0], *reversed(FILE), namespace):
         api.delete(Kind.of(one), one["metadata"]["name"])
@@ -203,7 +209,7 @@ def test_secrets_are_read_only_where_the_third_role_is_bound(api: ClusterApi) ->
     binding = _binding("RoleBinding", "fleet-preview-secrets", subject)
     api.apply(binding)
     try:
-        assert can(api, "list", "", "secrets", NAMESPACE)
+        assert within(20, lambda: can(api, "list", "", "secrets", NAMESPACE))
         assert not can(api, "patch", "", "secrets", NAMESPACE)
         assert not can(api, "get", "", "secrets", "kube-system")
     finally:
