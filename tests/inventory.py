@@ -233,7 +233,7 @@ def reviewed_text(what: str, content: Any) -> str:
 
 def main() -> None:
     """Write the inventory of every stack and of every example anew."""
-    from settings.stack_file import stack_names
+    from settings.names import stack_names
     from tests.examples import recorded as examples
 
     base = recorded_stack(BASE)

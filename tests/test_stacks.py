@@ -10,8 +10,8 @@ import pytest
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Mode, Recording
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
+from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
-from settings.stack_file import stack_names
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.schemas import problems
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from settings.stack_file import stack_names
+from settings.names import stack_names
 from tests.workflows.steps import ACTION, ROOT, WORKFLOWS, read, workflow, workflows
 
 FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]

@@ -77,6 +77,32 @@ def test_an_editor_sees_a_wrong_engine_setting_and_a_wrong_profile(schema: dict[
     assert not valid(schema, server("{engine: {maxModelLength: 8192}}"))
 
 
+@pytest.mark.parametrize(
+    ("given", "accepted"),
+    [
+        ("[gcp/prod]", True),
+        ("{imports: [gcp/prod, {team/fleet: {merge: false}}], values: {pulumiConfig: {gcp:region: a}}}", True),
+        ("gcp/prod", False),
+        ("{import: [gcp/prod]}", False),
+    ],
+)
+def test_environments_have_pulumis_own_forms(schema: dict[str, Any], given: str, accepted: bool) -> None:
+    assert valid(schema, f"{SMALL_STACK}environment: {given}\n") is accepted
+
+
+def test_a_check_with_environments_says_what_it_does_not_know(tmp_path: Path) -> None:
+    zones = '  vllm-fleet:zones: ["europe-west4-b"]\n'
+    folder = project(tmp_path, blue=SMALL_STACK.replace(zones, "") + "environment: [gcp/prod]\n")
+    told = fleet("config", "check", "--stack", "blue", cwd=folder)
+    assert told.returncode == 2
+    for named in ("vllm-fleet:zones", "gcp/prod", "Pulumi.blue.esc-offline.yaml"):
+        assert named in told.stderr
+    (folder / "Pulumi.blue.esc-offline.yaml").write_text(zones.strip() + "\n")
+    stood_in = fleet("config", "check", "--stack", "blue", cwd=folder)
+    assert stood_in.returncode == 0, stood_in.stderr
+    assert "Pulumi.blue.esc-offline.yaml" in stood_in.stdout
+
+
 def test_other_providers_keys_are_theirs_to_check(schema: dict[str, Any]) -> None:
     assert valid(
         schema, SMALL_STACK + '  pulumi:disable-default-providers: ["kubernetes"]\n  gcp:zone: europe-west4-b\n'
