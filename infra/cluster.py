@@ -171,7 +171,21 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
     return container.ClusterMaintenancePolicyArgs(
         recurring_window=container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=wanted.start_time, end_time=wanted.end_time, recurrence=wanted.recurrence
-        )
+        ),
+        maintenance_exclusions=[
+            container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+                exclusion_name=one.name,
+                start_time=one.start_time,
+                end_time=one.end_time,
+                exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+                    # The provider takes exactly one of an end and this.
+                    scope=one.scope,
+                    end_time_behavior=None if one.end_time else "UNTIL_END_OF_SUPPORT",
+                ),
+            )
+            for one in wanted.exclusions
+        ]
+        or None,
     )
 
 
