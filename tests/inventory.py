@@ -137,7 +137,8 @@ def inventory(recording: Recording, matters: Mapping[str, tuple[str, ...]] = MAT
             for r in sorted(recording.resources, key=lambda r: (r.type, r.name))
             if r.type != "pulumi:pulumi:Stack"
         },
-        "outputs": {name: _plain(value) for name, value in sorted(recording.outputs.items())},
+        # The readme is the file Pulumi.README.md, which is reviewed there.
+        "outputs": {name: _plain(value) for name, value in sorted(recording.outputs.items()) if name != "readme"},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -82,6 +83,28 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
         assert recorded(stack, mode).plaintexts == frozenset()
         for resource in recorded(stack, mode).resources:
             transform([dict(resource.inputs), resource.name, resource.urn], same)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
+    """Pulumi Cloud fills in `${outputs.a.b}` and shows the rest as it is written."""
+    outputs = recorded(stack, "known").outputs
+    assert outputs["readme"] == (ROOT / "Pulumi.README.md").read_text(encoding="utf-8")
+    named = re.findall(r"\$\{(.*?)\}", outputs["readme"])
+    assert len(set(named)) > 8
+    for path in named:
+        value: Value = {"outputs": outputs}
+        for key in path.split("."):
+            value = value[key]
+        assert isinstance(value, str | float | bool), path
+        assert value != "", path
+
+
+def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_server_itself() -> None:
+    lines = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 50
+    assert max(map(len, lines)) <= 140
+    assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
 
 
 def test_only_the_gateway_stack_enables_network_services() -> None:
