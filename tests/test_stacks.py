@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.record.recording import Mode, Recording
+from fleet.preview.policy_messages import seconds
+from fleet.preview.record.recording import Mode, Recording, needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
 from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.schemas import problems
+from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
 STACKS = stack_names(ROOT)
 
@@ -105,6 +107,18 @@ def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_ser
     assert len(lines) < 50
     assert max(map(len, lines)) <= 140
     assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_workflow_that_updates_a_stack_outlasts_what_the_program_waits_for(stack: str) -> None:
+    """The longest chain of waits, each as long as the program grants it, made anew or changed."""
+    ended: dict[str, float] = {}
+    for one in recorded(stack, "known").resources:  # in the order of their needs
+        granted = (one.custom_timeouts.get(operation, "0m") for operation in ("create", "update"))
+        begins = max((ended[urn] for urn in needs_of(one) if urn in ended), default=0.0)
+        ended[one.urn] = begins + max(seconds(text) for text in granted) / 60
+    assert max(ended.values()) > 100
+    assert max(ended.values()) <= UP_MINUTES * len(ATTEMPTS)
 
 
 def test_only_the_gateway_stack_enables_network_services() -> None:
