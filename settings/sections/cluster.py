@@ -68,7 +68,7 @@ class Cluster(Section):
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "vllm-inference-cluster"
     """Name of the cluster; the article's by default."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
-    """Release channel; the article uses RAPID. Every one is above 1.34.0-gke.1626000, which the program needs. Production belongs on
+    """Release channel; the article uses RAPID. Every one is above 1.34.0-gke.1626000, which the program needs (September 2026). Production belongs on
     REGULAR: versions reach it after RAPID, which has no service level."""
     deletion_protection: bool = True
     """Refuse `pulumi destroy` while true. Set it to false, `pulumi up`, then destroy."""
