@@ -11,7 +11,8 @@ from pulumi_gcp import container
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
-from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.checks.maintenance import maintenance_problems
+from settings.checks.platform import endpoint_problems
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 

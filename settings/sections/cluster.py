@@ -68,8 +68,8 @@ class Cluster(Section):
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "vllm-inference-cluster"
     """Name of the cluster; the article's by default."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
-    """Release channel; the article uses RAPID. Every one is above 1.34.0-gke.1626000, which the program needs (September 2026). Production belongs on
-    REGULAR: versions reach it after RAPID, which has no service level."""
+    """Release channel; the article uses RAPID. Production belongs on REGULAR: versions reach it after RAPID, which has no service level.
+    Each is above 1.34.0-gke.1626000, which the program needs (September 2026)."""
     deletion_protection: bool = True
     """Refuse `pulumi destroy` while true. Set it to false, `pulumi up`, then destroy."""
     ip_endpoint: IpEndpoint = IpEndpoint()
