@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from settings.load import KEYS
+from settings.names import stack_names
 from settings.schema import SCHEMA_FILE, schema_text, stack_file_schema
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
@@ -29,7 +30,7 @@ def test_the_committed_schema_is_current() -> None:
     assert fleet("config", "schema").stdout == schema_text()
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
+@pytest.mark.parametrize("file", [f"Pulumi.{stack}.yaml" for stack in stack_names(ROOT)])
 def test_every_stack_file_follows_the_schema_and_names_it(schema: dict[str, Any], file: str) -> None:
     text = (ROOT / file).read_text()
     assert valid(schema, text)
