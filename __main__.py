@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pulumi
 import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
@@ -145,6 +147,9 @@ if settings.monitoring.enabled:
     Monitoring("monitoring", scrapes, guarded)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
+pulumi.export("stack", settings.stack)
+pulumi.export("namespace", settings.namespace)
+pulumi.export("server", settings.server.name)
 pulumi.export("endpoint", endpoint)
 pulumi.export("clusterName", platform.cluster_name)
 pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
@@ -153,3 +158,5 @@ pulumi.export("modelRevision", model.revision)
 pulumi.export("profile", settings.serving.profile.name)
 for name, value in figures(settings).exports().items():
     pulumi.export(name, value)
+# Pulumi Cloud shows it with the outputs filled in: how to reach, verify, pay, pause and destroy this stack.
+pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))

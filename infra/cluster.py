@@ -11,7 +11,8 @@ from pulumi_gcp import container
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
-from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.checks.maintenance import maintenance_problems
+from settings.checks.platform import endpoint_problems
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -171,7 +172,21 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
     return container.ClusterMaintenancePolicyArgs(
         recurring_window=container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=wanted.start_time, end_time=wanted.end_time, recurrence=wanted.recurrence
-        )
+        ),
+        maintenance_exclusions=[
+            container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+                exclusion_name=one.name,
+                start_time=one.start_time,
+                end_time=one.end_time,
+                exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+                    # The provider takes exactly one of an end and this.
+                    scope=one.scope,
+                    end_time_behavior=None if one.end_time else "UNTIL_END_OF_SUPPORT",
+                ),
+            )
+            for one in wanted.exclusions
+        ]
+        or None,
     )
 
 

@@ -1,9 +1,13 @@
-"""Names and ports that Google Cloud's side and Kubernetes' side of a stack must agree on."""
+"""Names and ports that Google Cloud's side and Kubernetes' side of a stack must agree on, and those of its files."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
+
+ESC_OFFLINE: Final = ".esc-offline"
+"""`Pulumi.<stack>.esc-offline.yaml` stands in, offline, for the Pulumi ESC environments of that stack."""
 
 APP_LABEL: Final = "app"
 """The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
@@ -22,3 +26,9 @@ EPP_EXT_PROC_PORT: Final = 9002
 def label_value(text: str) -> str:
     """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
+
+
+def stack_names(root: Path) -> tuple[str, ...]:
+    """Names of the stacks that have a file in `root`, sorted. Reads names only: shell completion uses it."""
+    names = (path.name[len("Pulumi.") : -len(".yaml")] for path in root.glob("Pulumi.?*.yaml"))
+    return tuple(sorted(name for name in names if not name.endswith(ESC_OFFLINE)))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
+from settings.sections.section import NAMESPACE
 
 Level = Literal["refused", "finding", "notice"]
 
@@ -80,6 +81,19 @@ def _secrets_at(path: str, value: Any) -> frozenset[str]:
     for name in reversed(re.split(r"[.:\[\]]+", path)):
         nested = {name: nested}
     return plaintexts_in([nested], any_name=True)
+
+
+def renamed_project(name: object) -> Problem:
+    """The refusal of a project that is not called as the keys of every stack file begin."""
+    return Problem(
+        id="renamed-project",
+        path="Pulumi.yaml: name",
+        value=name,
+        allowed=NAMESPACE,
+        why="Pulumi takes a stack's keys by the project's name, and stack files, settings and schema all say "
+        f"{NAMESPACE}:KEY; a new name is also a new identity of every resource, which replaces what is up",
+        write=f"name: {NAMESPACE}, and tell your fleets apart by their stacks: pulumi stack init NAME",
+    )
 
 
 def secret_in_plain_text(path: str, what: str = "") -> Problem:

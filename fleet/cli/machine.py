@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from fleet.cli.project import stack_names
+from settings.names import stack_names
 
 Step = Literal["preview", "rehearse", "up", "bench"]
 STEPS: tuple[Step, ...] = ("preview", "rehearse", "up", "bench")
@@ -291,11 +291,12 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     except ImportError as error:
         return f"not looked at ({error})"
     try:
-        project = read(root, stack).config.get("gcp:project")
+        file = read(root, stack)
     except SettingsError:
         return "a stack file that cannot be read"
+    project = file.config.get("gcp:project")
     if not project:
-        return "no project"
+        return f"left to environment {', '.join(file.unopened)}" if file.unopened else "no project"
     return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
 
 

@@ -44,7 +44,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     config = dict(file.config)
     if config.get("gcp:project") == PLACEHOLDER_PROJECT:
         config["gcp:project"] = STAND_IN_PROJECT
-    settings = parse(stack, config)
+    settings = parse(stack, config, file.unopened)
     problems = check(settings)
     refused = [problem for problem in problems if problem.level == "refused"]
     if refused:

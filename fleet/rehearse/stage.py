@@ -220,7 +220,7 @@ class Stage:
     def guest(self, sections: Mapping[str, Any]) -> Recording:
         """A second stack that uses this one's cluster, recorded: this one's file with `sections` written over it."""
         file = self.opened.file
-        reference = {"platform": {"stack": f"organization/{file.project}/{file.stack}"}}
+        reference = {"platform": {"stack": file.stack}}
         # A guest has no say in what its platform owns, and the file's own network would be refused.
         owned = dict.fromkeys((f"{NAMESPACE}:{name}" for name in ("network", "cluster", "results", "budget")), "{}")
         host = replace(self.opened, config={**self.opened.config, **owned})

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from settings.checks.maintenance import maintenance_problems, moment
 from settings.problems import Problem
 from settings.sections.capacity import window_total_usd
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.sections.capacity import Calendar, CalendarRequest
-    from settings.sections.cluster import IpEndpoint, Maintenance
+    from settings.sections.cluster import IpEndpoint
     from settings.sections.network import Nat, Network
     from settings.stack import Settings
 
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
-_DAYS = re.compile(r"BYDAY=([A-Z,]+)")
 
 
 def platform_problems(settings: Settings) -> Iterator[Problem]:
@@ -164,26 +162,9 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
             )
 
 
-def maintenance_problems(path: str, window: Maintenance) -> Iterator[Problem]:
-    """What GKE holds against a maintenance window."""
-    hours = (moment(window.end_time) - moment(window.start_time)).total_seconds() / 3600
-    days = _DAYS.search(window.recurrence)
-    per_week = len(days.group(1).split(",")) if days else 7 if "FREQ=DAILY" in window.recurrence else 1
-    total = hours * per_week * 32 / 7
-    if hours < 4 or total < 48:
-        yield Problem(
-            id="maintenance-too-short",
-            path=path,
-            value=f"{hours:g} h x {per_week} a week",
-            allowed="windows of 4 hours or more, 48 hours or more in any 32 days",
-            why="GKE refuses a policy that leaves it less room for upgrades",
-            write='{startTime: "2026-01-03T02:00:00Z", endTime: "2026-01-03T10:00:00Z", recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"}',
-        )
-
-
 def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
     """What is wrong with a window of calendar capacity: its start, and the total that is typed for it."""
-    if moment(window.start_time).year == 1:
+    if moment(window.start_time) is None:
         yield Problem(
             id="not-a-moment",
             path=f"{path}.create.startTime",
@@ -221,11 +202,3 @@ def keyed(problems: Iterable[Problem]) -> Iterator[Problem]:
     """The problems, with their paths as the stack file spells them."""
     for problem in problems:
         yield replace(problem, path=key(problem.path))
-
-
-def moment(text: str) -> datetime:
-    """The moment of an RFC 3339 text in UTC; year 1 where the text is none."""
-    try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)

@@ -52,11 +52,20 @@ def exchange(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
     environment = {
         "BACKEND": "https://api.pulumi.com",
         "ORGANIZATION": "acme",
+        "SECONDS_VALID": "21600",
         "ACTIONS_ID_TOKEN_REQUEST_URL": "https://github/idtoken?version=2",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "token-of-the-runner",
         "GITHUB_ENV": "env",
     }
     return run(str(EXCHANGE), cwd=folder, environment=environment, path=folder / "bin")
+
+
+def test_google_credentials_are_renewed_by_whoever_uses_them() -> None:
+    """A token asked for here would end after an hour. The file that the action writes names GitHub's address for identities, which
+    answers as long as the job runs. Source: google-github-actions/auth, issues 267 and 474.
+    """
+    (auth,) = (one for one in steps() if str(one.get("uses")).startswith("google-github-actions/auth@"))
+    assert set(auth["with"]) == {"workload_identity_provider", "service_account"}  # type: ignore[call-overload]
 
 
 @needs_jq
@@ -68,6 +77,7 @@ def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization(tmp_path
     assert request["audience"] == "urn:pulumi:org:acme"
     assert request["subject_token"] == "identity-of-the-job"
     assert request["requested_token_type"] == "urn:pulumi:token-type:access_token:organization"
+    assert request["expiration"] == 21_600
     identity, token = (tmp_path / "calls").read_text().splitlines()
     assert identity.endswith("https://github/idtoken?version=2")
     assert "--data-urlencode audience=urn:pulumi:org:acme" in identity

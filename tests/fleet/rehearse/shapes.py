@@ -11,7 +11,7 @@ from typing import Any
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
-from settings.stack_file import stack_names
+from settings.names import stack_names
 from tests.support.settings import make_config
 
 ROOT = Path(__file__).resolve().parents[3]

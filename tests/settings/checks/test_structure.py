@@ -68,15 +68,6 @@ def test_an_ip_endpoint_for_named_networks_is_accepted() -> None:
     assert refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": office}}) == set()
 
 
-def test_a_maintenance_policy_that_leaves_gke_no_room_is_refused() -> None:
-    window = {
-        "startTime": "2026-01-03T02:00:00Z",
-        "endTime": "2026-01-03T06:00:00Z",
-        "recurrence": "FREQ=WEEKLY;BYDAY=SA",
-    }
-    assert "maintenance-too-short" in refused(cluster={"maintenance": window})
-
-
 def test_a_zone_of_another_region_is_refused() -> None:
     assert "zone-outside-region" in refused(zones=["us-central1-b"])
 
