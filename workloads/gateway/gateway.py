@@ -142,13 +142,30 @@ class Gateway(pulumi.ComponentResource):
                 ),
             ),
         )
-        address = load_balancer.status.apply(lambda status: str(status["addresses"][0]["value"]))
+        address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
         self.endpoint = pulumi.Output.concat("http://", address)
         self.register_outputs({"endpoint": self.endpoint})
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
 """A route's conditions stand below each of its parents, out of `condition=`'s reach."""
+
+
+def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
+    """The load balancer's address. A Gateway whose wait timed out stays in the state without one: a preview does not know
+    it then, and the update that follows waits for it again. Raises pulumi.RunError where nothing waited.
+    """
+    addresses = (status or {}).get("addresses")
+    if addresses:
+        return str(addresses[0]["value"])
+    if pulumi.runtime.is_dry_run():
+        unknown: str = pulumi.UNKNOWN  # type: ignore[assignment]
+        return unknown
+    raise pulumi.RunError(
+        f"Gateway {gateway} has no address: the load balancer is not programmed, and a `pulumi refresh` made Pulumi forget "
+        f"that it was waiting for it. Once `kubectl get gateway {gateway}` shows PROGRAMMED True, run `pulumi refresh` and "
+        "`pulumi up`; docs/gateway.md says what it may be missing"
+    )
 
 
 def gateway_spec(gateway_class: str) -> dict[str, Any]:
