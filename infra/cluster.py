@@ -183,8 +183,8 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
     """
     # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
-    endpoint = cluster.control_plane_endpoints_config.apply(dns_endpoint_of)
-    server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: server_of(known[1]))
+    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
+    server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _server(known[1]))
     return pulumi.Output.json_dumps(
         {
             "apiVersion": "v1",
@@ -210,16 +210,7 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     )
 
 
-def dns_endpoint_of(control_plane: container.outputs.ClusterControlPlaneEndpointsConfig | None) -> str | None:
-    """Name of the DNS endpoint; None where Google has told none: a creation that broke off or failed leaves such a cluster in
-    the state.
-    """
-    dns = control_plane.dns_endpoint_config if control_plane is not None else None
-    return dns.endpoint if dns is not None else None
-
-
-def server_of(endpoint: str | None) -> str:
-    """URL of the control plane. Raises pulumi.RunError where there is no endpoint."""
+def _server(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
             "the cluster reports no DNS endpoint, so nothing can reach it: its creation broke off or failed, or the endpoint was "

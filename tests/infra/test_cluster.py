@@ -3,13 +3,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pulumi
 import pytest
-from pulumi_gcp.container.outputs import ClusterControlPlaneEndpointsConfig as EndpointsConfig
-from pulumi_gcp.container.outputs import ClusterControlPlaneEndpointsConfigDnsEndpointConfig as DnsEndpointConfig
 
 from fleet.preview.record.recorder import Secret
-from infra.cluster import METRIC_COMPONENTS, dns_endpoint_of, server_of
+from infra.cluster import METRIC_COMPONENTS
 from tests.support.recorded import named, only, recorded_platform
 
 OFFICE = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
@@ -134,19 +131,6 @@ def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credenti
     assert user["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
     assert config["current-context"] == "gke_fleet-tests_europe-west4_vllm-inference-cluster"
     assert config["current-context"] == config["contexts"][0]["name"] == entry["name"] == user["name"]
-
-
-@pytest.mark.parametrize(
-    "half_made",
-    [
-        None,
-        EndpointsConfig(dns_endpoint_config=None),
-        EndpointsConfig(dns_endpoint_config=DnsEndpointConfig(allow_external_traffic=True)),
-    ],
-)
-def test_a_cluster_whose_creation_broke_off_is_refused_with_the_way_on(half_made: EndpointsConfig | None) -> None:
-    with pytest.raises(pulumi.RunError, match="pulumi refresh"):
-        server_of(dns_endpoint_of(half_made))
 
 
 def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:

@@ -146,7 +146,9 @@ def test_one_policy_of_each_kind_because_the_chart_writes_none() -> None:
 
 
 def test_chart_and_version_are_pinned_and_the_release_is_the_pool() -> None:
-    inputs = release(record()).inputs
+    found = release(record())
+    inputs = found.inputs
+    assert (inputs["timeout"], found.custom_timeouts) == (900, {}), "the provider gives a release its own timeout alone"
     assert inputs["chart"] == "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
     assert (inputs["version"], inputs["name"], inputs["namespace"]) == ("v1.4.0", POOL, NAMESPACE)
 

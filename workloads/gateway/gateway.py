@@ -25,7 +25,8 @@ POLICY_API = "networking.gke.io/v1"
 PROGRAMMING_MINUTES = 20
 """Minutes for the load balancer to be programmed. Assumed: two to five are usual, the first one of a network is slower."""
 PICKER_SECONDS = 900
-"""Seconds Helm waits for the endpoint picker. Assumed: a node may have to be made for it, which takes minutes."""
+"""Seconds Helm waits for the endpoint picker, and the only limit: the provider gives a release's custom timeouts to nobody.
+Assumed: a node may have to be made for it, which takes minutes. Source: pulumi-kubernetes, helm_release.go, helmCreate."""
 HEALTH_PERIOD_SECONDS = 10
 LOG_SAMPLE_RATE = 10_000
 """Requests logged, in millionths: one in a hundred. At the article's 640 requests a second, all of them are 55 million
@@ -91,7 +92,7 @@ class Gateway(pulumi.ComponentResource):
             atomic=False,
             # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
             skip_await=gateway.epp.replicas > 1,
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create="20m", update="20m")),
+            opts=pulumi.ResourceOptions(parent=self),
         )
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(pool)),
