@@ -228,7 +228,8 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
 def _server(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
-            "the cluster reports no DNS endpoint, so nothing can reach it: check controlPlaneEndpointsConfig with "
-            "`gcloud container clusters describe`, then run `pulumi refresh`"
+            "the cluster reports no DNS endpoint, so nothing can reach it: its creation broke off or failed, or the endpoint was "
+            "switched off. Look at its status with `gcloud container clusters list`. PROVISIONING or RUNNING: `pulumi refresh`, "
+            "which waits for it, then `pulumi up`. ERROR: docs/first-up.md"
         )
     return f"https://{endpoint}"

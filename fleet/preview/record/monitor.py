@@ -59,6 +59,7 @@ class RunContext:
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
+    live: Mapping[str, Mapping[str, Any]]
 
 
 class RecordingMonitor:
@@ -94,6 +95,9 @@ class RecordingMonitor:
             for key in request.additionalSecretOutputs:
                 if key in outputs:
                     outputs = outputs | {key: Secret(outputs[key])}
+            body = encode_struct(outputs)
+        if urn in self.context.live:
+            outputs = {**outputs, **self.context.live[urn]}
             body = encode_struct(outputs)
         self.resources[urn] = _recorded(request, urn, inputs, outputs, self.context.root)
         self._check_provider(request, urn)
