@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from fleet.preview.policy import CONFIG_FOLDER
-from tests.workflows.steps import ACTION, needs_jq, outputs, read, run, stand_in
+from tests.workflows.steps import ACTION, ROOT, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
 CURL = """
@@ -27,6 +28,25 @@ def steps() -> list[dict[str, object]]:
 def test_packages_are_installed_before_there_are_credentials() -> None:
     titles = [str(one.get("name") or one.get("uses")).split("@")[0] for one in steps()]
     assert titles.index("Packages of the program and of the policy pack") < titles.index("google-github-actions/auth")
+
+
+@pytest.mark.parametrize("folder", [".", "policy"])
+def test_what_is_installed_beside_credentials_is_named_by_hash(folder: str) -> None:
+    (install,) = [
+        str(one["run"]) for one in steps() if one.get("name") == "Packages of the program and of the policy pack"
+    ]
+    lock = (Path(folder) / "requirements.lock").as_posix()
+    assert f"--require-hashes -r {lock}\n" in install
+    assert install.count("pip install") == install.count("--require-hashes")
+    entries = re.findall(
+        r"^(\S+?)==(\S+)[^\n]*\n((?: {4}--hash=sha256:[0-9a-f]{64}.*\n)+)", (ROOT / lock).read_text(), re.MULTILINE
+    )
+    locked = {name: version for name, version, _ in entries}
+    wanted = re.findall(r"^(\S+)==(\S+)$", (ROOT / folder / "requirements.txt").read_text(), re.MULTILINE)
+    assert {name.lower(): locked.get(name.lower()) for name, _ in wanted} == {
+        name.lower(): version for name, version in wanted
+    }
+    assert len(locked) > len(wanted)
 
 
 def names(folder: Path) -> dict[str, str]:
