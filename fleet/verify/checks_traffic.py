@@ -141,7 +141,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
         if not there or not drafts:
             found = "no draft in the burst" if there else "no counters of drafts: speculation is off"
             differences.append(Difference(where=server.name, name="speculation", declared=tokens, found=found))
-            taught += (lessons.speculation_off(),) if declared.is_the_articles_model(settings) else ()
+            taught += (lessons.known("mtp-unused"),) if declared.is_the_articles_model(settings) else ()
         elif published is not None and drafts >= FEWEST_DRAFTS and taken / drafts < published - ACCEPTANCE_POINTS:
             differences.append(
                 Difference(
@@ -151,7 +151,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
                     found=f"{100 * taken / drafts:.0f} % of {drafts:,.0f} drafts",
                 )
             )
-            taught += (lessons.acceptance_falls(), lessons.speculation_off())
+            taught += (lessons.acceptance_falls(), lessons.known("mtp-unused"))
     if blind and not differences:
         return not_checked("speculation", title, f"no counters at /metrics, or no answers, from {', '.join(blind)}")
     if wanted is None:

@@ -49,17 +49,6 @@ def known(name: str) -> Lesson:
     return Lesson(id=told.id, text=stack_file().text(told.evidence))
 
 
-def speculation_off() -> Lesson:
-    """What speculation is worth. Its id is the ledger's row."""
-    from facts.figures import published
-
-    without, with_ = published("phases.no-mtp-095"), published("phases.mtp1-092")
-    return Lesson(
-        id=without.id,
-        text=f"{without.title}: {without.total_tokens_per_s:,} tok/s without, {with_.total_tokens_per_s:,} with one draft token",
-    )
-
-
 def acceptance_falls() -> Lesson:
     """What the article saw of drafts that are not accepted. Its id is the ledger's row."""
     from facts.figures import published

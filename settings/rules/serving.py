@@ -20,6 +20,7 @@ _TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
 _DP8: Final[int] = value("phases.figures.dp8.total_tokens_per_s")
 _MTP1: Final[int] = value("phases.figures.mtp1-092.total_tokens_per_s")
 _MTP2: Final[int] = value("phases.figures.mtp2-095.total_tokens_per_s")
+_NO_MTP: Final[int] = value("phases.figures.no-mtp-095.total_tokens_per_s")
 _MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
 _MTP5: Final = value("phases.figures.tp8-mtp5.details")
 _CRASH: Final = value("phases.figures.dp8-4096-095-crash.details")
@@ -68,6 +69,16 @@ def _a_second_draft(server: Served, _: Limits) -> Iterator[Broken]:
         yield Broken(option=_DRAFTS, value=2, allowed="1", changes={_DRAFTS: 1})
 
 
+def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
+    architecture = server.architecture
+    if architecture is None or not architecture.mtp_layers or not server.is_on_b200 or server.flags.speculative_tokens:
+        return
+    drafting = {"method": "mtp", "num_speculative_tokens": 1}
+    yield Broken(
+        option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
+    )
+
+
 def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
     share = server.utilisation
     if share < CRASH_UTILISATION or not server.flags.speculative_tokens:
@@ -93,9 +104,19 @@ def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:
 
 def _memory_without_gain(server: Served, _: Limits) -> Iterator[Broken]:
     share = server.utilisation
-    if share < CRASH_UTILISATION or not server.flags.speculative_tokens or server.has_two_byte_cache:
+    if not server.flags.speculative_tokens:
         return
-    if server.estimates_cudagraphs:
+    if server.has_two_byte_cache and TWO_BYTE_UTILISATION < share < CRASH_UTILISATION:
+        yield Broken(
+            option="gpu-memory-utilization",
+            value=share,
+            allowed=f"{TWO_BYTE_UTILISATION} or less",
+            because=f"the server speculates, and {{kv-cache-dtype}} is {server.kv_cache_dtype}",
+            why=f"with MTP and a bf16 cache {TWO_BYTE_UTILISATION} ran and {CRASH_UTILISATION} failed {_CRASH['failed_requests']} "
+            "requests; nothing is published between them (the article, phase 3)",
+            changes={"gpu-memory-utilization": TWO_BYTE_UTILISATION},
+        )
+    elif not server.has_two_byte_cache and share >= CRASH_UTILISATION and server.estimates_cudagraphs:
         yield Broken(
             option="gpu-memory-utilization",
             value=share,
@@ -191,6 +212,18 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         judge=_a_second_draft,
     ),
     Lesson(
+        name="mtp-unused",
+        statement="A model with a draft layer uses it.",
+        evidence=f"without a draft {_NO_MTP:,} tok/s, with one draft token {_MTP1_AT_095:,}, at the same share of memory (the article, "
+        "phase 4)",
+        level_reason="a third of a fleet, and nothing breaks",
+        fix=f"{{{_DRAFTS}=1}} with method mtp",
+        level="advisory",
+        severity="medium",
+        reads=("speculative-config",),
+        judge=_no_draft,
+    ),
+    Lesson(
         name="utilisation-with-mtp",
         statement="A server that speculates leaves memory for what the share does not count.",
         evidence=f"with MTP and a bf16 cache {CRASH_UTILISATION} left {_CRASH['failed_requests']} requests failed: one engine at "
@@ -207,10 +240,10 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="utilisation-without-gain",
         of="utilisation-with-mtp",
-        statement="Memory that brings no throughput is left as a margin.",
+        statement="Memory beyond what ran, or what brought throughput, is left as a margin.",
         evidence=f"with an fp8 cache and counted CUDA graphs {CRASH_UTILISATION} gained nothing: {_MTP1_AT_095:,} tok/s against "
         f"{_MTP1:,} at {GRAPH_RISK_UTILISATION} (the article, phase 4)",
-        level_reason="it ran",
+        level_reason="it ran, or may run",
         fix=f"{{gpu-memory-utilization={GRAPH_RISK_UTILISATION}}}",
         level="advisory",
         severity="low",

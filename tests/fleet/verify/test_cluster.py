@@ -512,7 +512,7 @@ def test_a_flag_that_holds_a_secret_is_named_without_it() -> None:
             "mtp-above-one",
         ),
         ("--max-num-seqs=8192", "--max-num-seqs=64", "sequences-below-load"),
-        ("--mamba-cache-mode=align", "--no-async-scheduling", "hybrid-prefix-cache-flags"),
+        ("--kv-cache-dtype=fp8_e4m3", "--no-async-scheduling", "two-byte-cache"),
     ],
 )
 def test_flags_teach_the_lesson_that_they_repeat(declared_flag: str, found_flag: str, lesson: str) -> None:

@@ -52,10 +52,10 @@ def test_a_cache_in_bf16_is_named_with_declared_and_found(dev: Settings) -> None
         ("cache_dtype", "fp8_e4m3", "auto"),
         ("gpu_memory_utilization", "0.92", "0.95"),
     }
-    assert _lessons(check) == ["utilisation-with-mtp"]
+    assert _lessons(check) == ["utilisation-with-mtp", "two-byte-cache"]
 
 
-def test_a_hybrid_model_without_its_cache_mode_teaches_the_ten_fold_lesson(cud: Settings) -> None:
+def test_a_hybrid_model_without_its_cache_mode_teaches_its_lesson(cud: Settings) -> None:
     check = check_of(look(cud, labels={"mamba_cache_mode": "none"}), "configuration")
     assert [(one.name, one.declared, one.found) for one in check.differences] == [("mamba_cache_mode", "align", "none")]
     assert "hybrid-prefix-cache-flags" in _lessons(check)
@@ -209,14 +209,14 @@ def test_drafts_that_are_never_accepted_teach_what_they_cost(dev: Settings) -> N
     assert check.state == "failed"
     assert check.differences[0].declared == "90 % as published, 80 % at least"
     assert check.differences[0].found.startswith("0 % of")
-    assert _lessons(check) == ["phases.tp8-mtp5", "phases.no-mtp-095"]
+    assert _lessons(check) == ["phases.tp8-mtp5", "mtp-unused"]
 
 
 def test_no_speculation_where_it_is_declared_teaches_a_third_of_the_throughput(dev: Settings) -> None:
     check = check_of(look(dev, speculative_tokens=0), "speculation")
     assert (check.state, check.differences[0].name) == ("failed", "speculation")
-    assert _lessons(check) == ["phases.no-mtp-095"]
-    for figure in ("66,021", "96,023"):
+    assert _lessons(check) == ["mtp-unused"]
+    for figure in ("66,021", "95,391"):
         assert figure in check.lessons[0].text
 
 

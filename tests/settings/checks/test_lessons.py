@@ -85,6 +85,19 @@ def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
     assert problems["image-not-checked"].level == "finding"
 
 
+def test_the_articles_printed_flags_are_told_one_way_out() -> None:
+    """Its final list has neither the mamba flags nor max-num-seqs."""
+    printed = {"enablePrefixCaching": True, "mambaCacheMode": None, "mambaBlockSize": None, "maxNumSeqs": None}
+    problems = found(server={"engine": printed})
+    assert {one.id for one in problems.values() if one.level != "notice"} == {"prefix-cache-never-hits"}
+    mended = printed | {"enablePrefixCaching": None}
+    assert (
+        problems["prefix-cache-never-hits"].write
+        == "enablePrefixCaching: null, mambaCacheMode: null, mambaBlockSize: null"
+    )
+    assert not found(server={"engine": mended})
+
+
 def other_model(**engine: Any) -> set[str]:
     model = {"id": "meta-llama/Llama-3.1-8B", "revision": "a" * 40, "sizeGb": 16.0}
     server = {"image": {"tag": "v0.18.0"}, "engine": engine}
