@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from facts.memory import GIB, QWEN3_5_27B, HybridArchitecture
@@ -80,5 +82,52 @@ QWEN3_5_397B_NVFP4 = ModelShape(
     vocabulary=_VOCABULARY,
 )
 
-DENSE_MODELS = frozenset({"Qwen3.5-27B"})
-"""Models without experts, by a part of their name. Source: public config.json of the checkpoints, in every number format."""
+_LINEAR, _DRAFT, _VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
+_OPTIONS: Mapping[str, str] = {
+    "mamba-cache-mode": _LINEAR,
+    "mamba-block-size": _LINEAR,
+    "mamba-ssm-cache-dtype": _LINEAR,
+    "gdn-prefill-backend": _LINEAR,
+    "language-model-only": _VISION,
+    "enable-expert-parallel": EXPERTS,
+}
+_FORMATS = {name: f"the {name} format" for name in ("qwen3", "qwen3_coder", "qwen3_xml")}
+"""Parsers of one family's own way to write reasoning or tool calls."""
+
+# Source: public config.json of the checkpoints; vLLM's guides to tool calls and to reasoning.
+_FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
+    (re.compile(name, re.IGNORECASE), frozenset(parts))
+    for name, parts in (
+        (r"Qwen3\.5", {_LINEAR, _DRAFT, _VISION, *_FORMATS.values()}),
+        (r"Qwen3-Next", {_LINEAR, _DRAFT, EXPERTS, _FORMATS["qwen3"]}),
+        (r"Qwen3-Coder-\d", {_FORMATS["qwen3_coder"], _FORMATS["qwen3_xml"]}),
+        (r"Qwen3-\d", {_FORMATS["qwen3"]}),
+        (r"DeepSeek-(V3|R1(?!-Distill))", {_DRAFT, EXPERTS}),
+        (r"Qwen2(\.5)?-\d|Llama-[23]|Mistral-7B", set()),
+    )
+)
+# Source: Qwen's own naming: parameters in all, then those active for one token.
+_EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
+
+
+def parts_of(names: Iterable[str]) -> frozenset[str] | None:
+    """What a model's architecture has of what options are for, by the first of its names that is known; None where none is."""
+    for name in names:
+        for family, parts in _FAMILIES:
+            if family.search(name):
+                return parts | {EXPERTS} if _EXPERTS_IN_A_NAME.search(name) else parts
+    return None
+
+
+def part_for(option: str, value: object) -> str | None:
+    """The part of a model's architecture that an engine option with this value is for; None where every model takes it.
+
+    `option` is vLLM's long name, `value` as `facts.engines.parse` reads it.
+    """
+    if value is None or value is False:
+        return None
+    if option == "speculative-config":
+        return _DRAFT if isinstance(value, Mapping) and str(value.get("method", "")).endswith("mtp") else None
+    if option in ("reasoning-parser", "tool-call-parser"):
+        return _FORMATS.get(str(value))
+    return _OPTIONS.get(option)

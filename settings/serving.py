@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from facts.models import part_for, parts_of
 from settings.problems import Problem, SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
-from settings.sections.engine import Engine
+from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import Server
@@ -30,6 +31,8 @@ class Serving:
     """Name of the workload the profile is for, as figures are published for it."""
     overrides: frozenset[str]
     """camelCase names of the engine settings that the stack file sets itself: no profile excuses those."""
+    left_out: tuple[str, ...]
+    """camelCase names of the profile's engine settings that are for its own model's architecture and not for this one's."""
 
     @property
     def served_model_name(self) -> str:
@@ -55,8 +58,10 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
                 )
             ],
         ) from None
+    left_out = _for_another_architecture(chosen.engine, own_model.id) if own_model else ()
+    changes = {**dict.fromkeys(left_out), **server.engine}
     try:
-        engine = chosen.engine.but(server.engine) if server.engine else chosen.engine
+        engine = chosen.engine.but(changes) if changes else chosen.engine
     except ValidationError as error:
         from settings.explain import explain
 
@@ -84,4 +89,15 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
         concurrency_per_replica=server.needs.concurrency_per_replica or chosen.concurrency_per_replica,
         workload=chosen.workload,
         overrides=frozenset(server.engine),
+        left_out=tuple(name for name in left_out if name not in server.engine),
+    )
+
+
+def _for_another_architecture(engine: Engine, model: str) -> tuple[str, ...]:
+    """CamelCase names of the settings for an architecture that the model is not known to have."""
+    parts = parts_of([model]) or frozenset()
+    set_ = engine.model_dump(include=set(flag_fields()))
+    needed = {field: part_for(long_name(field), value) for field, value in set_.items()}
+    return tuple(
+        Engine.model_fields[field].alias or field for field, part in needed.items() if part and part not in parts
     )

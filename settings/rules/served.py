@@ -14,7 +14,7 @@ from facts.engines import (
     LONGEST_CONTEXT_TOKENS,
     Flags,
 )
-from facts.models import DENSE_MODELS
+from facts.models import EXPERTS, parts_of
 from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
@@ -109,7 +109,12 @@ class Served(ABC):
     @property
     def is_dense(self) -> bool:
         """Whether its model is known to have no experts."""
-        return any(self.is_called(part) for part in DENSE_MODELS)
+        return self.parts is not None and EXPERTS not in self.parts
+
+    @property
+    def parts(self) -> frozenset[str] | None:
+        """What its model's architecture has of what options are for; None where the facts do not know it."""
+        return parts_of(self.model_names)
 
     @property
     def architecture(self) -> memory.HybridArchitecture | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Final
 
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS
+from facts.models import EXPERTS, part_for
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
 from settings.rules.limits import KNOWN_RELEASE
 from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, Served
@@ -22,6 +23,23 @@ def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
             allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
             because=f"{{{USE_DEEP_GEMM}}} is not switched off",
         )
+
+
+def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
+    parts = server.parts
+    if parts is None:
+        return
+    for option, value in server.flags.options.items():
+        part = part_for(option, value)
+        # expert-parallel-on-dense-model says that one.
+        if part is not None and part != EXPERTS and part not in parts:
+            yield Broken(
+                option=option,
+                value=value["method"] if isinstance(value, Mapping) else value,
+                allowed="left out",
+                because=f"it is for models with {part}; {server.model} has none",
+                changes={option: None},
+            )
 
 
 def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
@@ -73,6 +91,18 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         severity="critical",
         reads=(USE_DEEP_GEMM,),
         judge=_accuracy,
+    ),
+    Lesson(
+        name="flags-of-another-architecture",
+        statement="A server's options are for its model's architecture.",
+        evidence="vLLM raises 'Unsupported speculative method' when it starts a model without a draft layer with method mtp "
+        "(vllm/config/speculative.py, read); other options do nothing there, and a parser of another format leaves tool calls in the text",
+        level_reason="the server does not start, or not as its options say",
+        fix="leave the option out",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        judge=_for_another_architecture,
     ),
     Lesson(
         name="image-not-checked",

@@ -9,6 +9,7 @@ from typing import Any
 
 from facts.engines import render
 from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.stack import Settings
 from tests.support.settings import make_settings
 
 PROFILES = {"dev": "record", "cud": "serve-chat", "guest": "serve-code"}
@@ -31,6 +32,8 @@ class Case:
     cpu: int | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     """`contextTokens`, `concurrencyPerReplica`."""
+    model: str = ""
+    """A model instead of the profile's."""
     broken: bool = True
 
     @property
@@ -46,8 +49,20 @@ class Case:
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
+    def sections(self) -> dict[str, Any]:
+        """What the stack file says of server and model."""
+        model = {"id": self.model, "revision": "a" * 40, "sizeGb": 33.0}
+        return {"server": self.server, **({"model": model} if self.model else {})}
+
+    @property
+    def settings(self) -> Settings:
+        """Of a stack with one replica."""
+        of_stack = {"profile": PROFILES[self.stack], "replicas": 1}
+        return make_settings(**{**self.sections, "server": {**of_stack, **self.server}})
+
+    @property
     def declared(self) -> DeclaredServer:
-        return DeclaredServer(make_settings(server={"profile": PROFILES[self.stack], "replicas": 1, **self.server}))
+        return DeclaredServer(self.settings)
 
     def lay_over(self, props: dict[str, Any]) -> None:
         """The same change in a rendered Deployment."""
@@ -61,6 +76,8 @@ class Case:
             spelled = (f"--{option}", f"--no-{option}")
             words = [word for word in container["args"] if word.partition("=")[0] not in spelled]
             container["args"] = words + render({option: value})
+        if self.model:
+            container["args"][0] = f"/weights/{self.model}"
         if self.tag:
             container["image"] = re.sub(r":[^:@/]+@", f":{self.tag}@", container["image"])
         if self.cpu:
@@ -86,6 +103,9 @@ def _caching(block: int | None = 8, mode: str | None = "align") -> dict[str, Any
 
 
 NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mode": None, "mamba-block-size": None}
+_OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
+_NO_MTP = {"speculative-config": None}
+_PLAIN = "Qwen/Qwen3-32B"
 _AT_095 = {"gpu-memory-utilization": 0.95}
 
 
@@ -184,6 +204,17 @@ CASES = (
     _broken("deepgemm-accuracy", "switched on", {DEEP_GEMM: True}, tag="v0.18.0", stack="guest"),
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
     _sound("deepgemm-accuracy", "0.18.1"),
+    _broken("flags-of-another-architecture", "a draft layer", {**_mtp(1), **_OF_LINEAR}, model=_PLAIN),
+    _broken(
+        "flags-of-another-architecture",
+        "a parser",
+        {**_NO_MTP, **_OF_LINEAR, "tool-call-parser": "qwen3_coder"},
+        model=_PLAIN,
+    ),
+    _sound(
+        "flags-of-another-architecture", "none", {**_NO_MTP, **_OF_LINEAR, "reasoning-parser": "qwen3"}, model=_PLAIN
+    ),
+    _sound("flags-of-another-architecture", "ngram", {**_mtp(1, "ngram"), **_OF_LINEAR}, model=_PLAIN),
     _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="guest"),
     _broken("image-not-checked", "0.18 of another number", tag="v0.180.0", stack="cud"),
     _broken("image-not-checked", "0.17 with CUDA 13", tag="v0.17.2-cu130"),

@@ -40,7 +40,7 @@ def _of_cases() -> Iterator[Case]:
     """Every case of the lessons that breaks one: through the stack file, and in the rendered Deployment."""
     for case in lessons.CASES:
         if case.broken:
-            yield of_program(case.lesson, case.what, stack=case.stack, settings={"server": case.server})
+            yield of_program(case.lesson, case.what, stack=case.stack, settings=case.sections)
             yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
 
 

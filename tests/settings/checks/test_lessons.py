@@ -10,8 +10,9 @@ from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
 from settings.load import check
 from settings.problems import Problem
+from settings.profiles import NAMES
 from settings.rules.engine_lessons import ENGINE_LESSONS
-from tests.support.lessons import CASES, PROFILES, Case
+from tests.support.lessons import CASES, Case
 from tests.support.settings import make_settings
 
 LEVELS = {"mandatory": "refused", "advisory": "finding"}
@@ -25,8 +26,7 @@ def found(**sections: Any) -> dict[str, Problem]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    settings = make_settings(server={"replicas": 1, "profile": PROFILES[case.stack], **case.server})
-    repeated = [one for one in check(settings) if (one.id, one.level) == (told.id, LEVELS[told.level])]
+    repeated = [one for one in check(case.settings) if (one.id, one.level) == (told.id, LEVELS[told.level])]
     on_purpose = [one for one in repeated if one.on_purpose]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
     for problem in repeated:
@@ -50,7 +50,14 @@ def test_what_it_says_to_write_mends_it(case: Case) -> None:
     if drafts:
         options["speculative-config"] = {"method": "mtp", "num_speculative_tokens": drafts}
     mended = Case(
-        lesson=case.lesson, what="", stack=case.stack, options=options, tag=case.tag, cpu=cpu, needs=case.needs
+        lesson=case.lesson,
+        what="",
+        stack=case.stack,
+        options=options,
+        tag=case.tag,
+        cpu=cpu,
+        needs=case.needs,
+        model=case.model,
     )
     assert list(lesson.judge(mended.declared, lesson.defaults)) == []
 
@@ -107,8 +114,33 @@ def other_model(**engine: Any) -> set[str]:
 def test_what_was_seen_of_one_family_is_not_held_against_another() -> None:
     of_the_family = {"deepgemm-accuracy", "mtp-above-one", "context-far-above-need", "prefix-cache-never-hits"}
     changed = {"speculative": {"numSpeculativeTokens": 5}, "maxModelLen": None, "enableExpertParallel": True}
-    assert not other_model(**changed) & {*of_the_family, "expert-parallel-on-dense-model"}
+    assert other_model(**changed) & {*of_the_family, "expert-parallel-on-dense-model"} == {"expert-parallel-on-dense-model"}
     assert "tp8-on-one-gpu-model" in other_model(tensorParallelSize=8, dataParallelSize=1)
+
+
+@pytest.mark.parametrize("profile", NAMES)
+def test_no_flag_of_a_profiles_own_architecture_reaches_another_model(profile: str) -> None:
+    model = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "sizeGb": 33.0}
+    settings = make_settings(server={"profile": profile}, model=model)
+    flags = DeclaredServer(settings).flags.options
+    assert not flags.keys() & {
+        "speculative-config",
+        "mamba-cache-mode",
+        "mamba-block-size",
+        "gdn-prefill-backend",
+        "language-model-only",
+    }
+    assert flags.get("tool-call-parser") is None
+    assert flags.get("reasoning-parser") == settings.serving.profile.engine.reasoning_parser
+    told = next(problem for problem in check(settings) if problem.id == "profile-of-another-model")
+    assert all(name in told.allowed for name in settings.serving.left_out)
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3.5-9B", "Qwen/Qwen3.5-27B-FP8"])
+def test_a_model_of_the_profiles_family_keeps_its_flags(model: str) -> None:
+    settings = make_settings(model={"id": model, "revision": "a" * 40, "sizeGb": 29.0})
+    assert settings.serving.engine == settings.serving.profile.engine
+    assert not settings.serving.left_out
 
 
 def test_extra_arguments_count() -> None:
