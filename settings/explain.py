@@ -6,26 +6,21 @@ Imported only once something is wrong, so it may take its time (it reads the sec
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from settings.problems import Problem, value_at
-from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, Spot
+from settings.problems import Problem, listed, nearest, shown, value_at
+from settings.sections.capacity import Capacity
 from settings.sections.docstrings import field_docs
-from settings.sections.section import NAMESPACE
+from settings.sections.section import IN_WORDS, NAMESPACE
 
 _GCP_KEYS = {"project", "region"}
-_MODES: dict[Any, type[BaseModel]] = {
-    "spot": Spot,
-    "flex-start": FlexStart,
-    "calendar": Calendar,
-    "reservation": Reservation,
-    "ladder": Ladder,
-}
 _NO_SUCH_MODE = {
     "on-demand": (
         "A4 machines are not sold on demand: a pod without a capacity choice stays Pending for ever (the article, "
@@ -60,32 +55,25 @@ def _is_inside(one: ErrorDetails, other: ErrorDetails) -> bool:
 
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Problem:
-    raw = detail["loc"]
-    # pydantic puts the mode after the section; further on, the same word is a key: `capacity.reservation`.
-    in_mode = len(raw) > 1 and raw[0] == "capacity" and raw[1] in _MODES
-    location = _without_union_branches(raw[:1] + raw[2:] if in_mode else raw, root)
-    path = _path(location, prefix)
-    if in_mode and len(raw) > 2:
-        root, location = _MODES[raw[1]], location[1:]
+    place = _place(detail["loc"], root)
+    path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    if isinstance(given, tuple):
-        given = list(given)  # as the stack file has it
-    given = value_at(path, given)  # before any sentence is made of it
+    given = value_at(path, listed(given))  # before any sentence is made of it
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _capacity_mode(path, given)
-    model, field = _find(root, location)
-    names = _aliases(model)
+    last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
-        near = get_close_matches(str(location[-1]), names, n=1, cutoff=0.5)
+        names = _aliases(place.model)
+        near = nearest(last, names)
         return Problem(
             id="unknown-key",
             path=path,
             value=given,
             allowed=", ".join(sorted(names)),
             why="an unknown key is a setting that silently does not apply",
-            write=near[0] if near else "one of the keys above",
+            write=near or f"one of the keys above, or remove {last}",
         )
-    doc = field_docs(model).get(field, "") if model is not None else ""
+    doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":
         return Problem(
             id="missing-key",
@@ -93,7 +81,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
             value=None,
             allowed=_sentence(doc) or "a value",
             why="there is no default that would be right for every stack",
-            write=_EXAMPLES.get(str(location[-1]), f"{location[-1]}: ..."),
+            write=_example(path) or f"{last}: ...",
         )
     return Problem(
         id="wrong-value",
@@ -101,26 +89,72 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Proble
         value=given,
         allowed=_allowed(kind, context, detail["msg"]),
         why=_sentence(doc) or "the program could not use it",
-        write=_write_item(location) or _write(kind, str(location[-1]) if location else "", given, context),
+        write=_write_item(place.keys, path) or _write(kind, path, given, context, place),
     )
 
 
-def _write_item(location: tuple[Any, ...]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where something is wrong, in the stack file's own keys."""
+
+    keys: tuple[Any, ...]
+    """Without what pydantic puts between them: a capacity mode, the branches of a union, "[key]"."""
+    model: type[BaseModel] | None = None
+    """The section that has the last key, or would have it."""
+    field: str = ""
+    """Its Python name there; empty where the section has no such key."""
+
+
+def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
+    """The place of an error, followed through the sections' types: a key may have any name, also that of a mode or a type."""
+    keys: list[Any] = []
+    model: type[BaseModel] | None = None
+    field = ""
+    rest, type_ = list(location), cast(Any, root)
+    while rest:
+        members = [one for one in get_args(type_) if one is not type(None)]
+        if get_origin(type_) is Annotated:
+            type_ = members[0]
+        elif get_origin(type_) in (Union, UnionType):
+            modes = {get_args(one.model_fields["mode"].annotation)[0]: one for one in members if "mode" in _fields(one)}
+            # pydantic names the branch, unless there is one only.
+            type_ = members[0] if len(members) == 1 else modes.get(rest.pop(0))
+        elif _fields(type_):
+            key = rest.pop(0)
+            found = next((name for name, info in _fields(type_).items() if key in (name, info.alias)), "")
+            keys.append(_fields(type_)[found].alias or key if found else key)
+            model, field, type_ = type_, found, _fields(type_)[found].annotation if found else None
+        else:
+            keys.append(rest.pop(0))
+            type_ = members[-1 if get_origin(type_) is dict else 0] if members else None
+            if rest == ["[key]"]:
+                rest.clear()
+    return _Place(tuple(keys), model, field)
+
+
+def _fields(type_: Any) -> dict[str, FieldInfo]:
+    return type_.model_fields if inspect.isclass(type_) and issubclass(type_, BaseModel) else {}
+
+
+def _write_item(keys: tuple[Any, ...], path: str) -> str | None:
     """What to write for an item of a list: the whole list, where there is an example of one."""
-    if not location or not isinstance(location[-1], int):
-        return None
-    return _EXAMPLES.get(next((str(part) for part in reversed(location) if not isinstance(part, int)), ""))
+    return _example(path.rpartition("[")[0]) if keys and isinstance(keys[-1], int) else None
+
+
+def _example(path: str) -> str | None:
+    """What to write at a path: by all of it, or by its last key."""
+    return _EXAMPLES.get(path) or _EXAMPLES.get(path.rpartition(".")[2])
 
 
 _EXAMPLES = {
-    "project": "gcp:project: my-project",
-    "region": "gcp:region: europe-west4",
-    "zones": 'vllm-fleet:zones: ["europe-west4-b"]',
-    "capacity": "vllm-fleet:capacity: {mode: spot}",
+    "gcp:project": "gcp:project: my-project",
+    "gcp:region": "gcp:region: europe-west4",
+    "vllm-fleet:zones": 'vllm-fleet:zones: ["europe-west4-b"]',
+    "vllm-fleet:capacity": "vllm-fleet:capacity: {mode: spot}",
     "recurrence": 'recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"',
     "runDurationSeconds": "runDurationSeconds: 86400",
-    "stack": "stack: spot, or organization/project/stack",
-    "billingAccount": "billingAccount: 01ABCD-234567-89EFAB",
+    "vllm-fleet:platform.stack": "stack: spot, or organization/project/stack",
+    "billingAccount": "billingAccount: the id that `gcloud billing accounts list` prints",
     "concurrency": "concurrency: [500, 1000, 2000]",
     "sha256": "sha256: the 64 digits that `sha256sum FILE` prints",
 }
@@ -147,48 +181,7 @@ def _capacity_mode(path: str, given: Any) -> Problem:
     )
 
 
-def _without_union_branches(location: tuple[Any, ...], root: type[BaseModel]) -> tuple[Any, ...]:
-    """The location without pydantic's names for the branches of a union, such as "constrained-int"."""
-    kept: list[Any] = []
-    for part in location:
-        is_branch = isinstance(part, str) and ("[" in part or part in _BRANCHES or part.startswith("literal"))
-        if not (kept and is_branch and _find(root, (*kept, part))[0] is None):
-            kept.append(part)
-    return tuple(kept)
-
-
-_BRANCHES = {"int", "constrained-int", "float", "constrained-float", "str", "constrained-str", "bool", "none"}
-
-
-def _find(root: type[BaseModel], location: tuple[Any, ...]) -> tuple[type[BaseModel] | None, str]:
-    """The section that holds the last key of `location`, and the Python name of that key."""
-    models: list[type[BaseModel]] = [root]
-    field = ""
-    holder: type[BaseModel] | None = root
-    for part in location:
-        if isinstance(part, int) or part == "[key]":
-            continue
-        holder = None
-        for model in models:
-            for name, info in model.model_fields.items():
-                if part in (name, info.alias):
-                    holder, field = model, name
-                    models = list(_models_in(info.annotation))
-                    break
-            if holder is not None:
-                break
-        if holder is None:
-            return (models[0] if models else None), str(part)
-    return holder, field
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return [annotation]
-    found: list[type[BaseModel]] = []
-    for argument in getattr(annotation, "__args__", ()):
-        found.extend(_models_in(argument))
-    return found
+_MODES = [get_args(mode.model_fields["mode"].annotation)[0] for mode in get_args(get_args(Capacity)[0])]
 
 
 def _aliases(model: type[BaseModel] | None) -> list[str]:
@@ -222,7 +215,7 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
         bound = context.get("ge", context.get("gt", context.get("le", context.get("lt"))))
         return f"{sign} {bound:g}" if isinstance(bound, float) else f"{sign} {bound}"
     if kind == "string_pattern_mismatch":
-        return f"text like {context.get('pattern')}"
+        return IN_WORDS[str(context.get("pattern"))]
     if kind == "too_short":
         return f"at least {context.get('min_length')} of them"
     if kind == "too_long":
@@ -231,11 +224,15 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
     return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable keeps its capitals
 
 
-def _write(kind: str, name: str, given: Any, context: dict[str, Any]) -> str:
-    bounds = (context.get("ge"), context.get("gt"), context.get("le"), context.get("lt"))
-    bound = next((b for b in bounds if b is not None), None)
-    if bound is not None and kind.endswith("_equal"):
-        return f"{name}: {bound}"
+def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Place) -> str:
+    name = str(place.keys[-1]) if place.keys else ""
+    if kind.startswith(("greater_than", "less_than")):
+        # The nearest bound would be all of a GPU's memory, a thousand nodes, or a price of nothing.
+        if context.get("le") == 1 and 1 < given <= 100:
+            return f"{name}: {given / 100:g}"
+        info = _fields(place.model).get(place.field)
+        default = info.default if info is not None and info.alias == name else None
+        return f"{name}: {default if isinstance(default, int | float) else 'a number as allowed above'}"
     if kind in ("int_type", "float_type") and isinstance(given, str):
         digits = given.strip()
         if digits.replace(".", "", 1).lstrip("-").isdigit():
@@ -245,7 +242,7 @@ def _write(kind: str, name: str, given: Any, context: dict[str, Any]) -> str:
     if kind == "literal_error":
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
         near = get_close_matches(str(given), choices, n=1, cutoff=0.3)
-        return f"{name}: {near[0] if near else choices[0]}"
-    if kind == "string_type":
-        return f'{name}: "{given}"'
-    return _EXAMPLES.get(name, f"{name}: a value as allowed above")
+        return f"{name}: {near[0]}" if near else f"{name}: one of those above"
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        return f'{name}: "{shown(given)}"'
+    return _example(path) or f"{name}: a value as allowed above"

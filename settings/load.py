@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from facts.ledger import LedgerError
 from settings.names import ESC_OFFLINE
-from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
+from settings.problems import Problem, SettingsError, nearest, renamed_project, secret_in_plain_text, secret_in_section
 from settings.rules.secrets_in_text import secrets_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.stack import PLACEHOLDER_PROJECT, Settings
@@ -39,6 +40,7 @@ _SECTIONS = frozenset(
         "labels",
     }
 )
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
 
@@ -113,6 +115,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
             problems.append(_unknown_key(key))
     given = {_path(name): value for name, value in values.items() if name not in SECRET_KEYS.values()}
     problems += [secret_in_plain_text(found.path, found.what) for found in secrets_in(given)]
+    problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
@@ -169,26 +172,47 @@ def _path(name: str) -> str:
 
 
 def _unknown_key(key: str) -> Problem:
-    from difflib import get_close_matches
-
     name = key.partition(":")[2]
-    near = get_close_matches(name, KEYS, n=1)
+    near = nearest(name, KEYS)
     return Problem(
         id="unknown-key",
         path=key,
         value=name,
         allowed=", ".join(sorted(KEYS)),
         why="the program would ignore it, and a misspelt key is a setting that silently does not apply",
-        write=f"{NAMESPACE}:{near[0]}" if near else "one of the keys above",
+        write=f"{NAMESPACE}:{near}" if near else "one of the keys above",
     )
 
 
 def _not_structured(key: str, text: str) -> Problem:
+    is_list = key == f"{NAMESPACE}:zones"
     return Problem(
         id="not-structured",
         path=key,
         value=text,
-        allowed="a mapping or a list",
-        why="this key is a section with keys of its own",
-        write=f"pulumi config set --path '{key}.NAME' VALUE, or nested YAML in the stack file",
+        allowed="a list" if is_list else "a mapping",
+        why="this key is a list" if is_list else "this key is a section with keys of its own",
+        write=f'{key}: ["europe-west4-b"]'
+        if is_list
+        else f"{key}: {{KEY: VALUE}}; settings/stack.schema.json has its keys",
     )
+
+
+def _unprintable(path: str, value: Any) -> Iterator[Problem]:
+    """Texts with characters that no manifest, argument or terminal carries: controls, and halves of characters."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _unprintable(path, name)
+            yield from _unprintable(f"{path}.{name}", one)
+    elif isinstance(value, tuple):
+        for i, one in enumerate(value):
+            yield from _unprintable(f"{path}[{i}]", one)
+    elif isinstance(value, str) and (found := _UNPRINTABLE.search(value)):
+        yield Problem(
+            id="unprintable-text",
+            path=_UNPRINTABLE.sub("?", path),
+            value=_UNPRINTABLE.sub("?", value),
+            allowed="text without control characters",
+            why=f"it has U+{ord(found[0]):04X}, which an argument, a label or a file cannot carry",
+            write="the same text without it",
+        )

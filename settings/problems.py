@@ -5,9 +5,11 @@ No `Problem` carries a secret, so no report of one can show it, in whatever form
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from settings.redact import Redactor, plaintexts_in
@@ -49,7 +51,7 @@ class Problem:
     def text(self) -> str:
         """The problem as the few lines that a terminal shows."""
         verdict = {"refused": "is refused", "finding": "deserves a look", "notice": "(notice)"}[self.level]
-        given = "nothing" if self.value is None else repr(self.value)
+        given = "nothing" if self.value is None else shown(self.value)
         return (
             f"{self.path}: {given} {verdict}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
         )
@@ -68,6 +70,27 @@ class SettingsError(Exception):
         count = len(self.problems)
         head = f"Stack {without_secrets(self.stack)!r}: {count} setting{'' if count == 1 else 's'} cannot be used."
         return "\n\n".join([head, *(problem.text() for problem in self.problems)])
+
+
+def shown(value: Any) -> str:
+    """A value as YAML has it, where Python writes another word."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else repr(value)
+
+
+def listed(value: Any) -> Any:
+    """A value with lists where the settings have tuples, as the stack file has it."""
+    if isinstance(value, dict):
+        return {key: listed(one) for key, one in value.items()}
+    return [listed(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that a misspelt `name` was meant for, capitals aside; None where none is near enough."""
+    by_lower = {one.lower(): one for one in names}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+    return by_lower[found[0]] if found else None
 
 
 def value_at(path: str, value: Any) -> Any:

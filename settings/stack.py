@@ -20,7 +20,7 @@ from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.section import Section
+from settings.sections.section import Namespace, ProjectId, Section, like
 from settings.sections.server import Server
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
@@ -29,18 +29,25 @@ PLACEHOLDER_PROJECT = "your-project-id"
 """What the stack files carry for gcp:project; the same words as in the article's commands."""
 
 
+MOST_LABELS = 50
+"""Google Cloud takes 64 a resource; the program adds two, and GKE and Cloud Storage theirs. Source: Resource Manager, labels."""
+
+
 class Settings(Section):
     """One stack: where it runs, on what capacity, which model it serves, and what stands around it."""
 
     stack: str
     """Name of the stack; from the engine, not from the stack file."""
-    project: Annotated[str, Field(pattern=r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$")]
+    project: ProjectId
     """`gcp:project`: the Google Cloud project id."""
-    region: Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+$")]
+    region: Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+$", "a region, such as europe-west4")]
     """`gcp:region`: the region of network, cluster and registry."""
-    zones: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z]$")], ...], Field(min_length=1)]
+    zones: Annotated[
+        tuple[Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$", "a zone, such as europe-west4-b")], ...],
+        Field(min_length=1),
+    ]
     """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
-    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = "vllm"
+    namespace: Namespace = "vllm"
     """Kubernetes namespace of everything this stack adds to the cluster."""
     platform: Platform = Platform()
     """Where the cluster comes from."""
@@ -69,10 +76,20 @@ class Settings(Section):
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
     """Your own unit prices in USD, by the item's id in facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a
     GiB-month. Default: the list price where a dated source is known; items without one make totals lower bounds."""
-    labels: dict[
-        Annotated[str, Field(pattern=r"^[a-z][-_a-z0-9]{0,62}$")], Annotated[str, Field(pattern=r"^[-_a-z0-9]{0,63}$")]
+    labels: Annotated[
+        dict[
+            Annotated[
+                str,
+                like(
+                    r"^[a-z][-_a-z0-9]{0,62}$",
+                    "keys of 1 to 63 lower-case letters, digits, dashes and underscores, first a letter",
+                ),
+            ],
+            Annotated[str, like(r"^[-_a-z0-9]{0,63}$", "up to 63 lower-case letters, digits, dashes and underscores")],
+        ],
+        Field(max_length=MOST_LABELS),
     ] = {}
-    """Labels for every Google Cloud resource that takes them, e.g. `{team: inference}`."""
+    """Labels for every Google Cloud resource that takes them, e.g. `{team: inference}`; `app` and `stack` are the program's own."""
     has_hf_token: bool = False
     """True when the secret key `vllm-fleet:hfToken` is set; the value itself never enters the settings."""
     has_api_key: bool = False

@@ -102,7 +102,8 @@ def read(root: Path, stack: str) -> StackFile:
         )
     document = _parse(path, stack)
     environments = _environments(document.get("environment"))
-    raw = document.get("config") or {}
+    given = document.get("config")
+    raw = {} if given is None else given
     if not isinstance(raw, dict) or environments is None:
         wrong = environments is None
         why = (
@@ -195,7 +196,10 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
     document = _parse(path, stack)
     if document.get("name") != NAMESPACE:
         raise SettingsError(stack, [renamed_project(document.get("name"))])
-    declared = document.get("config") or {}
+    given = document.get("config")
+    declared = {} if given is None else given
+    if not isinstance(declared, dict):
+        raise SettingsError(stack, [_broken(path, _kind(declared), "`config:` must be a mapping of keys to values")])
     values = {key: one["value"] if isinstance(one, dict) else one for key, one in declared.items() if _has_value(one)}
     return {key: value for key, value in values.items() if ":" in key}
 

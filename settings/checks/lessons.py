@@ -103,6 +103,8 @@ def _weights_writer(settings: Settings) -> Iterator[Problem]:
 
     family = settings.weights.writer.machine_family
     reason = disks.cannot_attach(disks.TYPE, family)
+    if not reason and family not in disks.ARM_FAMILIES:
+        reason = f"{family.upper()} machines have no Arm processors, which the writer's pods ask for"
     if settings.weights.source == "hyperdisk" and reason:
         yield Problem(
             id="writer-cannot-attach",

@@ -12,12 +12,14 @@ from facts.machines import GPUS_PER_NODE
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
-from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
+MAX_LABEL = 63
+"""Longest value of a label. Source: Kubernetes, labels and selectors."""
 LFS_SPACE_FACTOR = 1.1
 """Space the download needs: the objects, which become the files by hard links, and the file system itself.
 Measured: workloads/weights/weights_download.sh peaked at 1.0 times the model on ext4. Assumed: the rest is margin."""
@@ -89,6 +91,16 @@ def _platform(settings: Settings) -> Iterator[Problem]:
 
 def _capacity(settings: Settings) -> Iterator[Problem]:
     capacity = settings.capacity
+    made = ladder_class(settings.namespace)
+    if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
+        yield Problem(
+            id="namespace-too-long",
+            path=key("namespace"),
+            value=settings.namespace,
+            allowed=f"{MAX_LABEL - len(made) + len(settings.namespace)} characters at most with capacity.mode ladder",
+            why=f"nodes of the ladder carry the name of its class, {made}, as a label, whose value has {MAX_LABEL} at most",
+            write="a shorter namespace",
+        )
     if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
         yield Problem(
             id="ladder-without-rungs",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import Section
+from settings.sections.section import Section, like
 
 
 class Dataset(Section):
@@ -16,7 +16,7 @@ class Dataset(Section):
     url: str
     """Where the file is: `https://HOST/PATH`, asked for without credentials, or `gs://BUCKET/OBJECT`, read with the benchmark
     pods' own identity, which this stack lets read that one object."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, like(r"^[0-9a-f]{64}$", "64 digits and letters a to f")]
     """SHA-256 of the file, 64 hexadecimal digits (`sha256sum FILE`): a file that changed is another workload."""
 
     @property

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
 from facts.machines import ACCELERATOR
-from settings.sections.section import Section
+from settings.sections.section import Moment, Name, ProjectId, Section
 
 LADDER_CLASS = "b200-ladder"
 """First part of the name of the ladder's ComputeClass, the namespace being the second: classes belong to the whole cluster.
@@ -59,7 +59,7 @@ class FlexStart(_Mode):
 class CalendarRequest(Section):
     """A FutureReservation in calendar mode. Once approved it can be neither changed nor cancelled: the whole window is paid."""
 
-    start_time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    start_time: Moment
     """First moment of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
     duration_days: Annotated[int, Field(ge=1, le=90)]
     """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
@@ -74,7 +74,7 @@ class Calendar(_Mode):
     """A block of nodes for a window of days, by a FutureReservation that exists or that this stack requests."""
 
     mode: Literal["calendar"]
-    reservation: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    reservation: Name
     """Name of the reservation that serves the window: an existing one, or the one that `create` will make."""
     create: CalendarRequest | None = None
     """Request the window from this stack. Leave out to use a reservation that somebody else has requested."""
@@ -84,14 +84,14 @@ class Reservation(_Mode):
     """Nodes of a named reservation: capacity that is there whether used or not."""
 
     mode: Literal["reservation"]
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    name: Name
     """Name of an existing reservation with specificReservationRequired, in the zone of this stack."""
-    project: str | None = None
+    project: ProjectId | None = None
     """The project that owns the reservation, when it is shared with this one. Default: the stack's project."""
     nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """A4 machines that the reservation holds; all are paid for, used or not. Default: server.replicas."""
-    blocks: tuple[str, ...] = ()
-    """Blocks of a dense reservation to stay within. Default: any."""
+    blocks: Annotated[tuple[Name, ...], Field(max_length=1)] = ()
+    """The block of a dense reservation to stay within: pods ask for it by a label, whose value is one name. Default: any."""
     commitment: Literal["none", "cud-1y"] = "none"
     """Commitment that prices these nodes. A commitment is a price, not capacity: it never stands alone."""
 
@@ -99,9 +99,9 @@ class Reservation(_Mode):
 class LadderReservation(Section):
     """The first rung: a reservation to drain before anything else is asked."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    name: Name
     """Name of an existing specific reservation."""
-    project: str | None = None
+    project: ProjectId | None = None
     """Owner of the reservation when it is shared. Default: the stack's project."""
 
 
@@ -181,7 +181,7 @@ def placement(
             if capacity.project is not None:
                 selector[f"{_GKE}/reservation-project"] = capacity.project
             if capacity.blocks:
-                selector[f"{_GKE}/reservation-blocks"] = ",".join(capacity.blocks)
+                selector[f"{_GKE}/reservation-blocks"] = capacity.blocks[0]
             key = "cud-1y" if capacity.commitment == "cud-1y" else "reservation"
         case Ladder():
             # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.

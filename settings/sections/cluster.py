@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from settings.sections.network import Cidr
-from settings.sections.section import Section
+from settings.sections.section import Moment, Name, Section, like
 
 
 class AuthorizedNetwork(Section):
@@ -28,15 +28,13 @@ class IpEndpoint(Section):
     """The only ranges that reach it; required when it is enabled."""
 
 
-Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
-"""RFC 3339 in UTC. GKE answers in UTC, so anything else would be a difference for ever."""
 _DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
 
 
 class MaintenanceExclusion(Section):
     """A time in which GKE leaves the cluster as it is, e.g. a launch."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    name: Name
     """What it is for, e.g. "launch"; unique."""
     start_time: Moment
     """Its start, RFC 3339 in UTC."""
@@ -54,9 +52,13 @@ class Maintenance(Section):
     """First window's start, RFC 3339 in UTC."""
     end_time: Moment = "2026-01-03T10:00:00Z"
     """First window's end; the length is kept by each recurrence, 4 hours or more."""
-    recurrence: Annotated[str, Field(pattern=rf"^FREQ=(DAILY|WEEKLY(;BYDAY={_DAY}(,{_DAY})*)?)$")] = (
-        "FREQ=WEEKLY;BYDAY=SA,SU"
-    )
+    recurrence: Annotated[
+        str,
+        like(
+            rf"^FREQ=(DAILY|WEEKLY(;BYDAY={_DAY}(,{_DAY})*)?)$",
+            "FREQ=DAILY, FREQ=WEEKLY, or the latter with days, such as FREQ=WEEKLY;BYDAY=SA,SU",
+        ),
+    ] = "FREQ=WEEKLY;BYDAY=SA,SU"
     """RFC 5545 rule, by the day or the week. GKE requires at least 48 hours of windows in any 92 days."""
     exclusions: Annotated[tuple[MaintenanceExclusion, ...], Field(max_length=20)] = ()
     """Times without upgrades, 20 at most, three of them with the scope NO_UPGRADES."""

@@ -27,7 +27,7 @@ from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.sections.engine_settings import environment_text as environment_text
 from settings.sections.engine_settings import long_name as long_name
-from settings.sections.section import Section
+from settings.sections.section import Section, like
 
 Switch = bool | None
 """True writes `--x`, False writes `--no-x`, None writes nothing."""
@@ -149,7 +149,9 @@ class Engine(Section):
     api_server_count: Annotated[int, Field(ge=1, le=64)] | None = None
     """`--api-server-count`: processes that speak HTTP and tokenize. Default under `vllm serve`: one per data-parallel
     rank."""
-    served_model_name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w./:-]+$")] | None = None
+    served_model_name: (
+        Annotated[str, like(r"^[A-Za-z0-9_./:-]{1,200}$", "1 to 200 letters, digits and _ . / : -")] | None
+    ) = None
     """`--served-model-name`: the name clients ask for, and the label of every metric. Default: the model's repository
     id."""
     reasoning_parser: Literal["qwen3"] | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import Section
+from settings.sections.section import Name, Section, ShortName
 
 
 class Epp(Section):
@@ -27,10 +27,11 @@ class Gateway(Section):
 
     enabled: bool = False
     """Put the Inference Gateway in front of the replicas."""
-    name: str = "inference-gateway"
+    name: Name = "inference-gateway"
     """Name of the Gateway."""
-    pool: str = "qwen35-pool"
-    """Name of the InferencePool and of the Helm release; the article's by default."""
+    pool: ShortName = "qwen35-pool"
+    """Name of the InferencePool and of the Helm release; the article's by default. Its picker's objects end in `-epp`, and the chart
+    cuts what is before that after 40 characters."""
     gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
     """Regional internal load balancer, or regional external. InferencePool does not work with global classes."""
     chart_version: Literal["v1.4.0"] = "v1.4.0"

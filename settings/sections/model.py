@@ -6,16 +6,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from settings.sections.section import Section
+from settings.sections.section import Section, like
 
-Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit: 40 digits and letters a to f")]
 """A git commit: 40 hexadecimal digits."""
 
 
 class Model(Section):
     """The model to serve, when it is not the profile's own."""
 
-    id: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    id: Annotated[
+        str,
+        like(
+            r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$",
+            "OWNER/NAME of a Hugging Face repository",
+        ),
+    ]
     """Hugging Face repository, e.g. "Qwen/Qwen3.5-27B-FP8"."""
     revision: Revision
     """Commit of that repository. A branch name would let the weights change under a running fleet."""

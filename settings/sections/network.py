@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from settings.sections.section import Section
+from settings.sections.section import Section, like
 
-Cidr = Annotated[str, Field(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
+Cidr = Annotated[str, like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20")]
 """An IPv4 range such as "10.0.0.0/20"."""
 
 

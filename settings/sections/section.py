@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -44,6 +44,58 @@ def tuples(value: Any) -> Any:
     return value
 
 
+IN_WORDS: Final[dict[str, str]] = {}
+"""What each pattern of a stack file's texts says: an error shows these words, and never the pattern."""
+
+
+def like(pattern: str, words: str) -> Any:
+    """A text's limit, and the same in words; for `Annotated[str, ...]`."""
+    IN_WORDS[pattern] = words
+    return Field(pattern=pattern)
+
+
+def _not_of_the_cluster(text: str) -> str:
+    """The text. Raises ValueError for a namespace of Kubernetes or GKE, whose pods and quotas this stack would meet."""
+    if text == "default" or text.startswith(("kube-", "gke-", "gmp-")) or text.endswith("-system"):
+        raise ValueError("a namespace of its own: default, kube-*, gke-*, gmp-* and *-system belong to the cluster")
+    return text
+
+
+Name = Annotated[
+    str,
+    like(
+        r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
+        "1 to 63 lower-case letters, digits and dashes, first a letter, last no dash",
+    ),
+]
+"""A name as Compute Engine and a Kubernetes label take it. Source: RFC 1035."""
+ShortName = Annotated[
+    str,
+    like(
+        r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$",
+        "1 to 40 lower-case letters, digits and dashes, first a letter, last no dash",
+    ),
+]
+"""A name that others are made of: an ending fits behind it."""
+Namespace = Annotated[Name, AfterValidator(_not_of_the_cluster)]
+"""A Kubernetes namespace that is not the cluster's own."""
+ProjectId = Annotated[
+    str,
+    like(
+        r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$",
+        "6 to 30 lower-case letters, digits and dashes, first a letter, last no dash",
+    ),
+]
+"""A Google Cloud project. Source: Resource Manager, project ids; `example.com:` before one is no label's value, which selectors need."""
+Moment = Annotated[
+    str,
+    like(
+        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", 'a moment in UTC, such as "2027-01-04T06:00:00Z"'
+    ),
+]
+"""RFC 3339 in UTC. Google answers in UTC, so anything else would be a difference for ever."""
+
+
 def _is_a_name(text: str) -> str:
     """The text. Raises ValueError for what is the secret itself, by the look of it."""
     if looks_drawn(text):
@@ -51,5 +103,7 @@ def _is_a_name(text: str) -> str:
     return text
 
 
-SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$"), AfterValidator(_is_a_name)]
+SecretName = Annotated[
+    str, like(r"^[A-Za-z0-9_-]{1,255}$", "1 to 255 letters, digits, dashes and underscores"), AfterValidator(_is_a_name)
+]
 """Name of a Secret Manager secret of the stack's project."""

@@ -6,17 +6,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from settings.sections.section import SecretName, Section
+from settings.sections.section import SecretName, Section, ShortName, like
 
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 digits and letters a to f")]
 
 
 class Image(Section):
     """The vLLM image, pulled through the stack's own Artifact Registry repository."""
 
-    repository: str = "vllm/vllm-openai"
+    repository: Annotated[
+        str,
+        like(
+            r"^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$",
+            "NAME or OWNER/NAME in lower-case letters, digits, dashes, dots and underscores, without a tag",
+        ),
+        Field(max_length=200),
+    ] = "vllm/vllm-openai"
     """Repository on Docker Hub."""
-    tag: Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+")] = "v0.18.1"
+    tag: Annotated[
+        str, like(r"^v[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9_.-]{0,100}$", "a release, such as v0.18.1 or v0.18.1-cu130")
+    ] = "v0.18.1"
     """Tag; says which vLLM the digest is. `latest` is not a version."""
     digest: Digest = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
     """Digest; what is pulled. Default: the published digest of v0.18.1."""
@@ -53,7 +62,7 @@ class Needs(Section):
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "qwen35-server"
+    name: ShortName = "qwen35-server"
     """Name of Deployment and Service, and value of the label `app`; the article's by default."""
     profile: str = "record"
     """Which set of engine flags; `docs/profiles.md` lists them."""

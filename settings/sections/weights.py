@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import SecretName, Section
+from settings.sections.section import SecretName, Section, like
 
 
 class Writer(Section):
@@ -16,8 +16,9 @@ class Writer(Section):
     """vCPU of the writer pod."""
     memory_gib: Annotated[int, Field(ge=4, le=512)] = 16
     """Memory of the writer pod in GiB; Git LFS needs little, the page cache helps the checksums."""
-    machine_family: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")] = "c4a"
-    """Machine family. It must attach Hyperdisk ML, which C4, N4 and E2 cannot; C4A (Arm) is the choice of the article."""
+    machine_family: Annotated[str, like(r"^[a-z][a-z0-9]*$", "a machine family, such as c4a")] = "c4a"
+    """Machine family. It must attach Hyperdisk ML, which C4, N4 and E2 cannot, and be Arm, which the writer's pods ask
+    for: C4A, the choice of the article, or N4A."""
 
 
 class Weights(Section):

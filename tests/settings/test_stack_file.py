@@ -78,7 +78,9 @@ def test_the_same_words_in_quotes_are_text(root: Path, scalar: str) -> None:
     assert json.loads(read(root, "x").config["vllm-fleet:labels"])["team"] == scalar.strip("\"'")
 
 
-@pytest.mark.parametrize("text", ["config: [1, 2", "config: 7", "- a\n- b\n", "config:\n\t- x"])
+@pytest.mark.parametrize(
+    "text", ["config: [1, 2", "config: 7", "config: []", "config: ''", "- a\n- b\n", "config:\n\t- x"]
+)
 def test_a_broken_file_is_one_clear_error(root: Path, text: str) -> None:
     write(root, text)
     assert problems(root) == ["broken-stack-file"]

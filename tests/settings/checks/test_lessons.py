@@ -114,7 +114,9 @@ def other_model(**engine: Any) -> set[str]:
 def test_what_was_seen_of_one_family_is_not_held_against_another() -> None:
     of_the_family = {"deepgemm-accuracy", "mtp-above-one", "context-far-above-need", "prefix-cache-never-hits"}
     changed = {"speculative": {"numSpeculativeTokens": 5}, "maxModelLen": None, "enableExpertParallel": True}
-    assert other_model(**changed) & {*of_the_family, "expert-parallel-on-dense-model"} == {"expert-parallel-on-dense-model"}
+    assert other_model(**changed) & {*of_the_family, "expert-parallel-on-dense-model"} == {
+        "expert-parallel-on-dense-model"
+    }
     assert "tp8-on-one-gpu-model" in other_model(tensorParallelSize=8, dataParallelSize=1)
 
 

@@ -34,12 +34,12 @@ def test_flex_start_names_its_run_duration_and_never_a_reservation_or_spot() -> 
     assert not any("reservation" in key or "spot" in key for key in labels)
 
 
-def test_a_reservation_is_asked_for_specifically_with_its_owner_and_blocks() -> None:
-    labels = selector(mode="reservation", name="cal", project="owner", blocks=["b1", "b2"], commitment="cud-1y")
+def test_a_reservation_is_asked_for_specifically_with_its_owner_and_block() -> None:
+    labels = selector(mode="reservation", name="cal", project="owner-project", blocks=["b1"], commitment="cud-1y")
     assert labels[f"{GKE}/reservation-affinity"] == "specific"
     assert labels[f"{GKE}/reservation-name"] == "cal"
-    assert labels[f"{GKE}/reservation-project"] == "owner"
-    assert labels[f"{GKE}/reservation-blocks"] == "b1,b2"
+    assert labels[f"{GKE}/reservation-project"] == "owner-project"
+    assert labels[f"{GKE}/reservation-blocks"] == "b1"
 
 
 @pytest.mark.parametrize(("commitment", "price_key"), [("none", "reservation"), ("cud-1y", "cud-1y")])

@@ -1,0 +1,194 @@
+"""Configurations that are almost right: one thing wrong somewhere in what the schema allows is told at its own key."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+
+from fleet.cli.main import main
+from settings.load import check, parse
+from settings.problems import Problem, SettingsError
+from settings.sections.section import IN_WORDS
+from tests.settings import near_valid
+from tests.settings.near_valid import Config
+from tests.support.settings import make_config, make_settings
+
+FEW = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+THOUSANDS = settings(max_examples=3_000, deadline=None, suppress_health_check=[*HealthCheck])
+
+
+def refusals(config: Config) -> Sequence[Problem]:
+    """What is refused before anything is held against anything else."""
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    try:
+        parsed = parse("x", texts)
+    except SettingsError as error:
+        return error.problems
+    for problem in check(parsed):
+        assert problem.text()
+    return ()
+
+
+def the_wrong_thing_is_named(drawn: tuple[Config, Config, near_valid.Path]) -> None:
+    right, wrong, path = drawn
+    told = refusals(wrong)
+    if not told or refusals(right):
+        return
+    if path[-1] == "mode":
+        path = path[:-1]  # another mode has other keys
+    place = str(path[0]) + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path[1:])
+    assert any(one.path.startswith(place) or place.startswith(one.path) for one in told), (place, told)
+    for one in told:
+        assert not any(pattern in one.text() for pattern in IN_WORDS), one
+
+
+@FEW
+@given(near_valid.near_valid())
+def test_what_is_wrong_is_told_at_its_key(drawn: tuple[Config, Config, near_valid.Path]) -> None:
+    the_wrong_thing_is_named(drawn)
+
+
+@pytest.mark.slow
+@THOUSANDS
+@given(near_valid.near_valid())
+def test_thousands_of_them(drawn: tuple[Config, Config, near_valid.Path]) -> None:
+    the_wrong_thing_is_named(drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck])
+@given(near_valid.near_valid())
+def test_the_command_ends_as_it_promises(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    drawn: tuple[Config, Config, near_valid.Path],
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
+    (tmp_path / "Pulumi.x.yaml").write_text(yaml.safe_dump({"config": drawn[1]}))
+    monkeypatch.setattr(sys, "argv", ["fleet", "config", "check", "--stack", "x", "--root", str(tmp_path)])
+    assert main() in (0, 1, 2)
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    assert "defect of fleet" not in printed.err
+
+
+def test_every_pattern_of_the_schema_is_said_in_words() -> None:
+    schema = json.dumps(near_valid.SCHEMA)
+    assert all(json.dumps(pattern)[1:-1] in schema for pattern in IN_WORDS)
+    assert set(_patterns(near_valid.SCHEMA["$defs"])) <= IN_WORDS.keys()
+
+
+def _patterns(schema: Any) -> list[str]:
+    if isinstance(schema, list):
+        return [one for part in schema for one in _patterns(part)]
+    if not isinstance(schema, dict):
+        return []
+    own = [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
+    return own + [one for part in schema.values() for one in _patterns(part)]
+
+
+def refused(**sections: Any) -> dict[str, Problem]:
+    with pytest.raises(SettingsError) as error:
+        make_settings(**sections)
+    return {problem.path.removeprefix("vllm-fleet:"): problem for problem in error.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "paths"),
+    [
+        ({"mode": "calendar"}, {"capacity.reservation"}),
+        (
+            {"mode": "calendar", "create": {}},
+            {
+                "capacity.reservation",
+                "capacity.create.startTime",
+                "capacity.create.durationDays",
+                "capacity.create.nodes",
+            },
+        ),
+        ({"mode": "ladder", "reservation": {"name": ""}}, {"capacity.reservation.name"}),
+        ({"mode": "ladder", "reservation": {"spot": 1, "name": "a"}}, {"capacity.reservation.spot"}),
+        ({"mode": "spot", "spot": True}, {"capacity.spot"}),
+    ],
+)
+def test_a_key_named_like_a_mode_keeps_its_place(capacity: dict[str, Any], paths: set[str]) -> None:
+    assert set(refused(capacity=capacity)) == paths
+
+
+@pytest.mark.parametrize("name", ["int", "str", "none", "literal", "constrained-str"])
+def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
+    assert set(refused(labels={name: 5})) == {f"labels.{name}"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "write"),
+    [
+        ({"server": {"engine": {"gpuMemoryUtilization": 95}}}, "server.engine.gpuMemoryUtilization", "gpuMemoryUtilization: 0.95"),
+        ({"prices": {"hyperdisk-ml-capacity": -1}}, "prices.hyperdisk-ml-capacity", "hyperdisk-ml-capacity: a number as allowed above"),
+        ({"server": {"replicas": 5_000}}, "server.replicas", "replicas: 1"),
+        ({"server": {"resources": {"gpu": 4}}}, "server.resources.gpu", "one of the keys above, or remove gpu"),
+        ({"server": {"name": True}}, "server.name", 'name: "true"'),
+        ({"server": "twelve"}, "server", "vllm-fleet:server: {KEY: VALUE}; settings/stack.schema.json has its keys"),
+        ({"zones": "europe-west4-b"}, "zones", 'vllm-fleet:zones: ["europe-west4-b"]'),
+        ({"capacity": {"mode": "reservation", "name": "a", "project": "X"}}, "capacity.project", "project: a value as allowed above"),
+    ],
+)  # fmt: skip
+def test_what_it_says_to_write_harms_nobody(sections: dict[str, Any], path: str, write: str) -> None:
+    assert refused(**sections)[path].write == write
+
+
+def test_no_example_is_pasted_where_an_id_belongs() -> None:
+    told = refused(budget={"billingAccount": "mine", "usdPerMonth": 5})["budget.billingAccount"]
+    assert "01ABCD" not in told.write
+
+
+def test_values_are_shown_as_yaml_has_them() -> None:
+    assert "vllm-fleet:server.name: true is refused" in refused(server={"name": True})["server.name"].text()
+
+
+@pytest.mark.parametrize(
+    ("sections", "path"),
+    [
+        ({"namespace": "kube-system"}, "namespace"),
+        ({"namespace": "default"}, "namespace"),
+        ({"namespace": "gmp-system"}, "namespace"),
+        ({"capacity": {"mode": "reservation", "name": "a", "blocks": ["b1", "b2"]}}, "capacity.blocks"),
+        ({"capacity": {"mode": "reservation", "name": "a", "project": "example.com:p"}}, "capacity.project"),
+        ({"gateway": {"pool": ""}}, "gateway.pool"),
+        ({"gateway": {"pool": "p" * 41}}, "gateway.pool"),
+        ({"gateway": {"name": "Gate"}}, "gateway.name"),
+        ({"server": {"image": {"repository": ""}}}, "server.image.repository"),
+        ({"server": {"image": {"tag": "v0.18.1 or newer"}}}, "server.image.tag"),
+        ({"model": {"id": "org/..", "revision": "a" * 40, "sizeGb": 1.0}}, "model.id"),
+        ({"labels": {f"label{i}": "" for i in range(63)}}, "labels"),
+        ({"server": {"engine": {"extraArgs": ["--chat-template=\0"]}}}, "server.engine.extraArgs[0]"),
+        ({"benchmark": {"dataset": {"url": "https://h/\0", "sha256": "0" * 64}}}, "benchmark.dataset.url"),
+    ],
+)
+def test_what_no_api_would_take_is_refused_here(sections: dict[str, Any], path: str) -> None:
+    assert set(refused(**sections)) == {path}
+
+
+@pytest.mark.parametrize(
+    ("sections", "id_"),
+    [
+        ({"namespace": "n" * 52, "capacity": {"mode": "ladder"}}, "namespace-too-long"),
+        ({"weights": {"writer": {"machineFamily": "c3"}}}, "writer-cannot-attach"),
+    ],
+)
+def test_what_only_a_derived_name_or_pod_shows_is_refused_too(sections: dict[str, Any], id_: str) -> None:
+    found = {problem.id: problem.level for problem in check(make_settings(**sections))}
+    assert found[id_] == "refused"
+
+
+def test_the_longest_namespace_has_room_for_its_ladder() -> None:
+    ids = {problem.id for problem in check(parse("x", make_config(namespace="n" * 51, capacity={"mode": "ladder"})))}
+    assert "namespace-too-long" not in ids
