@@ -67,8 +67,11 @@ def of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
                 optional={key: one for key, one in parts.items() if key not in required},
             )
         case _:
-            keys, values = schema.get("propertyNames", {"type": "string"}), schema.get("additionalProperties")
-            return st.dictionaries(of(keys), of(values) if isinstance(values, dict) else st.just("1"), max_size=3)
+            pattern, values = next(
+                iter(schema.get("patternProperties", {}).items()), ("^[a-zA-Z_]+$", schema.get("additionalProperties"))
+            )
+            keys = of({"type": "string", "pattern": pattern})
+            return st.dictionaries(keys, of(values) if isinstance(values, dict) else st.just("1"), max_size=3)
 
 
 _ASCII = st.characters(max_codepoint=127)
