@@ -223,6 +223,8 @@ def _parse(path: Path, stack: str) -> dict[str, Any]:
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         # Without what it quotes of the file, which may be a secret that was not put in quotes.
         what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", getattr(error, "problem", None) or "not YAML")
+        if mark and text[mark.index : mark.index + 1] == "\t":
+            what = "a tab; YAML indents with spaces"
         raise SettingsError(stack, [_broken(path, f"{where}: {what}", "it could not be read as YAML")]) from None
     if ambiguous:
         raise SettingsError(stack, ambiguous)

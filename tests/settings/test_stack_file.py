@@ -86,6 +86,19 @@ def test_a_broken_file_is_one_clear_error(root: Path, text: str) -> None:
     assert problems(root) == ["broken-stack-file"]
 
 
+@pytest.mark.parametrize("text", ["config:\n\t- x", "config:\n  a: 1\n\tb: 2\n"])
+def test_a_tab_is_called_one(root: Path, text: str) -> None:
+    write(root, text)
+    with pytest.raises(SettingsError, match="a tab; YAML indents with spaces"):
+        read(root, "x")
+
+
+def test_a_project_file_whose_config_is_a_list_is_one_clear_error(root: Path) -> None:
+    (root / "Pulumi.yaml").write_text("name: vllm-fleet\nconfig: [1]\n")
+    write(root, "config: {}\n")
+    assert problems(root) == ["broken-stack-file"]
+
+
 def test_an_unknown_stack_names_those_there_are(root: Path) -> None:
     write(root, "config: {}\n")
     with pytest.raises(SettingsError) as refusal:
