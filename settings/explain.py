@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
@@ -224,8 +223,11 @@ def _allowed(kind: str, context: dict[str, Any], message: str) -> str:
     return message if message[:2].isupper() else message[:1].lower() + message[1:]  # a variable keeps its capitals
 
 
+_SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("false", "no", "off", "0"), "false")
+
+
 def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Place) -> str:
-    name = str(place.keys[-1]) if place.keys else ""
+    name = next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
     if kind.startswith(("greater_than", "less_than")):
         # The nearest bound would be all of a GPU's memory, a thousand nodes, or a price of nothing.
         if context.get("le") == 1 and 1 < given <= 100:
@@ -238,11 +240,10 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Pl
         if digits.replace(".", "", 1).lstrip("-").isdigit():
             return f"{name}: {digits}"
     if kind == "bool_type":
-        return f"{name}: {'true' if str(given).lower() in ('true', 'yes', 'on', '1') else 'false'}"
+        return f"{name}: {_SWITCHES.get(str(given).lower(), 'true or false')}"
     if kind == "literal_error":
         choices = [c.strip().strip("'") for c in str(context.get("expected", "")).replace(" or ", ", ").split(",")]
-        near = get_close_matches(str(given), choices, n=1, cutoff=0.3)
-        return f"{name}: {near[0]}" if near else f"{name}: one of those above"
+        return f"{name}: {nearest(str(given), choices) or 'one of those above'}"
     if kind == "string_type" and isinstance(given, bool | int | float):
         return f'{name}: "{shown(given)}"'
     return _example(path) or f"{name}: a value as allowed above"

@@ -16,11 +16,7 @@ Path = tuple[str | int, ...]
 
 SCHEMA = stack_file_schema()
 _CONFIG = SCHEMA["properties"]["config"]
-KEYS = {
-    key: schema
-    for key, schema in _CONFIG["properties"].items()
-    if not key.endswith((":hfToken", ":apiKey", ":platform"))
-}
+KEYS = {key: schema for key, schema in _CONFIG["properties"].items() if not key.endswith((":hfToken", ":apiKey"))}
 WRONG: tuple[Any, ...] = (
     None, "", [], {}, -1, 0, True, 1e300, 10**30, "x y", "True", "\0", "spot", "A" * 300, [[]], {"mode": "spot"}, {"spot": 1}, {"none": 1},
 )  # fmt: skip
