@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from settings.names import own_server_name
+
 if TYPE_CHECKING:
     from settings.stack import Settings
 
@@ -23,7 +25,10 @@ class GatewayTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Connections that a namespace with one model's servers needs. Everything else stays denied."""
+    """Connections that a namespace with one model's servers needs. Everything else stays denied.
+
+    Raises ValueError for a server that is named like another workload.
+    """
 
     server: str
     """Value of the label `app` on the servers' pods."""
@@ -31,8 +36,12 @@ class Traffic:
     """Whether the servers ask for an API key, which they do under /v1 alone: with a gateway, pods then may not reach them past it."""
     internal_load_balancer: bool = False
     """Whether clients of the VPC reach the servers through a passthrough load balancer."""
+    node_range: str | None = None
+    """CIDR range of the cluster's nodes. None: not known."""
     pod_range: str | None = None
     """CIDR range of the cluster's pods, which does not count as clients of the VPC. None: not known."""
+    service_range: str | None = None
+    """CIDR range of the cluster's Services; GKE gives the cluster's DNS its tenth address. None: not known."""
     gateway: GatewayTraffic | None = None
     """The gateway in front of the servers, where there is one."""
     weights_writer: bool = True
@@ -42,19 +51,30 @@ class Traffic:
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
 
+    def __post_init__(self) -> None:
+        own_server_name(self.server)
+
+    @property
+    def own_ranges(self) -> tuple[str, ...]:
+        """Every range of the VPC that is known here."""
+        proxies = None if self.gateway is None else self.gateway.proxy_range
+        return tuple(one for one in (self.node_range, self.pod_range, self.service_range, proxies) if one is not None)
+
 
 def traffic(settings: Settings) -> Traffic:
     """The connections of one stack."""
-    gateway = settings.gateway
+    # A guest cannot see the platform's ranges.
+    gateway, ranges = settings.gateway, settings.network if settings.owns_platform else None
     return Traffic(
         server=settings.server.name,
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
-        # A guest cannot see the platform's ranges.
-        pod_range=settings.network.pod_cidr if settings.owns_platform else None,
+        node_range=None if ranges is None else ranges.node_cidr,
+        pod_range=None if ranges is None else ranges.pod_cidr,
+        service_range=None if ranges is None else ranges.service_cidr,
         gateway=GatewayTraffic(
             pool=gateway.pool,
-            proxy_range=settings.network.proxy_only.cidr if settings.owns_platform else None,
+            proxy_range=None if ranges is None else ranges.proxy_only.cidr,
             public=gateway.gateway_class != "gke-l7-rilb",
         )
         if gateway.enabled

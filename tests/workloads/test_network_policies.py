@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from settings.derived.traffic import traffic
+from facts.ranges import PRIVATE_RANGES
+from settings.derived.traffic import Traffic, traffic
+from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
@@ -44,6 +46,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "unmonitored": {"monitoring": {"enabled": False}},
+    "a VPC with other addresses": {
+        **GATEWAY,
+        "network": {"nodeCidr": "100.70.0.0/20", "podCidr": "240.0.0.0/13", "serviceCidr": "34.118.224.0/20"},
+    },
 }
 
 
@@ -72,6 +78,10 @@ STRANGER = pod(app="something-else")
 CLIENT = pod(**{"app": "chat", "vllm-fleet/client": "true"})
 OTHER_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps")
 CLIENT_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps", namespace_labels={"vllm-fleet/client": "true"})
+KUBE_DNS = Endpoint(labels={"k8s-app": "kube-dns"}, namespace="kube-system")
+DNS_CACHE = Endpoint(labels={"k8s-app": "node-local-dns"}, namespace="kube-system")
+SYSTEM_POD = Endpoint(labels={"k8s-app": "konnectivity-agent"}, namespace="kube-system")
+FALSE_DNS = Endpoint(labels={"k8s-app": "kube-dns"}, namespace="apps")
 COLLECTOR = Endpoint(labels={"app": "collector"}, namespace="gke-gmp-system")
 PROXY = outside("10.8.0.7")
 PROBE = outside("35.191.10.1")
@@ -86,16 +96,19 @@ def examples(party: Party) -> list[Endpoint]:
     if isinstance(party, Pods):
         return [pod(**{"pod-template-hash": "7f", **dict(party.labels)})]
     if isinstance(party, Namespaces):
+        label, marks = party.pods or ("any", ("pod",))
         return [
-            Endpoint(labels={"any": "pod"}, namespace="elsewhere", namespace_labels={party.label: value})
+            Endpoint(labels={label: mark}, namespace="elsewhere", namespace_labels={party.label: value})
             for value in party.values
+            for mark in marks
         ]
     assert isinstance(party, Addresses)
     excepted = [ipaddress.ip_network(one) for one in party.excepted]
     found = []
     for cidr in party.ranges:
         block = ipaddress.ip_network(cidr)
-        for address in (block[0], block[-1]):
+        # The internet begins and ends with special ranges.
+        for address in (block[0], block[-1], *([block[2**24]] if block.prefixlen == 0 else [])):
             if not any(address in one for one in excepted):
                 found.append(outside(str(address)))
     assert found
@@ -123,6 +136,8 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     made, table = specs(settings), flows(traffic(settings))
     pods = [SERVER, PICKER, WRITER, BENCHMARK, STRANGER, CLIENT]
     others = [OTHER_NAMESPACE, CLIENT_NAMESPACE, COLLECTOR, PROXY, PROBE, OFFICE, HUB, METADATA, CONTROL_PLANE]
+    others += [KUBE_DNS, DNS_CACHE, SYSTEM_POD, FALSE_DNS, outside("10.32.0.10"), outside("34.118.224.10")]
+    others += [outside("100.70.0.9"), outside("224.0.0.251"), outside("240.0.0.9"), outside("198.18.0.1")]
     others += [outside("169.254.20.10"), outside("130.211.3.9"), outside("10.65.0.1"), outside("192.168.1.1")]
     checked = denied = 0
     for source in pods + others:
@@ -151,7 +166,9 @@ def _means(party: Party, end: Endpoint) -> bool:
         return end.is_pod and end.namespace == NAMESPACE and set(party.labels) <= set((end.labels or {}).items())
     if isinstance(party, Namespaces):
         known = {"kubernetes.io/metadata.name": end.namespace, **end.namespace_labels}
-        return end.is_pod and known.get(party.label) in party.values
+        label, marks = party.pods or ("", ())
+        meant = party.pods is None or (end.labels or {}).get(label) in marks
+        return end.is_pod and known.get(party.label) in party.values and meant
     if end.is_pod:
         return False
     address = ipaddress.ip_address(end.address)
@@ -209,7 +226,42 @@ def test_an_exception_is_written_only_into_the_block_that_holds_it() -> None:
     made = sent_policies(flows(traffic(make_settings(server={"replicas": 12, "internalLoadBalancer": True}))))
     rule = next(rule for rule in made["server"]["ingress"] if "ipBlock" in rule["from"][0])
     blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"].get("except") for peer in rule["from"]}
-    assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], "172.16.0.0/12": None, "192.168.0.0/16": None}
+    assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], **dict.fromkeys(PRIVATE_RANGES[1:])}
+
+
+@pytest.mark.parametrize("service_range", ["10.32.0.0/20", "34.118.224.0/20"])
+def test_names_resolve_whatever_answers_for_the_clusters_dns(service_range: str) -> None:
+    made = specs(make_settings(network={"serviceCidr": service_range}))
+    tenth = outside(str(ipaddress.ip_network(service_range)[10]))
+    for protocol in ("UDP", "TCP"):
+        for answering in (KUBE_DNS, DNS_CACHE, tenth):
+            assert allowed(made, source=WRITER, destination=answering, port=53, protocol=protocol)
+        for other in (SYSTEM_POD, FALSE_DNS, HUB, outside(str(ipaddress.ip_network(service_range)[11]))):
+            assert not allowed(made, source=WRITER, destination=other, port=53, protocol=protocol)
+    assert not allowed(made, source=WRITER, destination=KUBE_DNS, port=443)
+
+
+def test_the_internet_is_no_special_range_and_nothing_of_the_vpc() -> None:
+    """A VPC may use shared, reserved and even public addresses: a writer that may reach "the internet" must not reach those."""
+    network = {"nodeCidr": "100.70.0.0/20", "podCidr": "240.0.0.0/13", "serviceCidr": "34.118.224.0/20"}
+    made = specs(make_settings(network=network))
+    for inside in ("100.70.0.9", "100.64.0.1", "240.0.0.9", "34.118.224.5", "198.18.0.1", "224.0.0.251", "127.0.0.1"):
+        assert not allowed(made, source=WRITER, destination=outside(inside), port=443), inside
+    assert allowed(made, source=WRITER, destination=outside("34.118.240.1"), port=443)
+
+
+def test_the_picker_reaches_a_control_plane_in_the_node_range_whatever_that_is() -> None:
+    made = specs(make_settings(gateway={"enabled": True}, network={"nodeCidr": "34.96.0.0/20"}))
+    assert allowed(made, source=PICKER, destination=outside("34.96.0.5"), port=443)
+    assert not allowed(made, source=PICKER, destination=HUB, port=443)
+
+
+@pytest.mark.parametrize("name", ["weights-writer", "vllm-benchmark", "qwen35-pool-epp"])
+def test_a_server_is_not_named_like_a_workload_whose_way_out_it_would_get(name: str) -> None:
+    with pytest.raises(ValueError, match="a name of its own"):
+        Traffic(server=name)
+    with pytest.raises(SettingsError, match="a name of its own"):
+        make_settings(server={"name": name})
 
 
 def test_the_proxies_are_those_of_the_stacks_own_subnet() -> None:
