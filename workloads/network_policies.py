@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
-from settings.derived.traffic import GatewayTraffic, Traffic
+from settings.derived.traffic import GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -125,20 +125,20 @@ def endpoint_picker(pool: str) -> Pods:
 
 def dns_servers(traffic: Traffic) -> Addresses:
     """Addresses that resolve names without being a pod's, and the one that a policy may see instead of a pod's."""
-    if traffic.service_range is None:
+    if traffic.ranges.services is None:
         return Addresses(name="dns", ranges=DNS_SERVERS)
-    kube_dns = ipaddress.IPv4Network(traffic.service_range)[KUBE_DNS_ADDRESS]
+    kube_dns = ipaddress.IPv4Network(traffic.ranges.services)[KUBE_DNS_ADDRESS]
     return Addresses(name="dns", ranges=(*DNS_SERVERS, f"{kube_dns}/32"))
 
 
 def internet(traffic: Traffic) -> Addresses:
     """Everything that is no special range and no range of the VPC: a VPC may also use public addresses privately."""
-    return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *traffic.own_ranges)))
+    return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *traffic.ranges.known)))
 
 
 def vpc(traffic: Traffic) -> Addresses:
     """The VPC, its peers and the networks behind its VPNs."""
-    return Addresses(name="vpc", ranges=_merged((*PRIVATE_RANGES, *traffic.own_ranges)))
+    return Addresses(name="vpc", ranges=_merged((*PRIVATE_RANGES, *traffic.ranges.known)))
 
 
 def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
     picker = endpoint_picker(gateway.pool)
     # Where the range is not known, a wrong guess would be a gateway that answers 503 to everything.
-    known = gateway.proxy_range
+    known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
     yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
     yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
@@ -257,7 +257,7 @@ def _vpc_without_pods(traffic: Traffic) -> Addresses:
     """The VPC's addresses without the cluster's own pods, which are let in by label only; Dataplane V2 does not match pods by
     address anyway, so that a range that is not known does no harm.
     """
-    pods = () if traffic.pod_range is None else (traffic.pod_range,)
+    pods = () if traffic.ranges.pods is None else (traffic.ranges.pods,)
     return Addresses(name="vpc-clients", ranges=vpc(traffic).ranges, excepted=pods)
 
 
@@ -327,6 +327,8 @@ class NetworkPoliciesArgs:
     """Namespace that the policies guard."""
     traffic: Traffic
     """The connections that are needed; every other is denied."""
+    ranges: pulumi.Input[VpcRanges] | None = None
+    """The VPC's ranges, where they are known later than the rest of `traffic`: another stack's. They replace those of `traffic`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every policy."""
 
@@ -342,7 +344,21 @@ class NetworkPolicies(pulumi.ComponentResource):
         for policy, spec in made.items():
             metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
             k8s.networking.v1.NetworkPolicy(
-                f"{name}-{policy}", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
+                f"{name}-{policy}",
+                metadata=metadata,
+                spec=spec if args.ranges is None else _within(args.ranges, args.traffic, policy),
+                opts=pulumi.ResourceOptions(parent=self),
             )
         self.names = tuple(made)
         self.register_outputs({})
+
+
+def _within(
+    ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str
+) -> pulumi.Output[NetworkPolicySpecArgsDict]:
+    """The spec of one policy, once the ranges are known: which policies there are does not depend on them."""
+
+    def spec(known: VpcRanges) -> NetworkPolicySpecArgsDict:
+        return policies(flows(replace(traffic, ranges=known)))[policy]
+
+    return pulumi.Output.from_input(ranges).apply(spec)

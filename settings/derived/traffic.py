@@ -12,13 +12,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VpcRanges:
+    """CIDR ranges of the VPC that a cluster is in. None: not known, or there is none."""
+
+    nodes: str | None = None
+    pods: str | None = None
+    """Does not count as clients of the VPC: pods are let in by label."""
+    services: str | None = None
+    """GKE gives the cluster's DNS its tenth address."""
+    proxies: str | None = None
+    """The proxy-only subnet. Where it is not known, a gateway's servers must let every private range in."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every range that is known."""
+        return tuple(one for one in (self.nodes, self.pods, self.services, self.proxies) if one is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayTraffic:
     """What the Inference Gateway in front of the servers brings along."""
 
     pool: str
     """Name of the InferencePool; the endpoint picker's pods are named after it."""
-    proxy_range: str | None = None
-    """CIDR range of the proxy-only subnet. None: it is another program's, so that every private range must be let in."""
     public: bool = False
     """Whether the load balancer's address is outside the VPC."""
 
@@ -36,12 +52,8 @@ class Traffic:
     """Whether the servers ask for an API key, which they do under /v1 alone: with a gateway, pods then may not reach them past it."""
     internal_load_balancer: bool = False
     """Whether clients of the VPC reach the servers through a passthrough load balancer."""
-    node_range: str | None = None
-    """CIDR range of the cluster's nodes. None: not known."""
-    pod_range: str | None = None
-    """CIDR range of the cluster's pods, which does not count as clients of the VPC. None: not known."""
-    service_range: str | None = None
-    """CIDR range of the cluster's Services; GKE gives the cluster's DNS its tenth address. None: not known."""
+    ranges: VpcRanges = VpcRanges()
+    """The VPC's own ranges."""
     gateway: GatewayTraffic | None = None
     """The gateway in front of the servers, where there is one."""
     weights_writer: bool = True
@@ -54,27 +66,24 @@ class Traffic:
     def __post_init__(self) -> None:
         own_server_name(self.server)
 
-    @property
-    def own_ranges(self) -> tuple[str, ...]:
-        """Every range of the VPC that is known here."""
-        proxies = None if self.gateway is None else self.gateway.proxy_range
-        return tuple(one for one in (self.node_range, self.pod_range, self.service_range, proxies) if one is not None)
-
 
 def traffic(settings: Settings) -> Traffic:
     """The connections of one stack."""
-    # A guest cannot see the platform's ranges.
-    gateway, ranges = settings.gateway, settings.network if settings.owns_platform else None
+    gateway, network = settings.gateway, settings.network
+    own = VpcRanges(
+        nodes=network.node_cidr,
+        pods=network.pod_cidr,
+        services=network.service_cidr,
+        proxies=network.proxy_only.cidr if settings.proxy_only_subnet else None,
+    )
     return Traffic(
         server=settings.server.name,
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
-        node_range=None if ranges is None else ranges.node_cidr,
-        pod_range=None if ranges is None else ranges.pod_cidr,
-        service_range=None if ranges is None else ranges.service_cidr,
+        # A guest's settings do not know the platform's ranges; its outputs do.
+        ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
             pool=gateway.pool,
-            proxy_range=None if ranges is None else ranges.proxy_only.cidr,
             public=gateway.gateway_class != "gke-l7-rilb",
         )
         if gateway.enabled

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 
 from facts.ranges import PRIVATE_RANGES
-from settings.derived.traffic import Traffic, traffic
+from settings.derived.traffic import Traffic, VpcRanges, traffic
 from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
@@ -270,11 +272,33 @@ def test_the_proxies_are_those_of_the_stacks_own_subnet() -> None:
     assert not allowed(made, source=outside("10.8.0.7"), destination=SERVER, port=8000)
 
 
-def test_a_guest_lets_in_the_whole_vpc_because_it_cannot_see_where_the_platforms_proxies_are() -> None:
+def test_where_the_ranges_are_not_known_the_whole_vpc_may_be_the_gateways_proxies() -> None:
     made = specs(make_settings(gateway={"enabled": True}, platform={"stack": "acme/vllm-fleet/base"}))
     assert allowed(made, source=outside("10.77.0.9"), destination=SERVER, port=8000)
     assert allowed(made, source=outside("10.77.0.9"), destination=PICKER, port=9002)
     assert not allowed(made, source=HUB, destination=SERVER, port=8000)
+
+
+def test_a_guests_policies_are_those_of_the_stack_that_it_joins() -> None:
+    """The ranges come from that stack's outputs, so they are known later than everything else."""
+    ranges = VpcRanges(nodes="100.70.0.0/20", pods="10.64.0.0/14", services="10.32.0.0/20", proxies="10.9.0.0/23")
+    guest = {"platform": {"stack": "acme/vllm-fleet/base"}, "gateway": {"enabled": True}}
+    recording = recorded_component(
+        lambda settings, opts: NetworkPolicies(
+            "policies",
+            NetworkPoliciesArgs(
+                namespace=NAMESPACE, traffic=traffic(settings), ranges=pulumi.Output.from_input(ranges)
+            ),
+            opts,
+        ),
+        **guest,
+    )
+    made = {resource.inputs["metadata"]["name"]: resource.inputs["spec"] for resource in objects(recording).values()}
+    assert made == sent_policies(flows(replace(traffic(make_settings(**guest)), ranges=ranges)))
+    sent = list(made.values())
+    assert allowed(sent, source=outside("10.9.0.7"), destination=SERVER, port=8000)
+    assert not allowed(sent, source=OFFICE, destination=SERVER, port=8000)
+    assert not allowed(sent, source=WRITER, destination=outside("100.70.0.9"), port=443)
 
 
 def test_an_empty_table_denies_everything() -> None:
