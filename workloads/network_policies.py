@@ -216,7 +216,9 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods
 
 def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if traffic.weights_writer:
-        yield Flow(from_=WRITER, to=internet(traffic), port=443, why="the model, from Hugging Face and its storage hosts")
+        yield Flow(
+            from_=WRITER, to=internet(traffic), port=443, why="the model, from Hugging Face and its storage hosts"
+        )
     else:
         yield Flow(
             from_=server,
@@ -353,9 +355,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _within(
-    ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str
-) -> pulumi.Output[NetworkPolicySpecArgsDict]:
+def _within(ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str) -> pulumi.Output[NetworkPolicySpecArgsDict]:
     """The spec of one policy, once the ranges are known: which policies there are does not depend on them."""
 
     def spec(known: VpcRanges) -> NetworkPolicySpecArgsDict:

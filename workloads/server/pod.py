@@ -236,7 +236,7 @@ def command(args: ServerPod) -> list[str]:
 def environment(args: ServerPod) -> list[EnvVarArgsDict]:
     """Environment variables: what vLLM shall do, and where it may write."""
     offline = args.weights is not None
-    variables = [
+    variables: list[EnvVarArgsDict] = [
         *vllm_args.env(args.engine, ready_timeout_seconds=args.startup_minutes * 60, offline=offline),
         *vllm_args.writable_environment(_CACHE_PATH),
         *({"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()),
