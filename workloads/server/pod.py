@@ -236,11 +236,11 @@ def command(args: ServerPod) -> list[str]:
 def environment(args: ServerPod) -> list[EnvVarArgsDict]:
     """Environment variables: what vLLM shall do, and where it may write."""
     offline = args.weights is not None
-    variables: list[EnvVarArgsDict] = [
+    variables = [
         *vllm_args.env(args.engine, ready_timeout_seconds=args.startup_minutes * 60, offline=offline),
         *vllm_args.writable_environment(_CACHE_PATH),
-        *({"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()),
     ]
+    variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
