@@ -109,7 +109,7 @@ def test_what_was_seen_of_one_family_is_not_held_against_another() -> None:
 def test_the_mixture_of_experts_runs_kernels_that_write_nothing_into_the_image(
     changes: dict[str, Any], write: str | None
 ) -> None:
-    model = {"revision": "a" * 40, "sizeGb": 250.0}
+    model = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40, "sizeGb": 250.0}
     problem = found(model=model, server={"profile": "397b-nvfp4", "engine": changes}).get("experts-write-into-image")
     assert (problem is None) == (write is None)
     if problem is not None and write is not None:
