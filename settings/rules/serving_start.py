@@ -11,6 +11,15 @@ from settings.rules.lesson import Broken, Lesson, Limits, Setting
 from settings.rules.limits import KNOWN_RELEASE
 from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 
+# Source: vllm/envs.py and the security guide of vLLM 0.18.1.
+OPENS_THE_SERVER: Final = {
+    "VLLM_SERVER_DEV_MODE": "it opens /collective_rpc, /sleep and others that run or stop the engine for whoever reaches the port; no API "
+    "key guards them",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it lets messages carry pickled functions, which run as the server",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "it lets any client load weights from a path or a repository of its choice",
+}
+"""Variables that hand the server to its clients, and how."""
+_OFF: Final = frozenset({"", "0", "false"})
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 
 
@@ -24,6 +33,13 @@ def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
             allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
             because=f"{{{USE_DEEP_GEMM}}} is not switched off",
         )
+
+
+def _opened(server: Served, _: Limits) -> Iterator[Broken]:
+    for name, how in OPENS_THE_SERVER.items():
+        given = server.env(name)
+        if given is not None and given.strip().lower() not in _OFF:
+            yield Broken(option=name, value="set", allowed="left out", why=how)
 
 
 def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]:
@@ -91,6 +107,17 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         severity="critical",
         reads=(USE_DEEP_GEMM,),
         judge=_accuracy,
+    ),
+    Lesson(
+        name="server-opened",
+        statement="No variable opens the engine to whoever reaches the server.",
+        evidence="vLLM's development mode, pickled messages and adapters loaded on request run what a client sends",
+        level_reason="a server with clients is no place to develop",
+        fix="remove the variable",
+        level="mandatory",
+        severity="critical",
+        excusable=False,
+        judge=_opened,
     ),
     Lesson(
         name="experts-write-into-image",
