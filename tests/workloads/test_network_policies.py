@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
 from tests.workloads.network_policy_semantics import Endpoint, allowed
 from workloads.network_policies import (
+    DNS_PODS,
+    DNS_SERVERS,
+    HEALTH_CHECKS,
     Addresses,
     Flow,
     Namespaces,
@@ -352,3 +356,25 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
         for flow in flows(traffic(make_settings(**sections)))
     }
     assert written == known
+
+
+def test_the_guide_says_what_every_name_of_the_table_means() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
+    parties = {
+        party.name: party
+        for sections in SHAPES.values()
+        for flow in flows(traffic(make_settings(**sections)))
+        for party in (flow.from_, flow.to)
+    }
+    meanings = dict(re.findall(r"^\| ([a-z0-9-]+(?:, [a-z0-9-]+)*) \| (.*) \|$", guide, re.MULTILINE))
+    explained = {name: meaning for names, meaning in meanings.items() for name in names.split(", ")}
+    assert parties.keys() - {"server", "benchmark", "weights-writer"} <= explained.keys()
+    for name in ("dns", "health-checks", "vpc", "vpc-clients"):
+        party = parties[name]
+        assert isinstance(party, Addresses)
+        written = [
+            one.removesuffix("/32") for one in party.ranges if one in (*DNS_SERVERS, *HEALTH_CHECKS, *PRIVATE_RANGES)
+        ]
+        assert written
+        assert all(one in explained[name] for one in written), name
+    assert all(value in explained["cluster-dns"] for value in ("kube-system", *DNS_PODS[1]))
