@@ -21,7 +21,7 @@ from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
-from tests.workloads.network_policy_semantics import Endpoint, allowed
+from tests.workloads.network_policy_semantics import Endpoint, address_of, allowed, network_of
 from workloads.network_policies import (
     DNS_PODS,
     DNS_SERVERS,
@@ -177,9 +177,9 @@ def _means(party: Party, end: Endpoint) -> bool:
         return end.is_pod and known.get(party.label) in party.values and meant
     if end.is_pod:
         return False
-    address = ipaddress.ip_address(end.address)
-    return any(address in ipaddress.ip_network(one) for one in party.ranges) and not any(
-        address in ipaddress.ip_network(one) for one in party.excepted
+    address = address_of(end.address)
+    return any(address in network_of(one) for one in party.ranges) and not any(
+        address in network_of(one) for one in party.excepted
     )
 
 
