@@ -91,7 +91,13 @@ if isinstance(capacity, Calendar) and capacity.create is not None:
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access])
 marks, model = settings.object_labels, settings.serving.model
-guards = NamespaceArgs(name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=marks)
+guards = NamespaceArgs(
+    name=settings.namespace,
+    traffic=traffic(settings),
+    ranges=None if settings.owns_platform else platform.ranges,
+    gpus=settings.gpu_ceiling,
+    labels=marks,
+)
 namespace = Namespace("namespace", guards, on_cluster)
 first: list[pulumi.Resource] = [access, namespace]
 if isinstance(capacity, Ladder):

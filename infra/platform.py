@@ -57,6 +57,12 @@ class OwnPlatform(pulumi.ComponentResource):
             results_bucket=results.bucket.name,
             network=network.vpc.self_link,
             proxy_only_subnet=network.proxy_only_self_link,
+            node_range=pulumi.Output.from_input(network.ranges.node_cidr),
+            pod_range=pulumi.Output.from_input(network.ranges.pod_cidr),
+            service_range=pulumi.Output.from_input(network.ranges.service_cidr),
+            proxy_only_range=pulumi.Output.from_input(
+                "" if network.proxy_only is None else network.ranges.proxy_only.cidr
+            ),
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(outputs.export())

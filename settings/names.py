@@ -12,6 +12,12 @@ ESC_OFFLINE: Final = ".esc-offline"
 APP_LABEL: Final = "app"
 """The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
 
+# Values of `app` besides the server's, which is its name.
+WRITER_APP: Final = "weights-writer"
+BENCHMARK_APP: Final = "vllm-benchmark"
+_PICKER_ENDING: Final = "-epp"
+"""End of the name of every endpoint picker. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
+
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
 SERVER_ACCOUNT: Final = "vllm-server"
@@ -21,6 +27,22 @@ HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 EPP_EXT_PROC_PORT: Final = 9002
 """Where the endpoint picker answers the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
+
+
+def own_server_name(name: str) -> str:
+    """The name of a server, as given. Raises ValueError for one that the objects of another workload have: Services and network
+    policies select by it, so the server would get that workload's traffic, and its way out.
+    """
+    if name in (WRITER_APP, BENCHMARK_APP) or name.endswith(_PICKER_ENDING):
+        raise ValueError(
+            f"a name of its own: {WRITER_APP}, {BENCHMARK_APP} and names ending in {_PICKER_ENDING} are other workloads'"
+        )
+    return name
+
+
+def epp_name(pool: str) -> str:
+    """Name of the endpoint picker's objects. Source: the same template."""
+    return f"{pool[:40]}{_PICKER_ENDING}"
 
 
 def label_value(text: str) -> str:

@@ -129,6 +129,12 @@ def test_only_the_gateway_stack_enables_network_services() -> None:
         assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
 
 
+def test_the_guests_policies_know_the_ranges_of_the_stack_it_joins() -> None:
+    (names,) = [r for r in recorded("guest", "known").resources if r.name.endswith("network-policies-every-pod")]
+    (_, peers, *_) = [[peer for peer in rule["to"] if "ipBlock" in peer] for rule in names.inputs["spec"]["egress"]]
+    assert "10.32.0.10/32" in [peer["ipBlock"]["cidr"] for peer in peers]
+
+
 def test_the_guest_makes_no_network_and_no_cluster() -> None:
     types = {r.type for r in recorded("guest", "known").resources}
     assert not {t for t in types if t.startswith(("gcp:compute", "gcp:container"))}

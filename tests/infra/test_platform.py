@@ -126,6 +126,10 @@ def test_the_platform_output_has_all_a_guest_needs_and_no_kubeconfig(everything:
         "network": "https://www.googleapis.com/compute/v1/projects/fleet-tests/global/networks/test-vllm",
         "proxyOnlySubnet": "https://www.googleapis.com/compute/v1/projects/fleet-tests/regions/europe-west4"
         "/subnetworks/test-vllm-proxy-only",
+        "nodeRange": "10.0.0.0/20",
+        "podRange": "10.64.0.0/14",
+        "serviceRange": "10.32.0.0/20",
+        "proxyOnlyRange": "10.8.0.0/23",
     }
     assert platform["projectNumber"].isdigit()
 

@@ -74,6 +74,10 @@ HARMLESS: Final[Mapping[str, str]] = {
         NetworkPolicy: spec/ingress/#/from/#/podSelector/matchLabels/** spec/podSelector spec/podSelector/matchLabels/**
         NetworkPolicy: spec/policyTypes spec/policyTypes/#
     """,
+    "Port 53 alone, of more pods of the cluster or of fewer; or a range that nobody routes to.": """
+        NetworkPolicy: spec/egress/#/to/#/namespaceSelector spec/egress/#/to/#/namespaceSelector/** spec/egress/#/to/#/podSelector
+        NetworkPolicy: spec/egress/#/to/#/podSelector/** spec/egress/#/to/#/ipBlock/except/#
+    """,
     "Autopilot, Kubernetes or Google Cloud has the same value without it.": """
         *: location metadata/annotations project
         Bucket: forceDestroy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rules.exposure import NOT_THE_INTERNET
 from tests.policy.case import (
     Edit,
     append,
@@ -39,9 +40,7 @@ def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
 
 
 _HTTPS = [{"protocol": "TCP", "port": 443}]
-_INTERNET = {
-    "ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"]}
-}
+_INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(NOT_THE_INTERNET)}}
 _POD = {"podSelector": {"matchLabels": {"app": "two"}}}
 
 CASES = (
