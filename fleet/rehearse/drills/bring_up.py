@@ -38,7 +38,9 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         set(zones) <= set(stage.settings.zones),
         ", ".join(zones) or "none made",
     )
-    slow = sorted({volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)})
+    slow = sorted(
+        {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}
+    )
     proof.check(
         "every volume is mounted with the options of its class",
         not slow,

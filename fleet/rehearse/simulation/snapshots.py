@@ -74,7 +74,8 @@ class Snapshots:
 
     def _bind(self, snapshot: Manifest, content_name: str) -> None:
         """A snapshot of an image that somebody made: nothing is copied. An image that this rehearsal did not take is
-        believed to be there; its size is not known."""
+        believed to be there; its size is not known.
+        """
         metadata, api = snapshot["metadata"], self._world.api
         content = api.get(VOLUME_SNAPSHOT_CONTENT, content_name)
         if content is None:
