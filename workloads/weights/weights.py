@@ -290,7 +290,7 @@ class Weights(pulumi.ComponentResource):
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
                 "metadata": made.cluster_wide(names.image_class),
-                **image_class_fields(_region(args.zones[0]), names),
+                **image_class_fields(args, names),
             },
             made.options(),
         )
@@ -372,10 +372,11 @@ def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
     }
 
 
-def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
+def image_class_fields(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]:
     """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
 
-    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
+    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes. Its
+    family says which release it is, its label `fleet` who had it made.
     """
     return {
         "driver": DRIVER,
@@ -383,7 +384,8 @@ def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
         "parameters": {
             "snapshot-type": "images",
             "image-family": names.release,
-            "storage-locations": region,
+            "storage-locations": _region(args.zones[0]),
+            **_disk_labels({**args.disk_labels, "fleet": args.class_prefix}),
         },
     }
 

@@ -85,8 +85,8 @@ class Snapshots:
         self._backoff.forget(metadata["uid"])
         self._reports.clear(snapshot)
         handle = content["spec"]["source"]["snapshotHandle"]
-        contents = api.list_all(VOLUME_SNAPSHOT_CONTENT)
-        taken = next((one for one in contents if (one.get("status") or {}).get("snapshotHandle") == handle), None)
+        same = (one for one in api.list_all(VOLUME_SNAPSHOT_CONTENT) if _image_of(one) == handle)
+        taken = next((one for one in same if "restoreSize" in one["status"]), None)
         size = {} if taken is None else {"restoreSize": taken["status"]["restoreSize"]}
         if taken is not None and has_open_journal(taken):
             api.patch(
@@ -189,3 +189,8 @@ class Snapshots:
         ready = {"readyToUse": True, "creationTime": timestamp()}
         api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
         self._reports.note(metadata["name"], "image taken", mood="good", since_seconds=began)
+
+
+def _image_of(content: Manifest) -> str:
+    handle: str = (content.get("status") or {}).get("snapshotHandle", "")
+    return handle
