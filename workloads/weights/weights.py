@@ -205,53 +205,6 @@ class Weights(pulumi.ComponentResource):
         self.mount = self._volume(name, args, token) if args.volume.has_volume else None
         self.register_outputs({})
 
-    def _volume(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
-        """The volume that servers mount, and the image it is made from."""
-        names, made = release_names(args), _Objects(self, args)
-        image = self._written(name, args, made, token) if args.volume.is_written else self._found(name, args, made)
-        reader_class = k8s.storage.v1.StorageClass(
-            f"{name}-reader-class",
-            metadata=made.cluster_wide(names.reader_class),
-            **reader_class_fields(args),
-            opts=made.options(),
-        )
-        source: TypedLocalObjectReferenceArgsDict = {
-            "api_group": "snapshot.storage.k8s.io",
-            "kind": "VolumeSnapshot",
-            "name": names.volume,
-        }
-        # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
-        # disk. The server waits for its volume anyway, and no node is asked for before it is there.
-        reader = k8s.core.v1.PersistentVolumeClaim(
-            f"{name}-reader",
-            metadata=made.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
-            spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
-            opts=made.options(image, reader_class),
-        )
-        return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
-        )
-
-    def _found(self, name: str, args: WeightsArgs, made: _Objects) -> pulumi.Resource:
-        """The snapshot that stands for an image which is there already."""
-        names = release_names(args)
-        content = k8s.apiextensions.CustomResource(
-            f"{name}-image-content",
-            api_version="snapshot.storage.k8s.io/v1",
-            kind="VolumeSnapshotContent",
-            metadata=made.cluster_wide(names.image_content),
-            spec=image_content_spec(args, names),
-            opts=made.options(),
-        )
-        return k8s.apiextensions.CustomResource(
-            f"{name}-image",
-            api_version="snapshot.storage.k8s.io/v1",
-            kind="VolumeSnapshot",
-            metadata=made.metadata(names.volume, **_UNTIL_READY),
-            spec={"source": {"volumeSnapshotContentName": names.image_content}},
-            opts=made.options(content, timeout=FIND_TIMEOUT),
-        )
-
     def _written(self, name: str, args: WeightsArgs, made: _Objects, token: list[pulumi.Resource]) -> pulumi.Resource:
         """The snapshot of a volume that one Job writes."""
         names = release_names(args)
@@ -304,6 +257,53 @@ class Weights(pulumi.ComponentResource):
                 "source": {"persistentVolumeClaimName": names.writer},
             },
             opts=made.options(download, image_class, timeout=STORAGE_TIMEOUT),
+        )
+
+    def _found(self, name: str, args: WeightsArgs, made: _Objects) -> pulumi.Resource:
+        """The snapshot that stands for an image which is there already."""
+        names = release_names(args)
+        content = k8s.apiextensions.CustomResource(
+            f"{name}-image-content",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshotContent",
+            metadata=made.cluster_wide(names.image_content),
+            spec=image_content_spec(args, names),
+            opts=made.options(),
+        )
+        return k8s.apiextensions.CustomResource(
+            f"{name}-image",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshot",
+            metadata=made.metadata(names.volume, **_UNTIL_READY),
+            spec={"source": {"volumeSnapshotContentName": names.image_content}},
+            opts=made.options(content, timeout=FIND_TIMEOUT),
+        )
+
+    def _volume(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+        """The volume that servers mount, and the image it is made from."""
+        names, made = release_names(args), _Objects(self, args)
+        image = self._written(name, args, made, token) if args.volume.is_written else self._found(name, args, made)
+        reader_class = k8s.storage.v1.StorageClass(
+            f"{name}-reader-class",
+            metadata=made.cluster_wide(names.reader_class),
+            **reader_class_fields(args),
+            opts=made.options(),
+        )
+        source: TypedLocalObjectReferenceArgsDict = {
+            "api_group": "snapshot.storage.k8s.io",
+            "kind": "VolumeSnapshot",
+            "name": names.volume,
+        }
+        # Pulumi waits five minutes for any claim, whatever timeout it is given, and a large image takes longer to become a
+        # disk. The server waits for its volume anyway, and no node is asked for before it is there.
+        reader = k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-reader",
+            metadata=made.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
+            spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
+            opts=made.options(image, reader_class),
+        )
+        return WeightsMount(
+            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
         )
 
 
