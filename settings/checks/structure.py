@@ -149,7 +149,18 @@ def _weights(settings: Settings) -> Iterator[Problem]:
     from facts import disks
 
     weights, model = settings.weights, settings.serving.model
-    if weights.source == "huggingface":
+    if (weights.source == "image") != (weights.image is not None):
+        yield Problem(
+            id="weights-image",
+            path=key("weights.image"),
+            value=weights.image,
+            allowed="the disk image that holds the weights, with source: image and with no other source",
+            why="source: image makes the volume from that image, and every other source downloads",
+            write="projects/PROJECT/global/images/NAME"
+            if weights.image is None
+            else "source: image beside it, or no image",
+        )
+    if not weights.has_volume:
         if settings.server.replicas not in (0, 1):
             yield Problem(
                 id="download-per-replica",

@@ -45,8 +45,10 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     readers: set[tuple[str, str]] = set()
     if settings.weights.token_secret is not None:
         # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
-        account = WRITER_ACCOUNT if settings.weights.source == "hyperdisk" else SERVER_ACCOUNT
-        readers.add((account, settings.weights.token_secret))
+        if settings.weights.is_written:
+            readers.add((WRITER_ACCOUNT, settings.weights.token_secret))
+        elif not settings.weights.has_volume:
+            readers.add((SERVER_ACCOUNT, settings.weights.token_secret))
     if settings.server.api_key_secret is not None:
         readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
     if settings.benchmark.enabled:

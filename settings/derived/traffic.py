@@ -88,7 +88,7 @@ def traffic(settings: Settings) -> Traffic:
         )
         if gateway.enabled
         else None,
-        weights_writer=settings.weights.source == "hyperdisk",
+        weights_writer=settings.weights.is_written,
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
     )

@@ -45,6 +45,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Subnetwork: ipCidrRange secondaryIpRanges/**
         VolumeSnapshot: spec/source spec/source/**
         VolumeSnapshotClass: driver
+        VolumeSnapshotContent: spec/driver spec/source spec/source/** spec/volumeSnapshotRef spec/volumeSnapshotRef/**
     """,
     "What it named is no longer found or not started; whoever waits for it says so, and nothing new is reached.": """
         *: metadata/labels metadata/labels/** metadata/namespace namespace spec/template/metadata/labels
@@ -53,7 +54,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Cluster: gatewayApiConfig/** ipAllocationPolicy secretManagerConfig secretManagerConfig/** subnetwork
         ConfigMap: data data/**
         Firewall: allows allows/# allows/#/ports/#
-        PersistentVolumeClaim: spec/dataSource/*
+        PersistentVolumeClaim: spec/dataSource spec/dataSource/*
         Pod: spec/containers/#/args spec/containers/#/args/** spec/containers/#/command spec/containers/#/command/**
         Pod: spec/containers/#/env spec/containers/#/env/** spec/containers/#/volumeMounts spec/containers/#/volumeMounts/#
         Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args spec/initContainers/#/command

@@ -105,6 +105,19 @@ def test_downloads_per_replica_are_for_one_replica_only() -> None:
     assert refused(weights={"source": "huggingface"}, server={"replicas": 1}) == set()
 
 
+@pytest.mark.parametrize(
+    ("weights", "is_refused"),
+    [
+        ({"source": "image"}, True),
+        ({"image": "projects/models/global/images/a"}, True),
+        ({"source": "huggingface", "image": "projects/models/global/images/a"}, True),
+        ({"source": "image", "image": "projects/models/global/images/a"}, False),
+    ],
+)
+def test_an_image_belongs_to_the_source_image(weights: dict[str, Any], *, is_refused: bool) -> None:
+    assert ("weights-image" in refused(weights=weights, server={"replicas": 1})) is is_refused
+
+
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
     problem = found(weights={"sizeGib": 28})["weights-volume-too-small"]
     assert problem.value == 28
