@@ -32,6 +32,7 @@ _SECTIONS = frozenset(
         "benchmark",
         "monitoring",
         "budget",
+        "registry",
         "results",
         "prices",
         "labels",

@@ -274,10 +274,10 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         raise unreadable()
     remote = mapping(repository.get("remoteRepositoryConfig", {}))
     as_whom = (
-        "with credentials"
-        if remote.get("upstreamCredentials")
-        else "anonymously, with the pull limit of a shared address"
+        "with an account" if remote.get("upstreamCredentials") else "anonymously, an address that many projects share"
     )
+    if settings.registry is not None and not remote.get("upstreamCredentials"):
+        as_whom += " (`pulumi up` adds the account)"
     image = f"{settings.server.image.repository}@{settings.server.image.digest[:19]}"
     if code == 200:
         yield Row(
@@ -287,7 +287,7 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
     says = {
         403: "permission denied: the login needs roles/artifactregistry.reader on it",
         404: f"Docker Hub has no {image}, or the repository may not read it",
-        429: f"Docker Hub's pull limit is reached, {as_whom}; try again in six hours, or give it credentials",
+        429: f"Docker Hub's pull limit is reached, {as_whom}; wait six hours, or give it an account",
     }.get(code, "it does not answer as a registry")
     mend = (
         "vllm-fleet:registry: {dockerHubUser: NAME, dockerHubTokenSecret: SECRET} in the stack file (docs/google-cloud.md)"

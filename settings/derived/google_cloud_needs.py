@@ -34,8 +34,11 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
-    if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
-        needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
+    named = (settings.weights.token_secret, settings.server.api_key_secret, settings.registry)
+    if any(one is not None for one in named):
+        needed.add(
+            "secretmanager.googleapis.com"
+        )  # pods, and the image repository, read the secrets that the stack file names
     if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
     return tuple(sorted(needed))

@@ -15,6 +15,7 @@ EVERYTHING: dict[str, Any] = {
     "budget": BUDGET,
     "server": {"replicas": 8, "apiKeySecret": "api-key"},
     "weights": {"tokenSecret": "hf-token"},
+    "registry": {"dockerHubUser": "fleetpulls", "dockerHubTokenSecret": "docker-hub"},
     "labels": {"team": "inference"},
 }
 
@@ -59,7 +60,8 @@ def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recor
         "Budget": 1,
         "pulumi:providers:gcp": 1,
         "BucketIAMMember": 1,
-        "SecretIamMember": 4,
+        "SecretIamMember": 5,
+        "ServiceIdentity": 1,
     }
 
 
