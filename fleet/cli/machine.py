@@ -106,9 +106,8 @@ def _packages(root: Path) -> Check:
     )
 
 
-def _packages_of(root: Path, name: str, step: Step, target: str, why: str) -> Check:
-    """The packages that one step needs on top, which `make setup-<target>` installs."""
-    file = f"requirements-{target}.txt"
+def _packages_of(root: Path, name: str, step: Step, file: str, why: str, mend: str) -> Check:
+    """The packages that one step needs on top."""
     wrong = _wrong(_pinned(root, file))
     return Check(
         name=name,
@@ -116,18 +115,20 @@ def _packages_of(root: Path, name: str, step: Step, target: str, why: str) -> Ch
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
         why=f"{why}, at the versions of {file}",
-        mend=f"make setup-{target}",
+        mend=mend,
     )
 
 
 def _rehearsal_packages(root: Path) -> Check:
     why = "a client of Kubernetes, certificates, HTTP"
-    return _packages_of(root, "rehearsal packages", "rehearse", "rehearsal", why)
+    return _packages_of(
+        root, "rehearsal packages", "rehearse", "requirements-rehearsal.txt", why, "make setup-rehearsal"
+    )
 
 
 def _benchmark_packages(root: Path) -> Check:
     why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
-    return _packages_of(root, "benchmark packages", "bench", "benchmark", why)
+    return _packages_of(root, "benchmark packages", "bench", "requirements-benchmark.txt", why, "make setup-benchmark")
 
 
 def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:

@@ -158,7 +158,7 @@ def test_the_node_account_has_two_roles_on_two_things(everything: Recording) -> 
 
 def test_no_grant_is_public_or_broad(everything: Recording) -> None:
     grants = [one for one in everything.resources if "role" in one.inputs and "member" in one.inputs]
-    assert len(grants) == 7
+    assert len(grants) == 8
     for grant in grants:
         assert grant.inputs["member"] not in ("allUsers", "allAuthenticatedUsers")
         assert grant.inputs["role"] not in ("roles/owner", "roles/editor", "roles/viewer")
@@ -178,7 +178,7 @@ def test_the_bucket_is_private_in_the_region_and_its_objects_end(everything: Rec
 def test_the_image_repository_pulls_docker_hub_through_and_cleans_up_for_real(everything: Recording) -> None:
     repository = only(everything, "artifactregistry/repository:Repository").inputs
     assert repository["mode"] == "REMOTE_REPOSITORY"
-    assert repository["remoteRepositoryConfig"] == {"dockerRepository": {"publicRepository": "DOCKER_HUB"}}
+    assert repository["remoteRepositoryConfig"]["dockerRepository"] == {"publicRepository": "DOCKER_HUB"}
     assert repository["cleanupPolicyDryRun"] is False
     assert [policy["action"] for policy in repository["cleanupPolicies"]] == ["DELETE", "KEEP"]
 
