@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -58,8 +58,9 @@ def doctor(
         from fleet.doctor.report import document
 
         ready = {name: not lacks(checks, name) for name in STEPS}
-        told = {"ready": ready, "checks": [asdict(check) for check in checks]}
-        told |= {"live": document(report)} if report is not None else {}
+        told: dict[str, Any] = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        if report is not None:
+            told["live"] = document(report)
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
         _print(checks, STEPS if step is None else (step,), report)

@@ -118,7 +118,11 @@ def plain(said: str) -> str:
 
 
 def _no_answer(said: str, code: int) -> NoAnswerError:
-    reason = next((reason for reason, pattern in _REASONS if re.search(pattern, said)), "refused")
+    reason: Reason = "refused"
+    for known, pattern in _REASONS:
+        if re.search(pattern, said):
+            reason = known
+            break
     own = GCLOUD.search(said)
     return NoAnswerError(plain(own[1] if own else said) or f"gcloud ended with code {code} and said nothing", reason)
 

@@ -288,14 +288,15 @@ def _images(settings: Settings, said: Any) -> Iterator[Row]:
         403: "permission denied: the login needs roles/artifactregistry.reader on it",
         404: f"Docker Hub has no {image}, or the repository may not read it",
         429: f"Docker Hub's pull limit is reached, {as_whom}; wait six hours, or give it an account",
-    }.get(code, "it does not answer as a registry")
-    mend = (
-        "vllm-fleet:registry: {dockerHubUser: NAME, dockerHubTokenSecret: SECRET} in the stack file (docs/google-cloud.md)"
-        if code == 429
-        else f"gcloud artifacts repositories describe {name} --location={settings.region} --project={settings.project}"
-    )
-    state = "missing" if code in (403, 404, 429) else "unknown"
-    granted = f"HTTP {code}"
+    }.get(code)
     yield Row(
-        area="images", name=name, state=state, needed=needed, granted=granted, why=f"{says} (HTTP {code})", mend=mend
-    )  # type: ignore[arg-type]
+        area="images",
+        name=name,
+        state="missing" if says else "unknown",
+        needed=needed,
+        granted=f"HTTP {code}",
+        why=says or "it does not answer as a registry",
+        mend="vllm-fleet:registry: {dockerHubUser: NAME, dockerHubTokenSecret: SECRET} in the stack file (docs/google-cloud.md)"
+        if code == 429
+        else f"gcloud artifacts repositories describe {name} --location={settings.region} --project={settings.project}",
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from facts.quotas import SERVICE, UNLIMITED, Quota
-from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.gcloud import NoAnswerError, plain
 from fleet.doctor.questions import Answer, quota_question
 from fleet.doctor.rows import Row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole
@@ -42,9 +42,9 @@ def quota_row(need: QuotaNeed, settings: Settings, answers: Mapping[str, Answer]
         granted = "unlimited" if limit == UNLIMITED else limit
         return Row(area="quota", name=name, state="ready", needed=need.amount, granted=granted, why=why)
     info = found[0] if isinstance(found, tuple) else {}
-    eligible = info.get("quotaIncreaseEligibility") if isinstance(info.get("quotaIncreaseEligibility"), dict) else {}
-    if eligible.get("ineligibilityReason"):
-        why += f"; an increase cannot be requested ({eligible['ineligibilityReason']}): ask Google Cloud sales or support for it"
+    eligibility = info.get("quotaIncreaseEligibility")
+    if isinstance(eligibility, dict) and isinstance(reason := eligibility.get("ineligibilityReason"), str):
+        why += f"; an increase cannot be requested ({plain(reason)}): ask Google Cloud sales or support for it"
     return Row(
         area="quota",
         name=name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.machines import ACCELERATOR
@@ -45,7 +46,7 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
     project, region = settings.project, settings.region
     of_project = f"--project={project}"
     asked: dict[str, Callable[[], Any]] = {
-        quota_question(need): lambda need=need: _quota_infos(need, project) for need in quota_needs(settings)
+        quota_question(need): partial(_quota_infos, need, project) for need in quota_needs(settings)
     }
     asked |= {
         "region": lambda: gcloud.ask("compute", "regions", "describe", region, of_project),

@@ -63,7 +63,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
 
 
 def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
-    total, parts = 0, []
+    total, parts = 0, list[str]()
     by_family: dict[str, list[tuple[str, int]]] = {}
     for machine, count in (*_c4(settings), *_writer(settings)):
         by_family.setdefault(machine.partition("-")[0], []).append((machine, count))

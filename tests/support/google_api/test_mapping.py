@@ -107,7 +107,7 @@ def test_what_a_description_is_quoted_to_say_it_says(type_: str) -> None:
     for path, rule in mapping.values.items():
         assert bool(rule.says) != bool(rule.source), f"{path}: either the description's words or another source"
         if rule.says:
-            field = _body(mapping).at(api_path(mapping, path))
+            field = _body_field(mapping, path)
             assert field is not None, path
             told = [field.description]
             if field.type == "array":
