@@ -9,7 +9,7 @@ from facts.quotas import SERVICE, UNLIMITED, Quota
 from fleet.doctor.gcloud import NoAnswerError, plain
 from fleet.doctor.questions import Answer, quota_question
 from fleet.doctor.rows import Row
-from fleet.doctor.shapes import mapping, objects, unreadable, whole
+from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
 
 if TYPE_CHECKING:
     from settings.derived.quota_needs import QuotaNeed
@@ -92,7 +92,7 @@ def _applies(row: Mapping[str, Any], quota: Quota, settings: Settings) -> bool:
         return False
     if not quota.regional:
         return "region" not in dimensions and "zone" not in dimensions
-    named = {dimensions[key] for key in ("region", "zone") if key in dimensions}
+    named = {word(dimensions[key]) for key in ("region", "zone") if key in dimensions}
     places = named or set(_places(row.get("applicableLocations")))
     return not places.isdisjoint({settings.region, *settings.zones})
 

@@ -31,6 +31,8 @@ def word(value: Any) -> str:
 
 def whole(value: Any) -> int:
     """The value, a number, or text that is one: Google writes 64-bit numbers as text. Raises NoAnswerError."""
+    if isinstance(value, bool):
+        raise unreadable()
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):

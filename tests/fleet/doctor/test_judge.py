@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -275,3 +275,30 @@ def test_other_stacks_of_the_project_are_mentioned() -> None:
     assert first.startswith("stack dev takes 8 Spot and flex-start B200 GPUs, 8 GPUs of all regions, ")
     assert "B200" not in second  # another region's
     assert "GPUs of all regions" in second
+
+
+ODD = (None, True, -7, 1.5, float("inf"), "", "text", [], ["text"], {}, {"value": "9"}, [{}], [None], [[1]])
+
+
+def _spoilt(value: Any) -> Iterator[Any]:
+    """The value with each part of it in turn replaced by each odd one."""
+    yield from ODD
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        for odd in _spoilt(part):
+            copy = value.copy()
+            copy[key] = odd
+            yield copy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [SPOT, RESERVED], ids=["spot", "reserved"])
+def test_no_answer_of_whatever_form_ends_the_look(settings: Settings) -> None:
+    said = answered(settings)
+    for name, answer in said.items():
+        for odd in _spoilt(answer):
+            try:
+                found = judge(settings, {**said, name: odd})
+            except Exception as error:
+                raise AssertionError(f"{name}: {odd!r}") from error
+            assert all(row.mend for row in found if row.state in ("missing", "unknown"))
