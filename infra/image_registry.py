@@ -111,7 +111,8 @@ def _credentials(
         project=project,
         secret_id=secret,
         role="roles/secretmanager.secretAccessor",
-        # Source: Artifact Registry docs, "Authenticate to Docker Hub upstream sources", service agent.
+        # Assembled, because the API may keep the agent's address to itself. Source: Artifact Registry docs, "Authenticate to Docker
+        # Hub upstream sources"; terraform-provider-google-beta, resource_project_service_identity.go.
         member=pulumi.Output.format(
             "serviceAccount:service-{0}@gcp-sa-artifactregistry.iam.gserviceaccount.com", args.project_number
         ),
