@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
     """Everything that Google Cloud says of this stack; `others` are the project's other stacks, which are mentioned.
 
-    Raises LiveError where there is no gcloud, or nobody is logged in: then every question would fail for the same reason.
+    Raises LiveError where there is no gcloud, or not one question was answered: no login, no network, no such project.
     """
     if not gcloud.is_installed():
         raise LiveError(
@@ -31,9 +31,8 @@ def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
     begun = time.monotonic()
     answers = ask_all(settings)
     refused = [one for one in answers.values() if isinstance(one, NoAnswerError)]
-    if len(refused) == len(answers) and any(one.reason == "login" for one in refused):
-        why = next(str(one) for one in refused if one.reason == "login")
-        raise LiveError(f"gcloud has no valid login: {why} Run: gcloud auth login --update-adc", reason="credentials")
+    if len(refused) == len(answers):
+        raise _nobody_answered(settings.project, refused)
     return LiveReport(
         stack=settings.stack,
         project=settings.project,
@@ -60,3 +59,14 @@ def neighbours(settings: Settings, others: Sequence[Settings]) -> tuple[str, ...
         if taken:
             found.append(f"stack {other.stack} takes {', '.join(taken)}")
     return tuple(found)
+
+
+def _nobody_answered(project: str, refused: Sequence[NoAnswerError]) -> LiveError:
+    why = min(refused, key=lambda one: ("login", "unreachable", one.reason).index(one.reason))
+    if why.reason == "login":
+        return LiveError(f"gcloud has no valid login: {why} Run: gcloud auth login --update-adc", reason="credentials")
+    return LiveError(
+        f"no question about project {project} was answered: {why}. Check the network, the proxy, and that "
+        f"`gcloud projects describe {project}` shows the project",
+        reason="unreachable",
+    )

@@ -261,7 +261,7 @@ def test_one_question_without_an_answer_takes_no_other_with_it() -> None:
     everything = answered(SPOT)
     in_older_lists = {"region", "project", "quota GPUS_ALL_REGIONS", "quota HDB_TOTAL_GB"}
     for name in everything:
-        found = judge(SPOT, {**everything, name: NoAnswerError("no answer within 45 s", "timeout")})
+        found = judge(SPOT, {**everything, name: NoAnswerError("no answer within 30 s", "timeout")})
         unknown = [row for row in found if row.state == "unknown"]
         assert len(unknown) == (0 if name in in_older_lists else 1), name
         assert all(row.mend for row in unknown)
