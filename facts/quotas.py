@@ -15,6 +15,10 @@ SERVICE: Final = "compute.googleapis.com"
 UNLIMITED: Final = -1
 """How Cloud Quotas says that there is no limit."""
 
+PER_ZONE: Final = "-per-project-zone"
+"""How the id of a zone's copy of a regional quota ends. Without a limit there, the regional one decides. Source: L4 and the ceiling
+over all GPUs, -1 in the copy and 1 in the region of the same project."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
@@ -56,14 +60,14 @@ ALL_CPUS: Final = Quota(
 HYPERDISK_ML_CAPACITY: Final = Quota(
     # Source of the name without its end: "Allocation quotas", HDML-TOTAL-GB. The ends are those of Hyperdisk Balanced (unverified).
     title="Hyperdisk ML capacity",
-    ids=("HDML-TOTAL-GB-per-project-region", "HDML-TOTAL-GB-per-project-zone"),
+    ids=("HDML-TOTAL-GB-per-project-region", f"HDML-TOTAL-GB{PER_ZONE}"),
     metric="HDML_TOTAL_GB",
     unit="GiB",
 )
 HYPERDISK_ML_THROUGHPUT: Final = Quota(
     # Source of the metric: published errors, "Quota 'HDML_TOTAL_THROUGHPUT' exceeded", a regional limit. The ends as above (unverified).
     title="Hyperdisk ML throughput",
-    ids=("HDML-TOTAL-THROUGHPUT-per-project-region", "HDML-TOTAL-THROUGHPUT-per-project-zone"),
+    ids=("HDML-TOTAL-THROUGHPUT-per-project-region", f"HDML-TOTAL-THROUGHPUT{PER_ZONE}"),
     metric="HDML_TOTAL_THROUGHPUT",
     unit="MiB/s",
 )

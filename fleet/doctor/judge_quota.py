@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from facts.quotas import SERVICE, UNLIMITED, Quota
+from facts.quotas import PER_ZONE, SERVICE, UNLIMITED, Quota
 from fleet.doctor.gcloud import NoAnswerError, plain
 from fleet.doctor.questions import Answer, quota_question
 from fleet.doctor.rows import Row
@@ -64,9 +64,12 @@ def in_cloud_quotas(infos: Answer, quota: Quota, settings: Settings) -> tuple[Ma
     try:
         for info in objects(infos):
             for row in objects(info.get("dimensionsInfos", [])):
-                if _applies(row, quota, settings):
-                    # A limit of 0 is left out. Source: protobuf's JSON form; so seen for families that nobody was granted.
-                    return info, whole(mapping(row.get("details")).get("value", 0))
+                if not _applies(row, quota, settings):
+                    continue
+                # A limit of 0 is left out. Source: protobuf's JSON form; so seen for families that nobody was granted.
+                limit = whole(mapping(row.get("details")).get("value", 0))
+                if limit != UNLIMITED or not str(info.get("quotaId")).endswith(PER_ZONE):
+                    return info, limit
     except NoAnswerError as error:
         return error
     what = "Cloud Quotas has no such quota" if not infos else "Cloud Quotas has no row of it for this place"

@@ -122,6 +122,15 @@ def test_the_more_specific_row_comes_first_and_counts() -> None:
     assert rows(**{GPUS: [quota("any", specific, limit(400))]})[GPU_ROW].granted == 8
 
 
+def test_no_limit_in_a_zones_copy_is_no_grant() -> None:
+    in_zone = limit(-1, "europe-west4-b", zone="europe-west4-b")
+    name = "Hyperdisk ML throughput, europe-west4"
+    copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", in_zone)
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].state == "unknown"
+    copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", limit(400, "europe-west4-b", zone="europe-west4-b"))
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].granted == 400
+
+
 @pytest.mark.parametrize(
     ("error", "mend"),
     [
