@@ -51,11 +51,12 @@ if settings.platform.stack is None:
     prepared = ResourceOptions(parent=own, depends_on=[services, results])
     ranges = NetworkArgs(place=place, network=settings.network, proxy_only=settings.proxy_only_subnet)
     network = Network("platform-network", ranges, prepared)
-    images = ImageRegistry("platform-images", ImageRegistryArgs(place=place), prepared)
+    number = services.project_number()
+    pulls = ImageRegistryArgs(place=place, account=settings.registry, project_number=number)
+    images = ImageRegistry("platform-images", pulls, prepared)
     nodes = NodeIdentity("platform-nodes", NodeIdentityArgs(place=place, images=images), prepared)
     autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster)
     cluster = Cluster("platform-cluster", autopilot, prepared)
-    number = services.project_number()
     if settings.budget is not None:
         Budget("platform-budget", BudgetArgs(place=place, project_number=number, budget=settings.budget), prepared)
     # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet

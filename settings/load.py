@@ -34,6 +34,7 @@ _SECTIONS = frozenset(
         "benchmark",
         "monitoring",
         "budget",
+        "registry",
         "results",
         "prices",
         "labels",

@@ -64,14 +64,14 @@ def _location(settings: Settings) -> Iterator[Problem]:
 def _platform(settings: Settings) -> Iterator[Problem]:
     if settings.owns_platform:
         return
-    for section in ("network", "cluster", "budget", "results"):
+    for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
                 allowed="left out while platform.stack is set",
-                why=f"network, cluster, budget and bucket belong to {settings.platform.stack}; here they would do nothing",
+                why=f"network, cluster, budget, images and bucket belong to {settings.platform.stack}; here they would do nothing",
                 write=f"remove {section}, or set it in the platform's own stack file",
             )
     if settings.gateway.enabled:
