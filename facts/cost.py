@@ -126,6 +126,8 @@ class LineItem:
     reason: str | None = None
     price: Price | None = None
     """The list price with its region, date and source; None where it is unknown or the stack states its own."""
+    elsewhere: Price | None = None
+    """The cheapest one published for another region, where this one has none; never used."""
     note: str | None = None
     steps: Mapping[str, float | None] = field(default_factory=dict)
     """USD per unit of each step of a ladder, whose price is that of the step that has capacity."""
@@ -256,7 +258,14 @@ def node_price(capacity: str, region: str) -> Price | None:
 def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
     if item.id not in stated:
         return item
-    return replace(item, unit_price_usd=stated[item.id], reason=None, price=None, note="price stated in the stack file")
+    return replace(
+        item,
+        unit_price_usd=stated[item.id],
+        reason=None,
+        price=None,
+        elsewhere=None,
+        note="price stated in the stack file",
+    )
 
 
 def _items(shape: FleetShape) -> Iterator[LineItem]:
@@ -313,9 +322,10 @@ def _nodes(shape: FleetShape) -> LineItem:
     if price is not None:
         return line
     steps = _ladder(shape) if shape.capacity == "ladder" else {}
-    reason = what.get("reason") or prices.why_unknown(MACHINE_TYPE, shape.region, what["mode"])
+    elsewhere = _elsewhere(MACHINE_TYPE, what["mode"]) if "mode" in what else None
     told = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
-    return replace(line, reason=f"{reason}{told}; state yours as the price of a node-hour", steps=steps)
+    reason = f"{_why_unknown(what, shape.region, elsewhere)}{told}; state yours as the price of a node-hour"
+    return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
 
 
 def _ladder(shape: FleetShape) -> dict[str, float | None]:
@@ -358,6 +368,7 @@ def _line(
     retained: bool = False,
 ) -> LineItem:
     price = prices.find(priced, shape.region)
+    elsewhere = None if price is not None else _elsewhere(priced)
     return LineItem(
         id=id_,
         name=what["name"],
@@ -366,10 +377,21 @@ def _line(
         unit_price_usd=None if price is None else price.usd,
         paid_at_zero_replicas=stays,
         paid_after_destroy=retained,
-        reason=(what.get("reason") or prices.why_unknown(priced, shape.region)) if price is None else None,
+        reason=_why_unknown(what, shape.region, elsewhere) if price is None else None,
         price=price,
+        elsewhere=elsewhere,
         note=what.get("note") if price is not None else None,
     )
+
+
+def _elsewhere(what: str, mode: Mode = "on-demand") -> Price | None:
+    return next(iter(prices.published(what, mode)), None)
+
+
+def _why_unknown(what: Mapping[str, Any], region: str, elsewhere: Price | None) -> str:
+    if elsewhere is None:
+        return str(what.get("reason") or "no dated price was found")
+    return f"no dated price for {region} was found; {elsewhere.region}'s, ${elsewhere.usd:,g} of {elsewhere.date}, is not used"
 
 
 def _sum_known(items: tuple[LineItem, ...]) -> float:

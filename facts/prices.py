@@ -7,10 +7,10 @@ is elsewhere. The file is read when the first price is asked for, and once.
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from functools import cache
 from typing import Final, Literal, get_args
 
@@ -56,9 +56,9 @@ class Price:
     source: str
     zones: str = ""
 
-    def is_old(self, today: date) -> bool:
+    def is_old(self, today: dt.date) -> bool:
         """Whether nobody has looked at it for OLD_AFTER_DAYS. A price of all regions stands from its date until Google ends it."""
-        return self.region != EVERYWHERE and (today - date.fromisoformat(self.date)).days > OLD_AFTER_DAYS
+        return self.region != EVERYWHERE and (today - dt.date.fromisoformat(self.date)).days > OLD_AFTER_DAYS
 
 
 @cache
@@ -102,16 +102,7 @@ def published(what: str, mode: Mode | None = None) -> tuple[Price, ...]:
     return tuple(sorted(found, key=lambda price: (price.usd, price.region, price.mode)))
 
 
-def why_unknown(what: str, region: str, mode: Mode = "on-demand") -> str:
-    """Why there is no price in that region, with the cheapest one elsewhere, which is not used."""
-    elsewhere = published(what, mode)
-    if not elsewhere:
-        return "no dated price was found"
-    one = elsewhere[0]
-    return f"no dated price was found for {region}; {one.region}'s, ${one.usd:,g} of {one.date}, is not used here"
-
-
-def today() -> date:
+def today() -> dt.date:
     """The day that the age of prices is counted from: SOURCE_DATE_EPOCH where it is set, as for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return datetime.fromtimestamp(int(epoch), UTC).date() if epoch.isdecimal() else datetime.now(UTC).date()
+    return dt.datetime.fromtimestamp(int(epoch), dt.UTC).date() if epoch.isdecimal() else dt.datetime.now(dt.UTC).date()

@@ -316,7 +316,9 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
     if region is not None and not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
         raise CommandError(f"--region {region} is not a region such as us-central1")
     if region and of_zone and region != of_zone:
-        raise CommandError(f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}")
+        raise CommandError(
+            f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"
+        )
     return region or of_zone or DEFAULT_REGION
 
 

@@ -71,15 +71,25 @@ def print_known(paper: Paper, found: Known) -> None:
         page.title("Around the servers")
         for price in found.items:
             unit = ledger.entry("prices", "items", price.what)["unit"]
-            page.prose(f"{price.what}: {format_usd(price.usd)} per {unit} ({_dated(price, found.today)}, {price.source})", mark="· ")
+            page.prose(
+                f"{price.what}: {format_usd(price.usd)} per {unit} ({_dated(price, found.today)}, {price.source})",
+                mark="· ",
+            )
     if found.unknown_items:
         page.prose(f"not published for the region: {', '.join(found.unknown_items)}", mark="· ", style="yellow")
     page.title("How to read this")
-    page.prose("A price is not capacity: zones are those that had the machine in July 2026; empty where no source says.")
-    page.prose("Sources are in docs/provenance.md. `fleet prices --update` takes prices from a list of SKUs that you have downloaded.")
+    page.prose(
+        "A price is not capacity: zones are those that had the machine in July 2026; empty where no source says."
+    )
+    page.prose(
+        "Sources are in docs/provenance.md. `fleet prices --update` takes prices from a list of SKUs that you have downloaded."
+    )
     old = sum(price.is_old(found.today) for price in (*found.prices, *found.items))
     if old:
-        page.prose(f"{plural(old, 'price')} older than {prices.OLD_AFTER_DAYS} days: Spot moves up to twice a month.", style="yellow")
+        page.prose(
+            f"{plural(old, 'price')} older than {prices.OLD_AFTER_DAYS} days: Spot moves up to twice a month.",
+            style="yellow",
+        )
     page.print()
 
 
@@ -99,7 +109,15 @@ def known_json(found: Known) -> str:
 
 
 def _row(price: Price, today: date) -> tuple[str, ...]:
-    return (f"{price.usd:,.2f}", "", price.region, price.mode, " ".join(price.zones), _dated(price, today), price.source)
+    return (
+        f"{price.usd:,.2f}",
+        "",
+        price.region,
+        price.mode,
+        " ".join(price.zones),
+        _dated(price, today),
+        price.source,
+    )
 
 
 def _dated(price: Price, today: date) -> str:

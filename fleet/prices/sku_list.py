@@ -130,7 +130,9 @@ def rewritten(old: Sequence[Row], found: Rates) -> tuple[Row, ...]:
         for region, usd, date in _priced(what, found)
     ]
     if not new:
-        raise SkuListError("no SKU in it belongs to a machine or an item of the price list; is it Compute Engine's, 6F81-5844-456A?")
+        raise SkuListError(
+            "no SKU in it belongs to a machine or an item of the price list; is it Compute Engine's, 6F81-5844-456A?"
+        )
     told = {(row.what, row.region): row for row in new}
     kept = [row for row in old if not _told(row, told.get((row.what, row.region)))]
     return tuple(sorted([*kept, *new], key=_order))
@@ -140,8 +142,14 @@ def file_text(rows: Iterable[Row], heading: str, columns: Sequence[str]) -> str:
     """The file that facts/prices.py reads: its comments, the columns, and a line for each row."""
     lines = [
         ",".join(
-            [row.what, row.region, row.zones, *(f"{row.usd[mode]:.9g}" if mode in row.usd else "" for mode in MODES)]
-            + [row.date, row.source]
+            (
+                row.what,
+                row.region,
+                row.zones,
+                *(f"{row.usd[mode]:.9g}" if mode in row.usd else "" for mode in MODES),
+                row.date,
+                row.source,
+            )
         )
         for row in rows
     ]
@@ -159,7 +167,9 @@ def _page(file: Path) -> Mapping[str, Any]:
         raise SkuListError(f"{file}: an error of the API, not its answer (code {page['error'].get('code')})")
     skus = page.get("skus") if isinstance(page, dict) else None
     if not isinstance(skus, list) or not all(isinstance(sku, dict) for sku in skus):
-        raise SkuListError(f'{file}: no list of SKUs; it has to be an object with "skus", as services.skus.list answers')
+        raise SkuListError(
+            f'{file}: no list of SKUs; it has to be an object with "skus", as services.skus.list answers'
+        )
     return cast(Mapping[str, Any], page)
 
 

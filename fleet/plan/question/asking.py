@@ -10,8 +10,8 @@ from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
 from fleet.plan.question.goals import (
-    DEFAULT_REGION,
     DEFAULT_CONFIDENCE,
+    DEFAULT_REGION,
     Batch,
     Budget,
     Capacity,

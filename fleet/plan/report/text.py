@@ -63,7 +63,9 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     if first is not None:
         page.line((_goal(first.question), "bold"))
         page.prose(
-            f"list prices of {first.question.region}, profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of full load", indent=0
+            f"list prices of {first.question.region}, profile {first.question.profile.name}, "
+            f"{100 * first.question.load_share:.0f} % of full load",
+            indent=0,
         )
     page.blank()
     columns = (
@@ -210,7 +212,9 @@ def _money(page: Page, plan: Plan) -> None:
         _line(page, "a month", f"{least}{format_usd(money.usd_per_month)} ({hours})")
         for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
             _line(page, label, f"{least}{format_usd(amount.total_usd)} total, {format_usd(amount.output_usd)} output")
-    _line(page, "a node-hour", f"{format_usd(money.usd_per_node_hour or 0.0)} ({format_price_origin(money.bill.nodes)})")
+    _line(
+        page, "a node-hour", f"{format_usd(money.usd_per_node_hour or 0.0)} ({format_price_origin(money.bill.nodes)})"
+    )
     _apis(page, plan)
 
 

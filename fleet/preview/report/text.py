@@ -234,6 +234,9 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
         page.item(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero")
+    for item in bill.items:
+        if item.elsewhere is not None and item is not nodes:
+            page.item(f"{item.name}: {item.reason}")
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------

@@ -58,8 +58,7 @@ def _quantity(item: LineItem) -> str:
     amount = f"{number} {unit}" if item.quantity == 1 or unit.endswith(("GiB", "/s")) else f"{number} {unit}s"
     if item.unit_price_usd is None:
         return amount
-    price = f"{item.unit_price_usd:,.2f}" if item.unit_price_usd >= 0.01 else f"{item.unit_price_usd:g}"
-    return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
+    return f"{amount} × {format_usd(item.unit_price_usd)}{' a month' if item.unit.endswith('-month') else ''}"
 
 
 def format_size(fleet: Fleet) -> str:
