@@ -92,8 +92,9 @@ def _newest() -> Mapping[tuple[str, Mode, str], Price]:
 
 
 def find(what: str, region: str, mode: Mode = "on-demand") -> Price | None:
-    """The newest price in that region; None where none was published for it."""
-    return _newest().get((what, mode, region)) or _newest().get((what, mode, EVERYWHERE))
+    """The newest price that holds in that region; None where none was published for it."""
+    found = [price for place in (region, EVERYWHERE) if (price := _newest().get((what, mode, place)))]
+    return max(found, key=lambda price: price.date, default=None)
 
 
 def published(what: str, mode: Mode | None = None) -> tuple[Price, ...]:
