@@ -310,9 +310,8 @@ def _check_options(
 def _region(region: str | None, zone: str | None, *, write: bool) -> str:
     """The region whose prices count. What is written is priced where it will be."""
     from fleet.plan.question.goals import DEFAULT_REGION
-    from fleet.plan.stack_file import DEFAULT_ZONE
 
-    of_zone = (zone or DEFAULT_ZONE).rpartition("-")[0] if write else None
+    of_zone = (zone.rpartition("-")[0] if zone else DEFAULT_REGION) if write else None
     if region is not None and not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
         raise CommandError(f"--region {region} is not a region such as us-central1")
     if region and of_zone and region != of_zone:

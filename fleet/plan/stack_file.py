@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from facts.sizing import CONNECTIONS_PER_CLIENT
-from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
+from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.problems import Problem, SettingsError
@@ -22,7 +22,7 @@ from settings.stack import PLACEHOLDER_PROJECT
 if TYPE_CHECKING:
     from fleet.plan.plan import Plan
 
-DEFAULT_ZONE = "europe-west4-b"
+DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
 """A zone of the article's region; which zones have A4 is the reader's to find out."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -146,7 +146,7 @@ def file_text(rows: Iterable[Row], heading: str, columns: Sequence[str]) -> str:
                 row.what,
                 row.region,
                 row.zones,
-                *(f"{row.usd[mode]:.9g}" if mode in row.usd else "" for mode in MODES),
+                *(f"{row.usd[mode]:.9f}".rstrip("0").rstrip(".") if mode in row.usd else "" for mode in MODES),
                 row.date,
                 row.source,
             )
@@ -226,7 +226,8 @@ def _priced(what: str, found: Rates) -> Iterator[tuple[str, dict[Mode, float], s
             known = [(rate, quantity) for rate, quantity in rates_of if rate is not None]
             if len(known) < len(parts) or not _is_sold(what, mode):
                 continue
-            usd[mode] = sum(quantity * _per_unit(rate, what if item else "") for rate, quantity in known)
+            amount = sum(quantity * _per_unit(rate, what if item else "") for rate, quantity in known)
+            usd[mode] = round(amount, 9)  # nanodollars, as the catalogue counts
             dates += [rate.date for rate, _ in known]
         if usd:
             yield region, usd, min(dates)

@@ -81,6 +81,7 @@ def _question(question: PlanQuestion) -> dict[str, Any]:
         "workload": question.workload.name,
         "limits": {"ttftP99Ms": question.limits.ttft_p99_ms, "tpotMs": question.limits.tpot_ms},
         "capacity": question.capacity,
+        "region": question.region,
         "routing": question.routing,
         "headroom": round(1 - question.load_share, 6),
         "hoursPerWeek": question.duty.hours_per_week,
