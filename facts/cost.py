@@ -338,7 +338,7 @@ def _weights_items(weights: WeightsShape, shape: FleetShape) -> Iterator[LineIte
     written = bool(weights.writer_throughput_mibps)
     volumes = weights.copies + written
     throughput_mibps = weights.throughput_mibps * weights.copies + weights.writer_throughput_mibps
-    whose = ", readers' and writer's volume" if written else ""
+    whose = " (readers and writer)" if written else ""
     for id_, quantity in (
         ("hyperdisk-ml-capacity", weights.size_gib * volumes),
         ("hyperdisk-ml-throughput", throughput_mibps),

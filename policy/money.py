@@ -12,7 +12,7 @@ from typing import Final
 
 from facts import prices
 from facts.machines import MACHINE_TYPE
-from facts.prices import Mode
+from facts.prices import Mode, Price
 from pods import GKE, Pod, pods
 from rule import Resource, dig, listed
 
@@ -24,14 +24,13 @@ _WAYS: Final[dict[Mode, str]] = {
 _ZONE: Final = re.compile(r"([a-z]+-[a-z]+\d+)(?:-[a-z])?")
 
 
-def usd_per_node_hour(pod: Pod, region: str) -> float | None:
-    """List price in that region of the A4 nodes these pods select; None where none is published for that way to get them.
+def node_price(pod: Pod, region: str) -> Price | None:
+    """List price in that region of an hour of the A4 nodes these pods select; None where none is published for that way to get them.
 
     A reservation is priced as under a one-year commitment: by itself it has no price.
     """
     way = _way(pod)
-    price = None if way is None else prices.find(MACHINE_TYPE, region, way)
-    return None if price is None else price.usd
+    return None if way is None else prices.find(MACHINE_TYPE, region, way)
 
 
 def region_of(resources: Sequence[Resource]) -> str:
@@ -87,4 +86,13 @@ def words(pod: Pod, nodes: int) -> str:
         return f"{nodes} {kind}{plural}, no published price"
     low, high = (f"${one.usd * nodes:,.2f}" for one in (listed_prices[0], listed_prices[-1]))
     amount = low if low == high else f"{low} to {high}"
-    return f"{amount} an hour by region ({nodes} A4 node{plural}, {_WAYS[way]}, list prices)"
+    return f"{amount} an hour ({nodes} A4 node{plural}, {_WAYS[way]}, {origin(listed_prices)})"
+
+
+def origin(some: Sequence[Price]) -> str:
+    """Regions and dates of list prices: "list prices of 10 regions, 2026-07-03 to 2026-07-30"."""
+    regions, dates = sorted({one.region for one in some}), sorted({one.date for one in some})
+    where = " and ".join(regions) if len(regions) < 3 else f"{len(regions)} regions"
+    return (
+        f"list price{'' if len(regions) == 1 else 's'} of {where}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"
+    )

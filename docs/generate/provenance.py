@@ -217,8 +217,9 @@ def _memory_and_money() -> Iterator[str]:
     yield from _heading("A million tokens, as the article has it")
     content = ledger.load("economics")
     own = content["self_hosted"]
+    bought = ledger.entry("prices", "article", "cud-1y")
     first = (
-        f"self-hosted, {own['nodes']} nodes at ${own['usd_per_node_hour']} an hour",
+        f"self-hosted, {own['nodes']} nodes at ${own['usd_per_node_hour']} an hour ({bought['region']}, {bought['date']})",
         f"${own['usd_per_million_tokens']:.2f}",
         _links(own["disputed"]),
     )

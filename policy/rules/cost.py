@@ -8,6 +8,7 @@ from typing import Final
 
 import money
 from environment import ENVIRONMENT, why_production
+from facts import ledger
 from facts.machines import GPUS_PER_NODE
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
@@ -53,12 +54,14 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
         for pod in pods(resource):
             if not pod.gpus or not pod.gpu_nodes:
                 continue
-            price = settings["usdPerNodeHour"] or money.usd_per_node_hour(pod, region)
-            if price is None:
+            price = None if settings["usdPerNodeHour"] else money.node_price(pod, region)
+            usd = settings["usdPerNodeHour"] or (None if price is None else price.usd)
+            if usd is None:
                 unpriced += pod.gpu_nodes
             else:
-                total += price * pod.gpu_nodes
-                parts.append(f"{resource.label}: {pod.gpu_nodes} x ${price:,.2f}")
+                total += usd * pod.gpu_nodes
+                whose = f", {money.origin([price])}" if price else ""
+                parts.append(f"{resource.label}: {pod.gpu_nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} come on top" if unpriced else ""
         yield Finding(
@@ -170,8 +173,9 @@ RULES: Final = (
         name="hourly-cost-above-ceiling",
         subject="cost",
         statement="A stack's GPU nodes cost no more an hour than the team has agreed to.",
-        evidence="an A4 node cost the article $32.61 an hour on Spot and $88.93 with a 1-year commitment (United States, March 2026): one "
-        "digit too many in replicas is a thousand dollars an hour. Mandatory where a ceiling is set, silent where none is",
+        evidence=f"an A4 node cost the article ${ledger.value('prices.article.spot.usd')} an hour on Spot and "
+        f"${ledger.value('prices.article.cud-1y.usd')} with a 1-year commitment (Americas, March 2026): one digit too many in replicas "
+        "is a thousand dollars an hour. Mandatory where a ceiling is set, silent where none is",
         fix="fewer replicas, or a new ceiling in the stack's policy config file",
         level="mandatory",
         severity="high",

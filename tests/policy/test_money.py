@@ -7,9 +7,12 @@ from tests.policy.samples import RESERVED, kubernetes, server
 
 
 def test_money_follows_the_way_the_nodes_are_had() -> None:
-    assert money.at_stake(server()) == "$391.28 to $517.67 an hour by region (12 A4 nodes, Spot, list prices)"
+    assert (
+        money.at_stake(server())
+        == "$391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    )
     assert money.at_stake(server(selector=RESERVED, replicas=1)) == (
-        "$88.93 an hour by region (1 A4 node, reserved, 1-year commitment, list prices)"
+        "$88.93 an hour (1 A4 node, reserved, 1-year commitment, list prices of us-central1 and us-east1, 2026-07-30)"
     )
     assert money.at_stake(server(selector={"cloud.google.com/gke-accelerator": "nvidia-l4"}, gpus=1)) == (
         "12 GPU nodes, no published price"
@@ -38,6 +41,8 @@ def test_the_region_is_the_clusters_or_that_of_the_disks_and_its_price_counts() 
         {"allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["europe-west4-b"]}]}]},
     )
     assert money.region_of([disk, cluster]) == "us-central1"
-    assert money.usd_per_node_hour(pod, money.region_of([disk])) == 34.0736
+    price = money.node_price(pod, money.region_of([disk]))
+    assert price is not None
+    assert price.usd == 34.0736
     assert money.region_of([server()]) == ""
-    assert money.usd_per_node_hour(pod, "") is None
+    assert money.node_price(pod, "") is None

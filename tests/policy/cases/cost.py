@@ -171,7 +171,7 @@ CASES = (
         _replicas(13),
         stack="spot",
         maxUsdPerHour=400,
-        says="(Deployment server-deployment: 13 x $34.07, and 12 node(s)",
+        says="(Deployment server-deployment: 13 x $34.07, list price of europe-west4, 2026-07-03, and 12 node(s)",
     ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
     of_program(
@@ -189,7 +189,7 @@ CASES = (
         says=(
             "104 GPUs",
             "requests.nvidia.com/gpu: 96",
-            "$32.61 to $43.14 an hour by region (1 A4 node, Spot, list prices)",
+            "$32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions",
         ),
     ),
     of_resource(

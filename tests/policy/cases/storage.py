@@ -75,7 +75,7 @@ CASES = (
         "the claim is attached for writing",
         _ATTACHED_FOR_WRITING,
         stack="spot",
-        says="$391.28 to $517.67 an hour by region",
+        says="$391.28 to $517.67 an hour",
     ),
     of_resource(
         "reader-mounts-writable",
