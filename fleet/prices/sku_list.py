@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,6 +34,8 @@ _MODES: Final[tuple[tuple[re.Pattern[str], Mode], ...]] = (
     (re.compile(r"^DWS Defined Duration | attached to DWS Defined Duration VMs"), "flex-start"),
 )
 """Of SKUs whose usage type says "OnDemand" all the same, as those of B200 do."""
+_REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+"""Multi-regions ("us", "europe") are no place of a stack."""
 _PLACE: Final = re.compile(r"(?: running)? in .+$", re.IGNORECASE)
 
 _NOT_ON_DEMAND: Final = re.compile(r"a4-|a3-highgpu-[124]g")
@@ -112,9 +115,10 @@ def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
         named = _named(str(sku.get("description", "")))
         rate = _rate(sku) if named is not None else None
         if named is not None and rate is not None:
-            regions = sku.get("serviceRegions") or ["global"]
-            for region in regions if isinstance(regions, list) else ():
-                found[(*named, EVERYWHERE if region == "global" else str(region))] = rate
+            regions = sku.get("serviceRegions", ["global"])
+            for region in map(str, regions) if isinstance(regions, list) else ():
+                if region == "global" or _REGION.fullmatch(region):
+                    found[(*named, EVERYWHERE if region == "global" else region)] = rate
     return found
 
 
@@ -125,9 +129,9 @@ def rewritten(old: Sequence[Row], found: Rates) -> tuple[Row, ...]:
     """
     zones = {(row.what, row.region): row.zones for row in old}
     new = [
-        Row(what=what, region=region, zones=zones.get((what, region), ""), usd=usd, date=date, source=SOURCE)
+        Row(what=what, region=region, zones=zones.get((what, region), ""), usd=usd, date=day, source=SOURCE)
         for what in dict.fromkeys([*(row.what for row in old), *_ITEMS])
-        for region, usd, date in _priced(what, found)
+        for region, usd, day in _priced(what, found)
     ]
     if not new:
         raise SkuListError(
@@ -205,10 +209,11 @@ def _rate(sku: Mapping[str, Any]) -> Rate | None:
                 raise SkuListError(f"prices are in {price['currencyCode']}; ask for them in USD (currencyCode)")
             usd = int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9
             if usd > 0:
-                return Rate(usd=usd, unit=str(expression["usageUnit"]), date=str(info["effectiveTime"])[:10])
+                day = date.fromisoformat(str(info["effectiveTime"])[:10])
+                return Rate(usd=usd, unit=str(expression["usageUnit"]), date=day.isoformat())
     except SkuListError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError):
         raise SkuListError(f"SKU {sku.get('skuId', '?')} has no readable pricingInfo") from None
     return None
 

@@ -68,6 +68,11 @@ def test_the_file_in_the_repository_is_as_this_would_write_it() -> None:
     assert file_text(prices.rows(), heading, prices.COLUMNS) == text
 
 
+def test_a_place_that_is_no_region_has_no_row() -> None:
+    elsewhere = sku("Hyperdisk ML Capacity in Europe", 0.1, "GiBy.mo", regions=("europe", "x,y\nz"))
+    assert rates([elsewhere]) == {}
+
+
 def test_pages_of_a_folder_are_one_list(tmp_path: Path) -> None:
     half = len(SKUS) // 2
     (tmp_path / "page-0.json").write_text(json.dumps({"skus": SKUS[:half], "nextPageToken": "more"}))
@@ -77,6 +82,10 @@ def test_pages_of_a_folder_are_one_list(tmp_path: Path) -> None:
 
 EURO = sku("Nvidia L4 GPU running in Netherlands", 0.6)
 EURO["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"]["currencyCode"] = "EUR"
+UNDATED = sku("Nvidia L4 GPU running in Netherlands", 0.6)
+UNDATED["pricingInfo"][0]["effectiveTime"] = "today,,,"
+ENDLESS = sku("Nvidia L4 GPU running in Netherlands", 0.6)
+ENDLESS["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"]["nanos"] = float("inf")
 PRICELESS = {
     key: value for key, value in sku("Nvidia L4 GPU running in Netherlands", 0.6).items() if key != "pricingInfo"
 }
@@ -93,6 +102,8 @@ PRICELESS = {
         ({"skus": SKUS, "nextPageToken": "more"}, "6F81-5844-456A"),
         ({"skus": [EURO]}, "EUR"),
         ({"skus": [PRICELESS]}, "pricingInfo"),
+        ({"skus": [UNDATED]}, "pricingInfo"),
+        (json.dumps({"skus": [ENDLESS]}), "pricingInfo"),
         ({"skus": [sku("Licensing Fee", 1.0)]}, "6F81-5844-456A"),
         ({"skus": []}, "6F81-5844-456A"),
     ],
