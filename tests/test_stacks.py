@@ -13,6 +13,7 @@ from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transf
 from settings.rules.secrets_in_text import without_secrets
 from settings.stack_file import stack_names
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
+from tests.support.recorded import goes_before
 from tests.support.schemas import problems
 
 STACKS = stack_names(ROOT)
@@ -110,6 +111,14 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
             assert problems(reveal(dict(resource.inputs))) == [], resource.urn
             judged += 1
     assert judged > 15
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
+    recording = recorded(stack, "known")
+    (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
+    assert goes_before(recording, rules, "weights-download")
+    assert not goes_before(recording, rules, "server-deployment")
 
 
 @pytest.mark.parametrize("stack", STACKS)

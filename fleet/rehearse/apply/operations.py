@@ -22,9 +22,13 @@ CREATE_RETRIES: Final = 5
 CREATE_BACKOFF: Final = 2.0
 """A create that answers "not found" (no namespace, no such kind yet) is tried again so often, each pause twice the last.
 Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
-FIRST_PAUSE_SECONDS: Final = 1.0  # Assumed: the retry package of the provider does not say it in a place that was read.
+FIRST_PAUSE_SECONDS: Final = 1.0
+"""Source: pulumi-kubernetes, provider/pkg/retry/retry.go. Nothing but "not found" and "no matches for kind" is tried again: a
+webhook that does not answer fails the resource at once."""
 LEAST_PAUSE_SECONDS: Final = 0.2
 """Wall time of such a pause at least: the server establishes new kinds on its own clock."""
+UNANSWERED: Final = "failed calling webhook"
+"""What the API server says of a write whose webhook does not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
 BUSY: Final = frozenset({429, 503})
 BUSY_RETRIES: Final = 10
 BUSY_PAUSE_SECONDS: Final = 1.0
@@ -270,13 +274,20 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
             'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
         )
+    said = f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
+    if UNANSWERED in refusal.message:
+        return OperationError(
+            said,
+            fix="let it depend on something that is ready only after a pod has had a node (GKE's own webhooks run in pods, and "
+            "a cluster without pods of yours has no node), or run pulumi up again once one of your pods has a node",
+        )
     broken = verdict(refusal.message)
     if broken is not None:
         return OperationError(
             f"{where}: GKE Autopilot refuses it: {broken.problem} (rule {broken.policy}; {broken.source})",
             fix=broken.fix,
         )
-    return OperationError(f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}")
+    return OperationError(said)
 
 
 def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:
