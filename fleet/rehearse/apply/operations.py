@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
-from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.api import (
+    NO_SUCH_KIND,
+    UNANSWERED,
+    ApiRefusedError,
+    ApiUnreachableError,
+    ClusterApi,
+    Kind,
+    Manifest,
+)
 from fleet.rehearse.apply.readiness import SETTLE_SECONDS, Rule, look_up
 from fleet.rehearse.apply.state import ObjectRef
 from fleet.rehearse.apply.verdict import Failed, Verdict
@@ -27,8 +35,6 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 webhook that does not answer fails the resource at once."""
 LEAST_PAUSE_SECONDS: Final = 0.2
 """Wall time of such a pause at least: the server establishes new kinds on its own clock."""
-UNANSWERED: Final = "failed calling webhook"
-"""What the API server says of a write whose webhook does not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
 BUSY: Final = frozenset({429, 503})
 BUSY_RETRIES: Final = 10
 BUSY_PAUSE_SECONDS: Final = 1.0
@@ -280,6 +286,13 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             said,
             fix="let it depend on something that is ready only after a pod has had a node (GKE's own webhooks run in pods, and "
             "a cluster without pods of yours has no node), or run pulumi up again once one of your pods has a node",
+        )
+    if NO_SUCH_KIND in refusal.message:
+        return OperationError(
+            f"{where}: the Kubernetes API server reported that the apiVersion for this resource does not exist. Verify that any "
+            f"required CRDs have been created: {refusal.message}",
+            fix="GKE brings its own kinds some time after the cluster: wait until `kubectl get crd` lists this one, then run "
+            "pulumi up again",
         )
     broken = verdict(refusal.message)
     if broken is not None:

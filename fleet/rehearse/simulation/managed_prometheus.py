@@ -16,8 +16,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from fleet.rehearse.api import ApiRefusedError, Manifest
-from fleet.rehearse.apply.operations import UNANSWERED
+from fleet.rehearse.api import UNANSWERED, ApiRefusedError, Manifest
 from fleet.rehearse.autopilot.policies import SYSTEM_NAMESPACES
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.results import RehearsalError

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleet.rehearse.api import ApiRefusedError, ClusterApi, Manifest
-from fleet.rehearse.apply.operations import UNANSWERED
+from fleet.rehearse.api import UNANSWERED, ApiRefusedError, ClusterApi, Manifest
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
 from fleet.rehearse.simulation.managed_prometheus import SYSTEM_NAMESPACE, ManagedPrometheus
