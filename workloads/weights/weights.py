@@ -237,7 +237,8 @@ class Weights(pulumi.ComponentResource):
                 "metadata": cluster_wide(names.image_class),
                 **image_class_fields(_region(args.zones[0]), names),
             },
-            options(),
+            # Late, with the image: a webhook of GKE's may judge this kind, too, and a new cluster has no node to run it.
+            options(download),
         )
         image = k8s.apiextensions.CustomResource(
             f"{name}-image",
