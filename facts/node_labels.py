@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+_TPUS: Final = ("cloud.google.com/gke-tpu-topology", "cloud.google.com/gke-tpu-accelerator")
 _PLACES: Final = (
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
@@ -28,7 +29,9 @@ SELECTABLE: Final = (
     "sandbox.gke.io/runtime",
     "cloud.google.com/gke-accelerator",
     # Documented for pods on Autopilot. Source: GKE docs, "Deploy GPU workloads in Autopilot", "Consuming reserved zonal
-    # resources", flex-start; the pages on TPUs and CPU platforms are left out, because nothing here asks for either.
+    # resources", flex-start; that reservation-blocks, gke-provisioning and the run duration are for Autopilot, too, was not
+    # read again (unverified). CPU platforms are left out: nothing here asks for one.
+    *_TPUS,
     "cloud.google.com/gke-accelerator-count",
     "cloud.google.com/gke-gpu-driver-version",
     "cloud.google.com/gke-provisioning",
@@ -49,9 +52,10 @@ SELECTABLE_BESIDE_A_CLASS: Final = (
     "cloud.google.com/compute-class",
     *_PLACES,
     "cloud.google.com/gke-accelerator-count",
+    *_TPUS,
 )
 """The same for a pod that selects a ComputeClass of its own ("Custom Compute Classes can only be used along labels with keys: ...").
-Source: Warden's message of July 2025 (github.com/newrelic/newrelic-prometheus-configurator/issues/472); two keys of TPUs left out."""
+Source: Warden's message of July 2025 (github.com/newrelic/newrelic-prometheus-configurator/issues/472), which is whole."""
 
 BUILT_IN_CLASSES: Final = (
     "Performance",

@@ -269,7 +269,7 @@ RULES: Final = (
         statement="A pod on Autopilot selects nodes by the labels that Autopilot lets it select.",
         evidence='GKE Warden keeps a list and refuses every other key ("autogke-node-affinity-selector-limitation"); '
         "node.kubernetes.io/instance-type, kubernetes.io/hostname and gke-nodepool are not on it, and beside a ComputeClass of "
-        "one's own only zones are (what it said in public reports of 2024 and 2025). Mandatory: the object is refused when "
+        "one's own little more than zones is (what it said in public reports of 2024 and 2025). Mandatory: the object is refused when "
         "everything before it is up",
         fix="choose the machine by compute-class, machine-family and requests, or by a ComputeClass with machineType",
         level="mandatory",
