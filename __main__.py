@@ -100,13 +100,8 @@ guards = NamespaceArgs(
     labels=marks,
 )
 namespace = Namespace("namespace", guards, on_cluster)
-first: list[pulumi.Resource] = [access, namespace]
-if isinstance(capacity, Ladder):
-    name = ladder_class(settings.namespace)
-    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, labels=marks)
-    first.append(CapacityLadder("ladder", rungs, on_cluster))
 # No pod starts before its service account, its quota and the policies that guard it are there.
-guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=first)
+guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace])
 space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
 release = WeightsArgs(
     space=space,
@@ -118,6 +113,14 @@ release = WeightsArgs(
     disk_labels=settings.labels,
 )
 weights = Weights("weights", release, guarded)
+placed = guarded
+if isinstance(capacity, Ladder):
+    name = ladder_class(settings.namespace)
+    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, labels=marks)
+    # After the weights: GKE may bring the kind ComputeClass long after the cluster, and the download is time for that.
+    after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
+    ladder = CapacityLadder("ladder", rungs, after_weights)
+    placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
 replica = ServerArgs(
     space=space,
     name=settings.server.name,
@@ -134,7 +137,7 @@ replica = ServerArgs(
     internal_load_balancer=settings.server.internal_load_balancer,
     annotations=declarations(settings),
 )
-server = Server("server", replica, guarded)
+server = Server("server", replica, placed)
 gateway: Gateway | None = None
 if settings.gateway.enabled:
     gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)

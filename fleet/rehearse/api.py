@@ -22,6 +22,11 @@ CONNECTIONS: Final = 64
 REQUEST_SECONDS: Final = 60.0
 """Longest wait for one answer, wall time. Watches are not bound by it."""
 
+NO_SUCH_KIND: Final = "no matches for kind"
+"""How client-go says that a kind is not served."""
+UNANSWERED: Final = "failed calling webhook"
+"""How the API server says that a webhook did not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
+
 _JSON: Final = "application/json"
 _PATCHES: Final[Mapping[str, str]] = {
     "merge": "application/merge-patch+json",
@@ -343,12 +348,17 @@ class ClusterApi:
         known = self._endpoints.get(kind)
         if known is not None:
             return known
-        answer = self.raw("GET", _group_path(kind.api_version))
-        for one in answer.get("resources") or ():
+        try:
+            served = self.raw("GET", _group_path(kind.api_version)).get("resources") or ()
+        except ApiRefusedError as refusal:
+            if refusal.status != 404:
+                raise
+            served = ()
+        for one in served:
             if "/" not in one["name"]:
                 self._endpoints[Kind(kind.api_version, one["kind"])] = _Endpoint(one["name"], one["namespaced"])
         if kind not in self._endpoints:
-            raise ApiRefusedError(404, "NotFound", f"the server has no kind {kind.kind} in {kind.api_version}")
+            raise ApiRefusedError(404, "NotFound", f'{NO_SUCH_KIND} "{kind.kind}" in version "{kind.api_version}"')
         return self._endpoints[kind]
 
 

@@ -29,6 +29,7 @@ from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.gateway import GatewayController
 from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
 from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
+from fleet.rehearse.simulation.managed_prometheus import ManagedPrometheus
 from fleet.rehearse.simulation.provisioner import Provisioner
 from fleet.rehearse.simulation.standby import Standby
 from fleet.rehearse.simulation.stock import Stock
@@ -302,10 +303,10 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
-        disks = Disks(self.world, self.timings)
+        disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby):
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, prometheus):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,

@@ -191,6 +191,8 @@ def placement(
             key = "ladder"
             selector = {f"{_GKE}/compute-class": ladder_class(namespace)}
             if capacity.spot:
+                # Nodes that GKE makes for a class have no Spot taint (cluster autoscaler, injection.go); others may.
+                tolerations += (SPOT_TOLERATION,)
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(
         node_selector=selector,

@@ -58,6 +58,8 @@ class Server(pulumi.ComponentResource):
     """The image that every replica runs, registry and digest included."""
     drain: Drain
     """How a pod ends."""
+    after_first_node: tuple[pulumi.Resource, ...]
+    """What is ready only after a pod has had a node: the weights' volume, which a pod has written, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
@@ -117,6 +119,8 @@ class Server(pulumi.ComponentResource):
                 ignore_changes=["spec.replicas"] if args.replicas is None else None,
             ),
         )
+        weights = args.weights
+        self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
             "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.space.namespace, names.HTTP_PORT
         )

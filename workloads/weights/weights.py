@@ -79,6 +79,8 @@ class WeightsMount:
     """The folder to hand to vLLM as its model."""
     depends_on: tuple[pulumi.Resource, ...]
     """What must be there before a pod can mount the claim."""
+    written_here: bool = True
+    """Whether a pod of this release wrote the volume, and so had a node."""
 
     def volume(self, name: str = "weights") -> VolumeArgsDict:
         """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
@@ -245,7 +247,8 @@ class Weights(pulumi.ComponentResource):
                 "metadata": made.cluster_wide(names.image_class),
                 **image_class_fields(args, names),
             },
-            made.options(),
+            # Late, with the image: a webhook of GKE's may judge this kind, too, and a new cluster has no node to run it.
+            made.options(download),
         )
         return k8s.apiextensions.CustomResource(
             f"{name}-image",
@@ -303,7 +306,11 @@ class Weights(pulumi.ComponentResource):
             opts=made.options(image, reader_class),
         )
         return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
+            claim_name=names.reader,
+            mount_path=MOUNT_PATH,
+            model_path=model_path(args.model),
+            depends_on=(reader,),
+            written_here=args.volume.is_written,
         )
 
 

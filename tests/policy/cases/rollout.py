@@ -10,12 +10,15 @@ from tests.policy.case import (
     POD,
     Edit,
     Patch,
+    Resources,
+    arguments,
     delete,
     drop,
     flag,
     new,
     of_program,
     of_resource,
+    options,
     put,
     result,
     returning,
@@ -23,6 +26,7 @@ from tests.policy.case import (
     sound,
 )
 
+_RECORDING = "monitoring-rules"
 _BUDGET = "server-disruption-budget"
 _STRATEGY = "spec.strategy"
 _ROLLING = f"{_STRATEGY}.rollingUpdate"
@@ -31,6 +35,15 @@ _EXTERNAL = drop(DEPLOYMENT, "spec.replicas")
 """Replicas that another owner sets."""
 _HALF = put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%")
 _NO_STARTUP = drop(DEPLOYMENT, f"{CONTAINER}.startupProbe")
+
+
+def _after(name: str) -> Edit:
+    """Recording rules that wait for this resource and nothing else."""
+
+    def edit(resources: Resources) -> None:
+        options(_RECORDING, dependencies=(resources[name].urn,))(resources)
+
+    return edit
 
 
 def _deployment(path: str, value: Any) -> Patch:
@@ -298,4 +311,16 @@ CASES = (
         stack="gateway",
         says=("is 600", "1800 s", "progressDeadlineSeconds: 2715"),
     ),
+    of_program(
+        "webhook-before-any-node",
+        "rules made as soon as their namespace",
+        arguments(
+            "workloads.monitoring.k8s.apiextensions.CustomResource",
+            lambda given: setattr(given["opts"], "depends_on", None),
+        ),
+    ),
+    of_resource("webhook-before-any-node", "rules that need nothing", options(_RECORDING, dependencies=())),
+    of_resource("webhook-before-any-node", "rules that need what runs no pod", _after("server-service")),
+    sound("webhook-before-any-node", "rules that wait for the servers", _after(DEPLOYMENT)),
+    sound("webhook-before-any-node", "another stack's cluster", options(_RECORDING, dependencies=()), stack="guest"),
 )

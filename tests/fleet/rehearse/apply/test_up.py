@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from fleet.preview.record.recording import Recording
-from fleet.rehearse.api import CONFIG_MAP, JOB, ApiUnreachableError, Kind, Manifest
+from fleet.rehearse.api import CONFIG_MAP, JOB, NO_SUCH_KIND, UNANSWERED, ApiUnreachableError, Kind, Manifest
 from fleet.rehearse.apply.applier import Applier
 from fleet.rehearse.apply.operations import UPSERT, handed_over
 from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
@@ -497,6 +497,35 @@ def test_a_namespace_that_is_not_there_yet_is_tried_again() -> None:
     report = applier(FakeCluster(late)).up(config_maps("a=1"))
     assert not report.failed
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "tries", "fix"),
+    [
+        (
+            500,
+            f'Internal error occurred: {UNANSWERED} "validate.rules": no endpoints available',
+            1,
+            "a pod has had a node",
+        ),
+        (404, f'{NO_SUCH_KIND} "ConfigMap" in version "v1"', 6, "kubectl get crd"),
+    ],
+)
+def test_a_cluster_that_is_not_whole_yet_fails_a_create_as_soon_as_the_provider_gives_up(
+    status: int, said: str, tries: int, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.rehearse.apply.operations.LEAST_PAUSE_SECONDS", 0.0)
+    asked: list[str] = []
+
+    def young(one: Manifest) -> None:
+        if one["kind"] == "ConfigMap":
+            asked.append(one["metadata"]["name"])
+            refuse(status, "", said)
+
+    report = applier(FakeCluster(young)).up(config_maps("a=1"))
+    assert said in next(iter(report.failed.values()))
+    assert fix in report.findings[0].fix
+    assert len(asked) == tries
 
 
 def test_a_server_that_is_just_starting_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ import pytest
 from fleet.preview.offline import open_stack
 from fleet.rehearse import runner
 from fleet.rehearse import stage as stage_module
-from fleet.rehearse.api import POD, Manifest
+from fleet.rehearse.api import POD, UNANSWERED, Manifest
 from fleet.rehearse.drills import disruption
 from fleet.rehearse.drills.catalogue import chosen
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.stage import Surroundings
 from fleet.rehearse.variants import varied
-from tests.fleet.rehearse.drills.mutation import Inputs, both, changed, retaining, without
+from tests.fleet.rehearse.drills.mutation import Inputs, at_once, both, changed, retaining, without
 from tests.fleet.rehearse.drills.played import BreakableStage, failure, failures, played
 
 if TYPE_CHECKING:
@@ -207,3 +207,21 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     assert second.findings == ()
     assert not first.passed
     assert not second.passed
+
+
+def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(BreakableStage):
+        mutation = staticmethod(at_once("Rules"))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["bring-up"]))
+    assert not result.passed
+    assert UNANSWERED in result.gave_up
+
+
+def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
+    assert failures(result) == {}
+    assert result.passed
