@@ -125,7 +125,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: values/inferenceExtension/**
         RouterNat: *
         Service: spec/publishNotReadyAddresses
-        StorageClass: allowedTopologies mountOptions mountOptions/** parameters/enable-multi-zone-provisioning
+        StorageClass: allowedTopologies mountOptions/** parameters/enable-multi-zone-provisioning
         StorageClass: parameters/provisioned-throughput-on-create volumeBindingMode
         Subnetwork: privateIpGoogleAccess secondaryIpRanges
     """,
