@@ -12,6 +12,7 @@ from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
 from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.names import cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -51,8 +52,8 @@ class ClusterArgs:
     nodes: NodeIdentity
     """The service account that the nodes run as."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    """Name, release channel, deletion protection, who reaches the control plane by its IP endpoint beside the DNS endpoint, and when
-    GKE may upgrade."""
+    """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, who reaches the control plane by
+    its IP endpoint beside the DNS endpoint, and when GKE may upgrade."""
 
     def __post_init__(self) -> None:
         endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
@@ -77,9 +78,10 @@ class Cluster(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
         place, cluster = args.network.place, args.cluster
         pool = f"{place.project}.svc.id.goog"
+        called = cluster.name or cluster_name(place.name_prefix)
         self.cluster = container.Cluster(
             f"{name}-autopilot",
-            name=cluster.name,
+            name=called,
             project=place.project,
             location=place.region,
             description=f"vLLM fleet, stack {place.name_prefix}",
@@ -133,7 +135,7 @@ class Cluster(pulumi.ComponentResource):
         # a role has to wait for the cluster, so the name comes out of it.
         self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
         self.kubeconfig = pulumi.Output.secret(
-            _kubeconfig(f"gke_{place.project}_{place.region}_{cluster.name}", self.cluster)
+            _kubeconfig(f"gke_{place.project}_{place.region}_{called}", self.cluster)
         )
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 

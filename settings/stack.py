@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
-from settings.names import APP_LABEL, label_value
+from settings.names import APP_LABEL, label_value, stack_namespace
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
@@ -40,8 +40,10 @@ class Settings(Section):
     """`gcp:region`: the region of network, cluster and registry."""
     zones: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z]$")], ...], Field(min_length=1)]
     """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
-    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = "vllm"
-    """Kubernetes namespace of everything this stack adds to the cluster."""
+    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = Field(
+        default_factory=lambda given: stack_namespace(given["stack"])
+    )
+    """Kubernetes namespace of everything this stack adds to the cluster. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
     """Where the cluster comes from."""
     network: Network = Network()

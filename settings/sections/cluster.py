@@ -42,8 +42,8 @@ class Maintenance(Section):
 class Cluster(Section):
     """The Autopilot cluster."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "vllm-inference-cluster"
-    """Name of the cluster; the article's by default."""
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] | None = None
+    """Name of the cluster. Default: the article's and the stack's, `vllm-inference-cluster-dev`."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
     """Release channel; the article uses RAPID, which has B200 and the Inference Gateway's CRDs first."""
     deletion_protection: bool = True

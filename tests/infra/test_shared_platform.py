@@ -89,8 +89,8 @@ def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> No
 
 
 def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_take_both(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"namespace of its own.*would delete that namespace.*vllm-2"):
-        _guest(base, namespace="vllm")
+    with pytest.raises(ProgramError, match=r"namespace of its own.*would delete that namespace.*vllm-base-2"):
+        _guest(base, namespace="vllm-base")
 
 
 def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:

@@ -65,10 +65,10 @@ def test_a_release_is_these_objects_and_no_others(plain: Recording) -> None:
         f"Job/{VOLUME}",
         f"PersistentVolumeClaim/{READER}",
         f"PersistentVolumeClaim/{VOLUME}-writer",
-        "StorageClass/vllm-weights-2400mibps-b",
-        "StorageClass/vllm-weights-writer-400mibps",
+        "StorageClass/vllm-test-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-writer-400mibps",
         f"VolumeSnapshot/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     ]
 
 
@@ -84,19 +84,19 @@ def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(p
     assert f"PersistentVolumeClaim/{VOLUME}-writer" in needs(plain, made[f"Job/{VOLUME}"])
     assert needs(plain, made[f"VolumeSnapshot/{VOLUME}"]) == {
         f"Job/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     }
     assert needs(plain, made[f"PersistentVolumeClaim/{READER}"]) == {
         f"VolumeSnapshot/{VOLUME}",
-        "StorageClass/vllm-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-2400mibps-b",
     }
 
 
 def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
     """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
     claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
-    assert needs(plain, claim) == {"StorageClass/vllm-weights-writer-400mibps"}
-    assert claim.inputs["spec"]["storageClassName"] == "vllm-weights-writer-400mibps"
+    assert needs(plain, claim) == {"StorageClass/vllm-test-weights-writer-400mibps"}
+    assert claim.inputs["spec"]["storageClassName"] == "vllm-test-weights-writer-400mibps"
 
 
 def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
@@ -122,7 +122,7 @@ def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_afte
 
 
 def test_the_image_outlives_the_stack_and_carries_model_and_revision(plain: Recording) -> None:
-    image_class = objects(plain)["VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213"].inputs
+    image_class = objects(plain)["VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213"].inputs
     assert image_class["deletionPolicy"] == "Retain"
     assert image_class["driver"] == "pd.csi.storage.gke.io"
     assert image_class["parameters"] == {
