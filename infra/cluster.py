@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,9 @@ class Cluster(pulumi.ComponentResource):
     cluster: container.Cluster
     kubeconfig: pulumi.Output[str]
     """A kubeconfig, as JSON, without credentials of its own: `gke-gcloud-auth-plugin` brings the caller's."""
+    identity: pulumi.Output[str]
+    """What tells this cluster from every other one, also from a later one of the same name: for `cluster_identifier` of a Kubernetes
+    provider, which then replaces its objects when this changes and never when only the kubeconfig does."""
     workload_pool: pulumi.Output[str]
     """The pool that Kubernetes service accounts are principals of: `PROJECT.svc.id.goog`."""
 
@@ -137,6 +141,7 @@ class Cluster(pulumi.ComponentResource):
         self.kubeconfig = pulumi.Output.secret(
             _kubeconfig(f"gke_{place.project}_{place.region}_{called}", self.cluster)
         )
+        self.identity = _dns_endpoint(self.cluster).apply(_digest)
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 
 
@@ -184,9 +189,7 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     an entry without one exactly when the server is not an IP address.
     Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
     """
-    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
-    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
-    server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _server(known[1]))
+    server = _dns_endpoint(cluster).apply("https://{}".format)
     return pulumi.Output.json_dumps(
         {
             "apiVersion": "v1",
@@ -212,10 +215,22 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     )
 
 
-def _server(endpoint: str | None) -> str:
+def _dns_endpoint(cluster: container.Cluster) -> pulumi.Output[str]:
+    """The host that GKE draws for a cluster when it is made, and keeps for its life."""
+    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has none.
+    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
+    return pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _there(known[1]))
+
+
+def _there(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
             "the cluster reports no DNS endpoint, so nothing can reach it: check controlPlaneEndpointsConfig with "
             "`gcloud container clusters describe`, then run `pulumi refresh`"
         )
-    return f"https://{endpoint}"
+    return endpoint
+
+
+def _digest(endpoint: str) -> str:
+    """Tells endpoints apart and leads to none: outputs are read by more people than the kubeconfig."""
+    return hashlib.sha256(endpoint.encode()).hexdigest()[:32]

@@ -8,6 +8,7 @@ import pulumi
 
 KEYS = {
     "clusterName": "cluster_name",
+    "clusterIdentity": "cluster_identity",
     "project": "project",
     "projectNumber": "project_number",
     "region": "region",
@@ -26,6 +27,8 @@ class PlatformOutputs:
     """A cluster and what stands around it, made by this stack or by another."""
 
     cluster_name: pulumi.Output[str]
+    cluster_identity: pulumi.Output[str]
+    """Changes with the cluster and with nothing else: `Cluster.identity`."""
     project: pulumi.Output[str]
     """Project id of the cluster."""
     project_number: pulumi.Output[str]

@@ -134,6 +134,15 @@ def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credenti
     assert config["current-context"] == config["contexts"][0]["name"] == entry["name"] == user["name"]
 
 
+def test_another_cluster_has_another_identity_and_the_same_one_keeps_its_own() -> None:
+    def identity(**sections: Any) -> str:
+        return str(recorded_platform(**sections).outputs["platform"]["clusterIdentity"])
+
+    assert identity() == identity(cluster=OFFICE)
+    assert identity() != identity(stack="other")
+    assert repr(named(recorded_platform("preview"), "platform-kubernetes").inputs["clusterIdentifier"]) == "[unknown]"
+
+
 def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:
     recording = recorded_platform("preview")
     assert repr(recording.outputs["kubeconfig"]) == "[secret]"

@@ -32,7 +32,9 @@ def test_a_guest_uses_the_other_stacks_cluster_and_says_so_to_the_next(base: dic
     recording = _guest(base)
     assert recording.outputs["platform"] == base["platform"]
     assert recording.outputs["kubeconfig"] == base["kubeconfig"]
-    assert named(recording, "platform-kubernetes").inputs["kubeconfig"] == base["kubeconfig"]
+    provider = named(recording, "platform-kubernetes").inputs
+    assert provider["kubeconfig"] == base["kubeconfig"]
+    assert provider["clusterIdentifier"] == base["platform"]["clusterIdentity"]
 
 
 def test_the_kubeconfig_stays_secret_even_if_the_other_stack_put_it_out_plainly(base: dict[str, Any]) -> None:
