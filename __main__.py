@@ -121,6 +121,7 @@ replica = ServerArgs(
     image=settings.server.image,
     weights=weights.mount,
     hf_token=weights.token,
+    hf_token_version=weights.token_version,
     api_key=settings.api_key_secret or secrets.api_key,
     resources=settings.server.resources,
     startup_minutes=settings.server.startup_minutes,

@@ -20,7 +20,7 @@ from settings.sections.network import Network
 from settings.sections.platform import Platform
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.section import Section
+from settings.sections.section import SecretVersion, Section
 from settings.sections.server import Server
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
@@ -137,8 +137,10 @@ class Settings(Section):
         """Where pods get the Hugging Face token from; None where the stack has none: Qwen3.5-27B-FP8 is public."""
         return _store(self.hf_token_secret, self.has_hf_token)
 
-    def _of_project(self, secret: str | None) -> SecretManagerSecret | None:
-        return None if secret is None else SecretManagerSecret(project=self.project, name=secret)
+    def _of_project(self, secret: SecretVersion | None) -> SecretManagerSecret | None:
+        if secret is None:
+            return None
+        return SecretManagerSecret(project=self.project, name=secret.name, version=secret.version)
 
     @property
     def object_labels(self) -> dict[str, str]:

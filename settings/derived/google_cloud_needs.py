@@ -33,7 +33,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
-    if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
+    if settings.hf_token_secret is not None or settings.api_key_secret is not None:
         needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
     if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
@@ -43,15 +43,15 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
 def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
-    if settings.weights.token_secret is not None:
+    token, key = settings.hf_token_secret, settings.api_key_secret
+    if token is not None:
         # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
         account = WRITER_ACCOUNT if settings.weights.source == "hyperdisk" else SERVER_ACCOUNT
-        readers.add((account, settings.weights.token_secret))
-    if settings.server.api_key_secret is not None:
-        readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
+        readers.add((account, token.name))
+    if key is not None:
+        readers.add((SERVER_ACCOUNT, key.name))
     if settings.benchmark.enabled:
-        named = (settings.weights.token_secret, settings.server.api_key_secret)
-        readers |= {(BENCHMARK_ACCOUNT, secret) for secret in named if secret is not None}
+        readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))
 
 
