@@ -85,7 +85,12 @@ def test_the_same_name_elsewhere_is_another_name(root: Path, two: dict[str, Any]
         "config:\n  a: {secure: [1]}",
         "config:\n  vllm-fleet:cluster: 5\n",
         "!!int x",
+        "[" * 100_000,
+        "a: &a [*a]",
+        "a: &a [x]\n"
+        + "".join(f"b{n}: &b{n} [{', '.join(['*a' if n == 0 else f'*b{n - 1}'] * 9)}]\n" for n in range(12)),
     ],
+    ids=lambda text: text[:9],
 )
 def test_a_broken_neighbour_stops_nobody(root: Path, text: str) -> None:
     write(root, "one")
