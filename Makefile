@@ -19,7 +19,7 @@ CHECKS := .venv-workflows
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-test setup-benchmark preview render doctor rehearse model-page test test-slow bench-selftest bench-vllm lint types preview-speed schema policy-pack policy-readme picture inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-14s%s\n", $$1, $$2}'
@@ -98,6 +98,10 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 	@rm -rf $(PACK) && mkdir -p $(PACK)
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts settings/__init__.py settings/rules | tar -x -C $(PACK)
+
+lock: $(CHECKS)/.installed ## Write both requirements.lock anew, with hashes: what installs where there are credentials
+	@for folder in . policy; do $(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --no-emit-index-url --custom-compile-command "make lock" --output-file $$folder/requirements.lock $$folder/requirements.txt || exit 1; done
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme

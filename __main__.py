@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pulumi
 import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
@@ -49,11 +51,12 @@ if settings.platform.stack is None:
     prepared = ResourceOptions(parent=own, depends_on=[services, results])
     ranges = NetworkArgs(place=place, network=settings.network, proxy_only=settings.proxy_only_subnet)
     network = Network("platform-network", ranges, prepared)
-    images = ImageRegistry("platform-images", ImageRegistryArgs(place=place), prepared)
+    number = services.project_number()
+    pulls = ImageRegistryArgs(place=place, account=settings.registry, project_number=number)
+    images = ImageRegistry("platform-images", pulls, prepared)
     nodes = NodeIdentity("platform-nodes", NodeIdentityArgs(place=place, images=images), prepared)
     autopilot = ClusterArgs(network=network, nodes=nodes, cluster=settings.cluster)
     cluster = Cluster("platform-cluster", autopilot, prepared)
-    number = services.project_number()
     if settings.budget is not None:
         Budget("platform-budget", BudgetArgs(place=place, project_number=number, budget=settings.budget), prepared)
     # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
@@ -91,7 +94,13 @@ if isinstance(capacity, Calendar) and capacity.create is not None:
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
 on_cluster = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access])
 marks, model = settings.object_labels, settings.serving.model
-guards = NamespaceArgs(name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=marks)
+guards = NamespaceArgs(
+    name=settings.namespace,
+    traffic=traffic(settings),
+    ranges=None if settings.owns_platform else platform.ranges,
+    gpus=settings.gpu_ceiling,
+    labels=marks,
+)
 namespace = Namespace("namespace", guards, on_cluster)
 first: list[pulumi.Resource] = [access, namespace]
 if isinstance(capacity, Ladder):
@@ -148,6 +157,9 @@ if settings.monitoring.enabled:
     Monitoring("monitoring", scrapes, guarded)
 
 # What a person or another stack reads. The figures are the article's own, with their label; see docs/provenance.md.
+pulumi.export("stack", settings.stack)
+pulumi.export("namespace", settings.namespace)
+pulumi.export("server", settings.server.name)
 pulumi.export("endpoint", endpoint)
 pulumi.export("clusterName", platform.cluster_name)
 pulumi.export("kubeconfig", pulumi.Output.secret(platform.kubeconfig))
@@ -156,3 +168,5 @@ pulumi.export("modelRevision", model.revision)
 pulumi.export("profile", settings.serving.profile.name)
 for name, value in figures(settings).exports().items():
     pulumi.export(name, value)
+# Pulumi Cloud shows it with the outputs filled in: how to reach, verify, pay, pause and destroy this stack.
+pulumi.export("readme", Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8"))

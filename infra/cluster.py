@@ -12,7 +12,8 @@ from pulumi_gcp import container
 from infra.identity import NodeIdentity
 from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
-from settings.checks.platform import endpoint_problems, maintenance_problems
+from settings.checks.maintenance import maintenance_problems
+from settings.checks.platform import endpoint_problems
 from settings.names import cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
@@ -178,7 +179,21 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
     return container.ClusterMaintenancePolicyArgs(
         recurring_window=container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=wanted.start_time, end_time=wanted.end_time, recurrence=wanted.recurrence
-        )
+        ),
+        maintenance_exclusions=[
+            container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+                exclusion_name=one.name,
+                start_time=one.start_time,
+                end_time=one.end_time,
+                exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+                    # The provider takes exactly one of an end and this.
+                    scope=one.scope,
+                    end_time_behavior=None if one.end_time else "UNTIL_END_OF_SUPPORT",
+                ),
+            )
+            for one in wanted.exclusions
+        ]
+        or None,
     )
 
 
@@ -225,8 +240,9 @@ def _dns_endpoint(cluster: container.Cluster) -> pulumi.Output[str]:
 def _there(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
-            "the cluster reports no DNS endpoint, so nothing can reach it: check controlPlaneEndpointsConfig with "
-            "`gcloud container clusters describe`, then run `pulumi refresh`"
+            "the cluster reports no DNS endpoint, so nothing can reach it: its creation broke off or failed, or the endpoint was "
+            "switched off. Look at its status with `gcloud container clusters list`. PROVISIONING or RUNNING: `pulumi refresh`, "
+            "which waits for it, then `pulumi up`. ERROR: docs/first-up.md"
         )
     return endpoint
 

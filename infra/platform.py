@@ -58,6 +58,12 @@ class OwnPlatform(pulumi.ComponentResource):
             results_bucket=results.bucket.name,
             network=network.vpc.self_link,
             proxy_only_subnet=network.proxy_only_self_link,
+            node_range=pulumi.Output.from_input(network.ranges.node_cidr),
+            pod_range=pulumi.Output.from_input(network.ranges.pod_cidr),
+            service_range=pulumi.Output.from_input(network.ranges.service_cidr),
+            proxy_only_range=pulumi.Output.from_input(
+                "" if network.proxy_only is None else network.ranges.proxy_only.cidr
+            ),
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(outputs.export())
@@ -69,7 +75,7 @@ class SharedPlatformArgs:
     """Arguments of `SharedPlatform`: the stack to join, and what the one that joins needs of it."""
 
     stack: str
-    """`organization/project/stack` of the stack that has the cluster."""
+    """Name of the stack that has the cluster, in this program's own project and organization, or `organization/project/stack`."""
     place: Place
     """Project and region, which must be the cluster's. Nothing is named or labelled here."""
     namespace: str
@@ -93,7 +99,9 @@ class SharedPlatform(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:SharedPlatform", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.services = Services(f"{name}-services", ServicesArgs(project=args.place.project, apis=args.apis), child)
-        self.outputs = _joined(pulumi.StackReference(f"{name}-stack", stack_name=args.stack, opts=child), args)
+        self.outputs = _joined(
+            pulumi.StackReference(f"{name}-stack", stack_name=_full_name(args.stack), opts=child), args
+        )
         self.kubernetes = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.outputs.kubeconfig,
@@ -101,6 +109,11 @@ class SharedPlatform(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
         )
         self.register_outputs(self.outputs.export())
+
+
+def _full_name(stack: str) -> str:
+    """The stack's name as every backend takes it: Pulumi Cloud refuses a reference that is not `organization/project/stack`."""
+    return stack if "/" in stack else f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
 
 
 def _joined(reference: pulumi.StackReference, args: SharedPlatformArgs) -> PlatformOutputs:

@@ -81,7 +81,7 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
 
 
 def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:
-    key, operator = dig(expression, "key"), dig(expression, "operator")
+    key, operator = str(dig(expression, "key")), dig(expression, "operator")
     values = tuple(listed(dig(expression, "values")))
     value = dig(labels, key)
     match operator:

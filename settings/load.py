@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from facts.ledger import LedgerError
-from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
+from settings.names import ESC_OFFLINE
+from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
 from settings.rules.secrets_in_text import secrets_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
 from settings.stack import PLACEHOLDER_PROJECT, Settings
@@ -32,6 +34,7 @@ _SECTIONS = frozenset(
         "benchmark",
         "monitoring",
         "budget",
+        "registry",
         "results",
         "prices",
         "labels",
@@ -55,6 +58,8 @@ def load() -> tuple[Settings, Secrets]:
 
     everything = {**get_config_env(), **CONFIG.get()}
     try:
+        if (project := pulumi.get_project()) != NAMESPACE:
+            raise SettingsError(pulumi.get_stack(), [renamed_project(project)])
         of_secrets = [f"{NAMESPACE}:{name}" for name in SECRET_KEYS if everything.get(f"{NAMESPACE}:{name}")]
         exposed = [secret_in_plain_text(key) for key in of_secrets if not is_config_secret(key)]
         # Decrypted by the engine: any sentence about it would show what the stack file hides.
@@ -70,17 +75,20 @@ def load() -> tuple[Settings, Secrets]:
     return settings, Secrets(hf_token=config.get_secret("hfToken"), api_key=config.get_secret("apiKey"))
 
 
-def accept(stack: str, config: Mapping[str, str]) -> Settings:
+def accept(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
     """Settings that nothing speaks against. Raises SettingsError with every refusal, the placeholder project included."""
-    settings = parse(stack, config)
+    settings = parse(stack, config, unopened)
     refused = [problem for problem in (*placeholder(settings), *check(settings)) if problem.level == "refused"]
     if refused:
         raise SettingsError(stack, refused)
     return settings
 
 
-def parse(stack: str, config: Mapping[str, str]) -> Settings:
-    """Typed settings from the engine's strings. Raises SettingsError with every unknown key and wrong value."""
+def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -> Settings:
+    """Typed settings from the engine's strings. Raises SettingsError with every unknown key and wrong value.
+
+    `unopened` are the environments of the stack file whose values nothing stands in for (`StackFile.unopened`).
+    """
     problems: list[Problem] = []
     values: dict[str, Any] = {"stack": stack}
     for key, text in config.items():
@@ -114,7 +122,10 @@ def parse(stack: str, config: Mapping[str, str]) -> Settings:
         from settings.explain import explain
 
         known = {problem.path for problem in problems}
-        raise SettingsError(stack, [*problems, *(p for p in explain(error, Settings) if p.path not in known)]) from None
+        explained = [problem for problem in explain(error, Settings) if problem.path not in known]
+        if unopened:
+            explained = [_perhaps_of_an_environment(problem, stack, unopened) for problem in explained]
+        raise SettingsError(stack, [*problems, *explained]) from None
     if problems:
         raise SettingsError(stack, problems)
     # Resolving merges the profile with the overrides; a wrong override is a wrong setting like any other.
@@ -143,6 +154,16 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
             why="the stack files come with a placeholder; an offline preview needs no project, everything else does",
             write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
         ),
+    )
+
+
+def _perhaps_of_an_environment(problem: Problem, stack: str, unopened: Sequence[str]) -> Problem:
+    if problem.id != "missing-key":
+        return problem
+    return replace(
+        problem,
+        why=f"{problem.why}; environment {', '.join(unopened)} may set it, and no environment is opened offline",
+        write=f"{problem.write}, in Pulumi.{stack}{ESC_OFFLINE}.yaml if the environment sets it, else in the stack file",
     )
 
 

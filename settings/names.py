@@ -1,13 +1,23 @@
-"""Names and ports that Google Cloud's side and Kubernetes' side of a stack must agree on."""
+"""Names and ports that Google Cloud's side and Kubernetes' side of a stack must agree on, and those of its files."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 from typing import Final
+
+ESC_OFFLINE: Final = ".esc-offline"
+"""`Pulumi.<stack>.esc-offline.yaml` stands in, offline, for the Pulumi ESC environments of that stack."""
 
 APP_LABEL: Final = "app"
 """The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
+
+# Values of `app` besides the server's, which is its name.
+WRITER_APP: Final = "weights-writer"
+BENCHMARK_APP: Final = "vllm-benchmark"
+_PICKER_ENDING: Final = "-epp"
+"""End of the name of every endpoint picker. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
@@ -56,6 +66,28 @@ def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
     return "-".join(filter(None, (before, plain, digest, after)))
 
 
+def own_server_name(name: str) -> str:
+    """The name of a server, as given. Raises ValueError for one that the objects of another workload have: Services and network
+    policies select by it, so the server would get that workload's traffic, and its way out.
+    """
+    if name in (WRITER_APP, BENCHMARK_APP) or name.endswith(_PICKER_ENDING):
+        raise ValueError(
+            f"a name of its own: {WRITER_APP}, {BENCHMARK_APP} and names ending in {_PICKER_ENDING} are other workloads'"
+        )
+    return name
+
+
+def epp_name(pool: str) -> str:
+    """Name of the endpoint picker's objects. Source: the same template."""
+    return f"{pool[:40]}{_PICKER_ENDING}"
+
+
 def label_value(text: str) -> str:
     """`text` as a label's value: what is not allowed becomes a dash, 63 characters at most."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("._-")
+
+
+def stack_names(root: Path) -> tuple[str, ...]:
+    """Names of the stacks that have a file in `root`, sorted. Reads names only: shell completion uses it."""
+    names = (path.name[len("Pulumi.") : -len(".yaml")] for path in root.glob("Pulumi.?*.yaml"))
+    return tuple(sorted(name for name in names if not name.endswith(ESC_OFFLINE)))

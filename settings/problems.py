@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from settings.redact import Redactor, plaintexts_in
 from settings.rules.secrets_in_text import SECRET_TEXT, without_secrets
+from settings.sections.section import NAMESPACE
 
 Level = Literal["refused", "finding", "notice"]
 
@@ -82,6 +83,19 @@ def _secrets_at(path: str, value: Any) -> frozenset[str]:
     return plaintexts_in([nested], any_name=True)
 
 
+def renamed_project(name: object) -> Problem:
+    """The refusal of a project that is not called as the keys of every stack file begin."""
+    return Problem(
+        id="renamed-project",
+        path="Pulumi.yaml: name",
+        value=name,
+        allowed=NAMESPACE,
+        why="Pulumi takes a stack's keys by the project's name, and stack files, settings and schema all say "
+        f"{NAMESPACE}:KEY; a new name is also a new identity of every resource, which replaces what is up",
+        write=f"name: {NAMESPACE}, and tell your fleets apart by their stacks: pulumi stack init NAME",
+    )
+
+
 def secret_in_plain_text(path: str, what: str = "") -> Problem:
     """The refusal of a secret that is not encrypted: of a key that is for one, or, where `what` says what it looks like, of a
     value anywhere else.
@@ -93,8 +107,8 @@ def secret_in_plain_text(path: str, what: str = "") -> Problem:
         allowed="a value without a secret" if what else "an encrypted value",
         why=(f"it looks like {what}; " if what else "")
         + "plain text in a stack file or in the stack's configuration ends in version control, state and logs",
-        write="nothing secret here (server.apiKeySecret and weights.tokenSecret take the names of Secret Manager secrets), and replace "
-        "the secret, because it has been written down"
+        write="nothing secret here (server.apiKeySecret, weights.tokenSecret and registry.dockerHubTokenSecret take the names of Secret "
+        "Manager secrets), and replace the secret, because it has been written down"
         if what
         else f"pulumi config set --secret {path}",
     )

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from settings.load import KEYS
+from settings.names import ESC_OFFLINE
 from settings.profiles import NAMES
 from settings.sections.docstrings import field_docs
 from settings.sections.engine import Engine
@@ -64,7 +65,7 @@ def stack_file_schema() -> dict[str, Any]:
                 # Keys of Pulumi and its providers, such as pulumi:disable-default-providers, are theirs to check.
                 "patternProperties": {f"^(?!{NAMESPACE}:)[A-Za-z][A-Za-z0-9_-]*:.+$": {}},
             },
-            "environment": {"description": "Pulumi ESC environments. They are not opened offline."},
+            "environment": _environment(),
             "secretsprovider": {"type": "string", "description": "What encrypts this stack's secrets."},
             "encryptedkey": {"type": "string"},
             "encryptionsalt": {"type": "string"},
@@ -97,6 +98,29 @@ def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
             described["description"] = docs[name]
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())
+
+
+def _environment() -> dict[str, Any]:
+    """The forms that Pulumi reads. Source: pulumi, sdk/go/common/workspace/project.go; pulumi/esc, ast/environment.go."""
+    name = {"type": "string", "minLength": 1}
+    merge = {"type": "object", "additionalProperties": False, "properties": {"merge": {"type": "boolean"}}}
+    imported = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": merge}
+    return {
+        "description": "Pulumi ESC environments: names, or a definition. They are not opened offline; "
+        f"Pulumi.<stack>{ESC_OFFLINE}.yaml stands in for what they set.",
+        "oneOf": [
+            {"type": "array", "items": name},
+            {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "description": {"type": "string"},
+                    "imports": {"type": "array", "items": {"oneOf": [name, imported]}},
+                    "values": {"type": "object"},
+                },
+            },
+        ],
+    }
 
 
 def _secret(description: str) -> dict[str, Any]:

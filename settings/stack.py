@@ -18,6 +18,7 @@ from settings.sections.model import Model
 from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
+from settings.sections.registry import Registry
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import SecretVersion, Section
@@ -66,6 +67,8 @@ class Settings(Section):
     """Managed Prometheus."""
     budget: Budget | None = None
     """A billing budget; none by default."""
+    registry: Registry | None = None
+    """A Docker Hub account for image pulls; anonymous by default."""
     results: Results = Results()
     """The bucket for benchmark results."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-from settings.problems import Problem, SettingsError, secret_in_plain_text, secret_in_section
+from settings.names import ESC_OFFLINE, stack_names
+from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
 from settings.rules.secrets_in_text import SECRET_TEXT, form_of, looks_secret
 from settings.sections.section import NAMESPACE, SECRET_KEYS
 
@@ -50,20 +51,40 @@ class StackFile:
     """Name of the Pulumi project, which is also the namespace of its keys."""
     stack: str
     config: Mapping[str, str]
+    """The stack's own values, over those that stand in for its environments, over those that Pulumi.yaml gives every stack."""
     secret_keys: frozenset[str]
-    environments: tuple[str, ...]
-    """Pulumi ESC environments the file imports; they cannot be opened offline."""
+    environments: tuple[str, ...] = ()
+    """Pulumi ESC environments the file imports, `(inline)` for values written into it; they cannot be opened offline."""
+    stand_in: str | None = None
+    """Name of the file that stands in for the environments, where there is one."""
 
+    @property
+    def unopened(self) -> tuple[str, ...]:
+        """The environments whose values nothing stands in for."""
+        return () if self.stand_in else self.environments
 
-def stack_names(root: Path) -> tuple[str, ...]:
-    """Names of the stacks that have a file in `root`, sorted."""
-    return tuple(sorted(path.name.split(".")[1] for path in root.glob("Pulumi.*.yaml")))
+    @property
+    def about_environments(self) -> str:
+        """What an offline command knows of the environments, as a sentence; empty where the stack has none."""
+        if not self.environments:
+            return ""
+        from_file = f"{self.stand_in} stands in for them"
+        unknown = f"what they set is unknown here and can be written into Pulumi.{self.stack}{ESC_OFFLINE}.yaml"
+        known = from_file if self.stand_in else unknown
+        return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
 def read(root: Path, stack: str) -> StackFile:
-    """The configuration of `stack`. Raises SettingsError when the file is missing, broken or ambiguous."""
+    """The configuration of `stack`, merged as the engine merges it.
+
+    The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
+    `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
+    sdk/go/common/resource/config/object.go (Merge).
+
+    Raises SettingsError when a file is missing, broken or ambiguous, or when the project is called otherwise.
+    """
     path = root / f"Pulumi.{stack}.yaml"
-    project = _project_name(root, stack)
+    of_every_stack = _project_values(root, stack)
     if not path.is_file():
         known = ", ".join(stack_names(root)) or "none"
         raise SettingsError(
@@ -80,40 +101,82 @@ def read(root: Path, stack: str) -> StackFile:
             ],
         )
     document = _parse(path, stack)
+    environments = _environments(document.get("environment"))
     raw = document.get("config") or {}
-    if not isinstance(raw, dict):
-        raise SettingsError(stack, [_broken(path, _kind(raw), "`config:` must be a mapping of keys to values")])
-    config: dict[str, str] = {}
-    secret_keys: set[str] = set()
+    if not isinstance(raw, dict) or environments is None:
+        wrong = environments is None
+        why = (
+            "`environment:` must be a list of names, or a mapping with `imports:` and `values:`"
+            if wrong
+            else "`config:` must be a mapping of keys to values"
+        )
+        raise SettingsError(stack, [_broken(path, _kind(document["environment"] if wrong else raw), why)])
+    stand_in = path.with_name(f"Pulumi.{stack}{ESC_OFFLINE}.yaml")
+    stood_in = bool(environments) and stand_in.is_file()
     problems: list[Problem] = []
-    for key, value in raw.items():
-        full = key if ":" in str(key) else f"{project}:{key}"
-        if _is_secure(value) and form_of(str(value["secure"])):
-            problems.append(secret_in_plain_text(full))  # typed by hand where a ciphertext belongs
-        elif _is_secure(value):
-            # It cannot be decrypted without the stack's secrets provider.
-            config[full] = SECRET_TEXT
-            secret_keys.add(full)
-        elif path_to_secure := _find_secure(value):
-            problems.append(secret_in_section(f"{full}{path_to_secure}"))
-        elif value and full in {f"{project}:{name}" for name in SECRET_KEYS}:
-            problems.append(secret_in_plain_text(full))
-        else:
-            config[full] = _as_text(value)
+    of_environments = _values(_parse(stand_in, stack), problems) if stood_in else {}
+    own = _values(raw, problems)
     if problems:
         raise SettingsError(stack, problems)
-    environments = document.get("environment") or []
+    config = {**of_every_stack, **_merged(of_environments, own)}
     return StackFile(
         path=path,
-        project=project,
+        project=NAMESPACE,
         stack=stack,
-        config=config,
-        secret_keys=frozenset(secret_keys),
-        environments=tuple(str(e) for e in environments) if isinstance(environments, list) else ("(inline)",),
+        config={key: SECRET_TEXT if value is _SEALED else _as_text(value) for key, value in config.items()},
+        secret_keys=frozenset(key for key, value in config.items() if value is _SEALED),
+        environments=environments,
+        stand_in=stand_in.name if stood_in else None,
     )
 
 
-def _project_name(root: Path, stack: str) -> str:
+_SEALED: Final = object()
+"""In place of a secret, which cannot be decrypted without the stack's secrets provider."""
+
+
+def _values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
+    """The values by their full keys; what is wrong with secrets is added to `problems`."""
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        full = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
+        if _is_secret(value) and form_of(str(*value.values())):
+            problems.append(secret_in_plain_text(full))  # typed by hand where a ciphertext belongs
+        elif _is_secret(value):
+            values[full] = _SEALED
+        elif path_to_secret := _find_secret(value):
+            problems.append(secret_in_section(f"{full}{path_to_secret}"))
+        elif value and full in {f"{NAMESPACE}:{name}" for name in SECRET_KEYS}:
+            problems.append(secret_in_plain_text(full))
+        else:
+            values[full] = value
+    return values
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return below | {key: _merged(below.get(key), value) for key, value in above.items()}
+    return above
+
+
+def _environments(given: Any) -> tuple[str, ...] | None:
+    """What `environment:` names; None where it has a form that Pulumi refuses.
+
+    Source: pulumi, sdk/go/common/workspace/project.go (Environment); pulumi/esc, ast/environment.go (ImportDecl).
+    """
+    if given is None:
+        return ()
+    inline = isinstance(given, dict)
+    imports = given.get("imports") or [] if inline else given
+    if not isinstance(imports, list):
+        return None
+    names = [next(iter(one)) if inline and isinstance(one, dict) and len(one) == 1 else one for one in imports]
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return (*names, *(["(inline)"] if inline and given.get("values") else []))
+
+
+def _project_values(root: Path, stack: str) -> dict[str, Any]:
+    """What Pulumi.yaml sets for every stack, for other packages and the engine. Raises SettingsError for another project."""
     path = root / "Pulumi.yaml"
     if not path.is_file():
         raise SettingsError(
@@ -129,9 +192,16 @@ def _project_name(root: Path, stack: str) -> str:
                 )
             ],
         )
-    # The name is one plain line near the top; a whole YAML parse of a documented Pulumi.yaml costs more than all else here.
-    match = re.search(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return match.group(1) if match else NAMESPACE
+    document = _parse(path, stack)
+    if document.get("name") != NAMESPACE:
+        raise SettingsError(stack, [renamed_project(document.get("name"))])
+    declared = document.get("config") or {}
+    values = {key: one["value"] if isinstance(one, dict) else one for key, one in declared.items() if _has_value(one)}
+    return {key: value for key, value in values.items() if ":" in key}
+
+
+def _has_value(declared: Any) -> bool:
+    return not isinstance(declared, dict) or "value" in declared
 
 
 def _parse(path: Path, stack: str) -> dict[str, Any]:
@@ -153,7 +223,7 @@ def _parse(path: Path, stack: str) -> dict[str, Any]:
     if ambiguous:
         raise SettingsError(stack, ambiguous)
     if not isinstance(document, dict):
-        raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping with a `config:` key")])
+        raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping of keys to values")])
     return document
 
 
@@ -183,16 +253,17 @@ def _ambiguous(node: Any) -> list[Problem]:
     return problems
 
 
-def _is_secure(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) == {"secure"}
+def _is_secret(value: Any) -> bool:
+    """Whether a stack file (`secure:`) or an environment (`fn::secret:`) calls this a secret."""
+    return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("secure", "fn::secret")
 
 
-def _find_secure(value: Any, path: str = "") -> str | None:
-    if _is_secure(value):
+def _find_secret(value: Any, path: str = "") -> str | None:
+    if _is_secret(value):
         return path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in items:
-        found = _find_secure(child, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}")
+        found = _find_secret(child, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}")
         if found is not None:
             return found
     return None
@@ -207,7 +278,7 @@ def _as_text(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "one single value"
+    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "one single value"
 
 
 def _broken(path: Path, value: Any, why: str) -> Problem:
@@ -215,7 +286,9 @@ def _broken(path: Path, value: Any, why: str) -> Problem:
         id="broken-stack-file",
         path=path.name,
         value=value,
-        allowed="YAML with a `config:` mapping",
+        allowed="YAML with a `config:` mapping"
+        if ESC_OFFLINE not in path.name
+        else "YAML, a mapping of keys to values",
         why=why,
         write="mend the line; an editor that follows the file's schema comment shows where",
     )

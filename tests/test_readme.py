@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fleet.cli.app import app
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
-from settings.stack_file import stack_names
+from settings.names import stack_names
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.record.recording import Mode, Recording
+from fleet.preview.policy_messages import seconds
+from fleet.preview.record.recording import Mode, Recording, needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
+from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
-from settings.stack_file import stack_names
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.schemas import problems
+from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
 STACKS = stack_names(ROOT)
 
@@ -84,12 +87,52 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
             transform([dict(resource.inputs), resource.name, resource.urn], same)
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
+    """Pulumi Cloud fills in `${outputs.a.b}` and shows the rest as it is written."""
+    outputs = recorded(stack, "known").outputs
+    assert outputs["readme"] == (ROOT / "Pulumi.README.md").read_text(encoding="utf-8")
+    named = re.findall(r"\$\{(.*?)\}", outputs["readme"])
+    assert len(set(named)) > 8
+    for path in named:
+        value: Value = {"outputs": outputs}
+        for key in path.split("."):
+            value = value[key]
+        assert isinstance(value, str | float | bool), path
+        assert value != "", path
+
+
+def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_server_itself() -> None:
+    lines = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 50
+    assert max(map(len, lines)) <= 140
+    assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_workflow_that_updates_a_stack_outlasts_what_the_program_waits_for(stack: str) -> None:
+    """The longest chain of waits, each as long as the program grants it, made anew or changed."""
+    ended: dict[str, float] = {}
+    for one in recorded(stack, "known").resources:  # in the order of their needs
+        granted = (one.custom_timeouts.get(operation, "0m") for operation in ("create", "update"))
+        begins = max((ended[urn] for urn in needs_of(one) if urn in ended), default=0.0)
+        ended[one.urn] = begins + max(seconds(text) for text in granted) / 60
+    assert max(ended.values()) > 100
+    assert max(ended.values()) <= UP_MINUTES * len(ATTEMPTS)
+
+
 def test_only_the_gateway_stack_enables_network_services() -> None:
     for stack in STACKS:
         apis = {
             r.inputs["service"] for r in recorded(stack, "known").resources if r.type == "gcp:projects/service:Service"
         }
         assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
+
+
+def test_the_guests_policies_know_the_ranges_of_the_stack_it_joins() -> None:
+    (names,) = [r for r in recorded("guest", "known").resources if r.name.endswith("network-policies-every-pod")]
+    (_, peers, *_) = [[peer for peer in rule["to"] if "ipBlock" in peer] for rule in names.inputs["spec"]["egress"]]
+    assert "10.32.0.10/32" in [peer["ipBlock"]["cidr"] for peer in peers]
 
 
 def test_the_guest_makes_no_network_and_no_cluster() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.machines import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE
+from facts.machines import ACCELERATOR, DRIVER_VERSION, GPUS_PER_NODE, MACHINE_TYPE
 from settings.sections.capacity import Ladder
 
 RECYCLE_LEAD_SECONDS = 3600
@@ -86,7 +86,7 @@ def rung_names(ladder: Ladder) -> tuple[str, ...]:
 def _rungs(ladder: Ladder, zones: list[str]) -> list[dict[str, Any]]:
     machine: dict[str, Any] = {
         "machineType": MACHINE_TYPE,
-        "gpu": {"type": ACCELERATOR, "count": GPUS_PER_NODE, "driverVersion": "latest"},
+        "gpu": {"type": ACCELERATOR, "count": GPUS_PER_NODE, "driverVersion": DRIVER_VERSION},
     }
     rungs: list[dict[str, Any]] = []
     if ladder.reservation is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from fleet.preview.offline import open_stack
 from fleet.rehearse.drills.catalogue import DRILLS
 from fleet.rehearse.drills.drill import Drill
+from settings.names import stack_names
 from settings.stack import Settings
-from settings.stack_file import stack_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "rehearsal.md"

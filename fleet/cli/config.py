@@ -49,11 +49,13 @@ def check(stack: Stack = None, root: Root = None) -> int:
     from settings.stack_file import read
 
     file = read(folder, name)
-    settings = parse(name, file.config)
+    settings = parse(name, file.config, file.unopened)
     problems = (*placeholder(settings), *problems_of(settings), *taken_elsewhere(folder, name, file.config))
     refused = [problem for problem in problems if problem.level == "refused"]
     if refused:
         raise SettingsError(name, refused)
+    if file.environments:
+        sys.stdout.write(file.about_environments + "\n\n")
     return _report(settings, problems)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from fleet.cli.exits import CommandError
-from fleet.cli.project import find_root, stack_names
+from fleet.cli.project import find_root
+from settings.names import stack_names
 
 
 def _complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fleet.cli.exits import CommandError
+from settings.names import stack_names
 
 PROJECT_FILE = "Pulumi.yaml"
 
@@ -23,11 +24,6 @@ def find_root(given: Path | None) -> Path:
     raise CommandError(
         f"neither {here} nor any folder above it has a {PROJECT_FILE}; go to the project's folder or pass --root"
     )
-
-
-def stack_names(root: Path) -> tuple[str, ...]:
-    """Names of the stacks that have a file in `root`, sorted."""
-    return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in root.glob("Pulumi.?*.yaml")))
 
 
 def require_stack(root: Path, given: str | None) -> str:

@@ -55,7 +55,7 @@ def verify(
     from settings.stack_file import read
 
     file = read(folder, name)
-    settings = parse(name, file.config)
+    settings = parse(name, file.config, file.unopened)
     key = _api_key(settings)
     from fleet.clients import stack_outputs
     from fleet.verify import report as reports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from settings.load import check, parse
 from settings.neighbours import taken_elsewhere
@@ -45,7 +45,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     config = dict(file.config)
     if config.get("gcp:project") == PLACEHOLDER_PROJECT:
         config["gcp:project"] = STAND_IN_PROJECT
-    settings = parse(stack, config)
+    settings = parse(stack, config, file.unopened)
     problems = (*check(settings), *taken_elsewhere(root, stack, file.config))
     refused = [problem for problem in problems if problem.level == "refused"]
     if refused:
@@ -53,8 +53,13 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     return OfflineStack(root=root, file=file, config=config, settings=settings, problems=problems)
 
 
-def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | None = None) -> Recording:
-    """Record the stack's program; other stacks that it refers to are recorded first. Raises ProgramError."""
+def record_stack(
+    stack: OfflineStack,
+    mode: Mode,
+    references: StackReferences | None = None,
+    live: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recording:
+    """Record the stack's program; other stacks that it refers to are recorded first. `live`: see `record`. Raises ProgramError."""
     from fleet.preview.record.recorder import record
 
     return record(
@@ -65,6 +70,7 @@ def record_stack(stack: OfflineStack, mode: Mode, references: StackReferences | 
         secret_keys=stack.file.secret_keys,
         mode=mode,
         stack_outputs=references or _references_of(stack),
+        live=live,
     )
 
 

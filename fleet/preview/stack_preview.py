@@ -62,7 +62,7 @@ def preview_stack(
         problems=opened.problems,
         policies=policies,
         stand_in_project=opened.project_is_stood_in,
-        environments=opened.file.environments,
+        environments=opened.file.about_environments,
         secret_keys=sorted(opened.file.secret_keys),
         out=None if out is None else str(out),
         comparison=None if against is None else _compared(against, shown),

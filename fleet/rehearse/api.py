@@ -51,6 +51,7 @@ NODE = Kind("v1", "Node")
 POD = Kind("v1", "Pod")
 EVENT = Kind("v1", "Event")
 SERVICE = Kind("v1", "Service")
+SECRET = Kind("v1", "Secret")
 CONFIG_MAP = Kind("v1", "ConfigMap")
 PERSISTENT_VOLUME = Kind("v1", "PersistentVolume")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
@@ -172,10 +173,20 @@ class ClusterApi:
             "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
         )
 
-    def create(self, manifest: Mapping[str, Any]) -> Manifest:
-        """Create an object, with strict field validation."""
+    def create(
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        field_manager: str = FIELD_MANAGER,
+        warnings: list[str] | None = None,
+    ) -> Manifest:
+        """Create an object, with strict field validation. Raises ApiRefusedError, for an object that is there with status 409.
+
+        What the server warns of while it takes the object is added to `warnings`.
+        """
         path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
-        return self.raw("POST", path + _query(fieldValidation="Strict"), body=manifest)
+        query = _query(fieldManager=field_manager, fieldValidation="Strict")
+        return self.raw("POST", path + query, body=manifest, warnings=warnings)
 
     def evict(self, namespace: str, name: str) -> None:
         """Ask for a pod's eviction, as a drain does. Raises ApiRefusedError with status 429 when a disruption budget forbids it."""

@@ -14,6 +14,7 @@ from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
 from fleet.rehearse.api import DEPLOYMENT, ClusterApi, Manifest
 from fleet.rehearse.apply.applier import Applier
+from fleet.rehearse.apply.manifests import is_object
 from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
 from fleet.rehearse.apply.waiter import SLACK_SECONDS
 from fleet.rehearse.autopilot.install import install as autopilot
@@ -127,9 +128,22 @@ class Stage:
         """The program under changed settings, as `varied` spells them. Raises SettingsError and ProgramError."""
         return record_stack(varied(self.opened, sections) if sections else self.opened, "known")
 
-    def up(self, recording: Recording | None = None) -> ApplyReport:
+    def preview(self, sections: Mapping[str, Any] | None = None) -> Recording:
+        """The preview that `pulumi up` begins with: the program meets its objects with the status that they have by now.
+
+        Raises SettingsError and ProgramError.
+        """
+        live = {}
+        for urn, applied in self.state.resources.items() if self.state else ():
+            for ref in applied.objects if is_object(applied.resource) else ():
+                one = self.api.get(ref.kind, ref.name, ref.namespace)
+                if one is not None and "status" in one:
+                    live[urn] = {"status": one["status"]}
+        return record_stack(varied(self.opened, sections) if sections else self.opened, "preview", live=live)
+
+    def up(self, recording: Recording | None = None, *, upsert_existing: bool = False) -> ApplyReport:
         """`pulumi up`: the recording, or the stack as its file says, over whatever is applied so far."""
-        report = self.applier.up(recording or self.base, self.state)
+        report = self.applier.up(recording or self.base, self.state, upsert_existing=upsert_existing)
         self.state = report.state
         return report
 
@@ -227,7 +241,7 @@ class Stage:
     def guest(self, sections: Mapping[str, Any]) -> Recording:
         """A second stack that uses this one's cluster, recorded: this one's file, without its names, with `sections` written over it."""
         file = self.opened.file
-        reference = {"platform": {"stack": f"organization/{file.project}/{file.stack}"}}
+        reference = {"platform": {"stack": file.stack}}
         # A guest has no say in what its platform owns, and the file's own network would be refused.
         owned = dict.fromkeys((f"{NAMESPACE}:{name}" for name in ("network", "cluster", "results", "budget")), "{}")
         host = replace(self.opened, config={**self.opened.config, **owned})

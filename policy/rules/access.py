@@ -7,7 +7,7 @@ from typing import Any
 
 import money
 from objects import namespace_of, of_kind, own_name, selects
-from pods import all_servers, pods
+from pods import pods
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
 SYSTEM_NAMESPACES = ("kube-", "gke-", "gmp-")
@@ -23,6 +23,9 @@ NODE_ROLES = (
 )
 """What a GKE node works with. Source: GKE documentation, least-privilege node service accounts."""
 EVERYONE = ("allUsers", "allAuthenticatedUsers")
+_ALL_OF_IT = (*BASIC_ROLES, "dmin", "legacyBucketOwner")
+"""How roles end that may do everything with one resource: `roles/storage.admin`, `roles/storage.objectAdmin`."""
+_MACHINES = ("serviceAccount:", "principal")
 PROJECT_GRANTS = ("gcp:projects/iAM", "gcp:folder/iAM", "gcp:organizations/iAM")
 
 
@@ -33,7 +36,7 @@ def _no_policy(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
             continue
         inside = [one for one in resources if pods(one) and namespace_of(one) == name]
         yield Finding(
-            what=(f"Namespace {name}" if made_here else f"Namespace {name}, where this stack runs model servers,")
+            what=(f"Namespace {name}" if made_here else f"Namespace {name}, where this stack runs pods,")
             + (f" has {len(mine)} NetworkPolicies and no default deny of Ingress" if mine else " has no NetworkPolicy"),
             urn=urn,
             at_stake="; ".join(text for one in inside if (text := money.at_stake(one))),
@@ -52,18 +55,19 @@ def _open_egress(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
 def _namespaces(resources: Sequence[Resource]) -> Iterator[tuple[str, str, bool]]:
     """Name and URN of every namespace to judge, and whether the stack makes it.
 
-    Of namespaces that others made only `default` counts, where model servers stand in it: who guards the others cannot
-    be seen from here.
+    Of namespaces that others made only `default` counts, where pods stand in it: who guards the others cannot be seen
+    from here.
     """
     made = {own_name(one): one for one in of_kind(resources, "Namespace", "core")}
     for name, one in made.items():
         if not name.startswith(SYSTEM_NAMESPACES):
             yield name, one.urn, True
     if "default" not in made:
-        here = [one for one in resources if one.is_kubernetes and namespace_of(one) == "default"]
-        first = next(all_servers(here), None)
+        first = next(
+            (one for one in resources if one.is_kubernetes and pods(one) and namespace_of(one) == "default"), None
+        )
         if first is not None:
-            yield "default", first.pod.resource.urn, False
+            yield "default", first.urn, False
 
 
 def _denies(policy: Resource, direction: str) -> bool:
@@ -93,6 +97,15 @@ def _members(resource: Resource) -> Iterator[str]:
 def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     allowed = {str(role) for role in listed(settings["nodeRoles"])}
     for grant in resources:
+        if _is_grant_on_one(grant) and (role := str(dig(grant.props, "role") or "")).endswith(_ALL_OF_IT):
+            for member in _members(grant):
+                if member.startswith(_MACHINES):
+                    yield Finding(
+                        what=f"{grant.label} gives {role} to a machine account, {member.partition(':')[2]}",
+                        why="it may delete what it should use, and give others what it has",
+                        fix="the role that reads, writes or pulls, and no more",
+                        urn=grant.urn,
+                    )
         # The role first: it is known before the accounts are.
         if not grant.type.startswith(PROJECT_GRANTS) or (role := str(dig(grant.props, "role") or "")) in allowed | {""}:
             continue
@@ -102,10 +115,16 @@ def _broad_roles(resources: Sequence[Resource], settings: Settings) -> Iterator[
                 yield Finding(
                     what=f"{grant.label} gives {role} to the nodes' account, {member.partition(':')[2]}", urn=grant.urn
                 )
-            elif role in BASIC_ROLES and member.startswith(("serviceAccount:", "principal")):
+            elif role in BASIC_ROLES and member.startswith(_MACHINES):
                 yield Finding(
                     what=f"{grant.label} gives {role} to a machine account, {member.partition(':')[2]}", urn=grant.urn
                 )
+
+
+def _is_grant_on_one(resource: Resource) -> bool:
+    """Whether this grants something on one bucket, repository or secret, and not on a project or what contains projects."""
+    kind = resource.kind.lower()
+    return resource.type.startswith("gcp:") and "iam" in kind and not resource.type.startswith(PROJECT_GRANTS)
 
 
 def _node_accounts(resources: Sequence[Resource]) -> Iterator[str]:
@@ -176,7 +195,7 @@ RULES = (
     StackRule(
         name="broad-roles",
         subject="security",
-        statement="The nodes' account has a node's roles, and no machine account has a basic role.",
+        statement="The nodes' account has a node's roles, and no machine account owns a project or what it uses of one.",
         evidence="every pod of a node can ask for the node's token where Workload Identity is bypassed; owner and editor on a project read "
         "every bucket and secret of it. Source: GKE documentation, hardening. Mandatory: the roles a node needs are few and known",
         fix="roles/container.defaultNodeServiceAccount, and roles/artifactregistry.reader on the one repository",
@@ -209,7 +228,7 @@ RULES = (
         subject="security",
         statement="Each namespace denies what comes in until a NetworkPolicy allows it.",
         evidence="without one any pod of the cluster reaches port 8000, whose /tokenize, /invocations and /metrics no key guards. Source: "
-        "Kubernetes, network policies; vLLM 0.18.1. Mandatory for namespaces that this stack makes, and for model servers in "
+        "Kubernetes, network policies; vLLM 0.18.1. Mandatory for namespaces that this stack makes, and for pods in "
         "`default`; who guards others' namespaces cannot be seen from here",
         fix="a NetworkPolicy with podSelector {} and policyTypes [Ingress, Egress], and one for each connection that is wanted",
         level="mandatory",

@@ -45,7 +45,14 @@ def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
-        if not pod.is_on_b200 or not pod.gpus or _custom_class(pod):
+        if not pod.gpus or _custom_class(pod):
+            continue
+        if not pod.selector(_ACCELERATOR):
+            yield Finding(
+                what=f"{pod.spec_path} asks for {pod.gpus} GPUs and names neither a type nor a ComputeClass",
+                fix=f"{_ACCELERATOR}: {B200}",
+            )
+        if not pod.is_on_b200:
             continue
         if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
             yield Finding(what=f"{pod.spec_path} selects B200 nodes and says in no way how to get them")

@@ -95,6 +95,24 @@ def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iter
             )
 
 
+def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    limited = {
+        str(dig(one.props, "metadata", "namespace") or "default")
+        for one in resources
+        if one.is_kubernetes
+        and one.kind == "ResourceQuota"
+        and any(quantity(dig(one.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
+    }
+    for one in resources:
+        for pod in pods(one):
+            if pod.gpus and pod.namespace not in limited and (planned := _planned_gpus(resources, pod.namespace)):
+                yield Finding(
+                    what=f"no quota of namespace {pod.namespace} limits GPUs, and its workloads ask for {planned}",
+                    fix=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
+                    urn=one.urn,
+                )
+
+
 def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
     """GPUs that a namespace's workloads ask for; None where there are none, or somebody else owns their number."""
     planned, counted = 0, False
@@ -205,6 +223,17 @@ RULES: Final = (
             ),
         ),
         judge=_quota_above_plan,
+    ),
+    StackRule(
+        name="gpu-quota-missing",
+        subject="cost",
+        statement="A namespace with GPU workloads has a quota of GPUs.",
+        evidence="without one a mistyped scale command buys nodes at $30 an hour and more each. Advisory: an organisation may limit the "
+        "project's own quota. Silent where a workload's replicas belong to somebody else",
+        fix="a ResourceQuota of GPUs times replicas",
+        level="advisory",
+        severity="medium",
+        judge=_without_quota,
     ),
     StackRule(
         name="benchmark-in-production",

@@ -221,6 +221,22 @@ def _start(resource: Resource, settings: Settings) -> Iterator[Finding]:
             )
 
 
+def _unasked(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.kind not in ("Deployment", "StatefulSet"):
+        return
+    for server in servers(resource):
+        for name, lost in (
+            ("readinessProbe", "requests go to a server that is still loading"),
+            ("livenessProbe", "a server whose engine is dead stays as it is"),
+        ):
+            probe = dig(server.container.props, name)
+            path = f"{server.label}: {server.container.path}.{name}"
+            if not any(has(probe, how) for how in ("httpGet", "exec", "grpc", "tcpSocket")):
+                yield Finding(what=f"{path} asks nothing", why=f"without it {lost}")
+            elif has(probe, "httpGet") and dig(probe, "httpGet", "path") in (None, "/"):
+                yield Finding(what=f"{path} asks for /, which vLLM answers with 404")
+
+
 def _inverted(resource: Resource, _: Settings) -> Iterator[Finding]:
     for server in servers(resource):
         ready, live = (dig(server.container.props, key) for key in ("readinessProbe", "livenessProbe"))
@@ -384,6 +400,17 @@ RULES = (
             ),
         ),
         judge=_start,
+    ),
+    Rule(
+        name="server-without-probes",
+        subject="rollout",
+        statement="A server is asked whether it is ready and whether it is alive.",
+        evidence="vLLM answers /health once its engines run, and with 503 when one has died. Source: vLLM 0.18.1, api_server. Mandatory: "
+        "a rollout would go on over servers that answer nothing",
+        fix="readinessProbe and livenessProbe: {httpGet: {path: /health, port: http}}",
+        level="mandatory",
+        severity="high",
+        judge=_unasked,
     ),
     Rule(
         name="probe-thresholds-inverted",

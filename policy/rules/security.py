@@ -119,6 +119,17 @@ def _unrestricted(resource: Resource, settings: Settings) -> Iterator[Finding]:
                     what=f"{one.path}.securityContext.allowPrivilegeEscalation is not false",
                     fix="allowPrivilegeEscalation: false",
                 )
+            if dig(context, "readOnlyRootFilesystem") is not True:
+                yield Finding(
+                    what=f"{one.path}.securityContext.readOnlyRootFilesystem is not true",
+                    why="what breaks in can replace the programs that run next",
+                    fix="readOnlyRootFilesystem: true, and emptyDirs where it writes",
+                )
+            if dig(_context(pod, one, "seccompProfile"), "type") == "Unconfined":
+                yield Finding(
+                    what=f"{one.path} ({one.name}) runs with the seccomp profile Unconfined",
+                    fix="seccompProfile: {type: RuntimeDefault}",
+                )
             if "ALL" not in tuple(listed(dig(context, "capabilities", "drop"))):
                 yield Finding(
                     what=f"{one.path}.securityContext.capabilities.drop has no ALL", fix="capabilities: {drop: [ALL]}"
@@ -200,10 +211,10 @@ RULES = (
     Rule(
         name="container-not-restricted",
         subject="security",
-        statement="Containers give up escalation and all capabilities.",
-        evidence="Kubernetes' restricted level asks for both, and model servers run code that comes with models. Source: Kubernetes, Pod "
-        "Security Standards. Advisory: as another user than root they gain little",
-        fix="securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+        statement="Containers give up escalation, all capabilities, and writing to their image.",
+        evidence="Kubernetes' restricted level asks for the first two, and model servers run code that comes with models. Source: "
+        "Kubernetes, Pod Security Standards. Advisory: as another user than root they gain little",
+        fix="securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}",
         level="advisory",
         severity="medium",
         settings=(EXCEPTIONS,),

@@ -9,11 +9,12 @@ from typing import Final
 from engines import Engine, each_engine
 from facts.engines import mistakes
 from pods import pods
-from rule import Finding, Resource, Rule, Settings
+from rule import Finding, Resource, Rule, Settings, dig
 from settings.rules.limits import KNOWN_RELEASE
 from settings.rules.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 _ELSEWHERE: Final = re.compile(r"(/|\.|[a-z0-9]+://)")
 
 
@@ -27,9 +28,22 @@ def _refused_flags(engine: Engine, _: Settings) -> Iterator[Finding]:
             yield engine.found(mistake)
 
 
-def _image_digest(engine: Engine, _: Settings) -> Iterator[Finding]:
-    if "@sha256:" not in engine.image:
-        yield engine.found(f"the image is {engine.image or 'not given'}, without a digest")
+def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        for container in (*pod.init_containers, *pod.containers):
+            if "@sha256:" not in container.image:
+                yield Finding(what=f"{container.path}.image is {container.image or 'not given'}, without a digest")
+
+
+def _chart_version(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if (
+        resource.is_kubernetes
+        and resource.kind in ("Release", "Chart")
+        and resource.type.startswith("kubernetes:helm.sh/")
+    ):
+        version = dig(resource.props, "version")
+        if version is None or not _VERSION.fullmatch(str(version)):
+            yield Finding(what=f"the chart {dig(resource.props, 'chart')} is of version {version or 'left out'}")
 
 
 def _latest(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -82,13 +96,24 @@ RULES: Final = (
     Rule(
         name="image-not-pinned",
         subject="serving",
-        statement="The image of a model server is pinned by digest.",
-        evidence="a tag can be moved: two replicas of one fleet may run two servers, and a measured result belongs to neither. "
-        "Mandatory: one line prevents it",
+        statement="Images are pinned by digest.",
+        evidence="a tag can be moved: two replicas of one fleet may run two servers, a measured result belongs to neither, and whoever "
+        "may push an image runs code beside the weights. Mandatory: one line prevents it",
         fix="write the digest behind the tag: registry/name:tag@sha256:...",
         level="mandatory",
         severity="high",
-        judge=each_engine(_image_digest),
+        judge=_image_digest,
+    ),
+    Rule(
+        name="chart-not-pinned",
+        subject="serving",
+        statement="A chart is of one exact version.",
+        evidence="without a version Helm takes the newest, and a range moves by itself: an update would bring objects that nobody "
+        "reviewed. Source: Helm documentation, charts. Mandatory: one line prevents it",
+        fix="version: v1.4.0, or whichever was reviewed",
+        level="mandatory",
+        severity="high",
+        judge=_chart_version,
     ),
     Rule(
         name="image-latest",

@@ -103,7 +103,7 @@ def _weights_writer(settings: Settings) -> Iterator[Problem]:
 
     family = settings.weights.writer.machine_family
     reason = disks.cannot_attach(disks.TYPE, family)
-    if settings.weights.source == "hyperdisk" and reason:
+    if settings.weights.is_written and reason:
         yield Problem(
             id="writer-cannot-attach",
             path=key("weights.writer.machineFamily"),

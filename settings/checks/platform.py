@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from facts.ranges import PROHIBITED_RANGES, smallest_ranges
+from settings.checks.maintenance import maintenance_problems, moment
 from settings.problems import Problem
 from settings.sections.capacity import window_total_usd
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.sections.capacity import Calendar, CalendarRequest
-    from settings.sections.cluster import IpEndpoint, Maintenance
+    from settings.sections.cluster import IpEndpoint
     from settings.sections.network import Nat, Network
     from settings.stack import Settings
 
+LARGEST_OWN_PREFIX = 8
+"""Prefix length of the largest block that a registry has given to anybody. Source: IANA, IPv4 address space registry."""
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
-_DAYS = re.compile(r"BYDAY=([A-Z,]+)")
 
 
 def platform_problems(settings: Settings) -> Iterator[Problem]:
@@ -31,8 +32,6 @@ def platform_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _network(settings: Settings) -> Iterator[Problem]:
-    from facts.ranges import smallest_ranges
-
     network = settings.network
     yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
@@ -99,6 +98,16 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
             why="Google Cloud refuses a range that does not begin at its own network address",
             write=meant,
         )
+    for name, block in ranges.items():
+        if taken := next((one for one in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(one))), None):
+            yield Problem(
+                id="range-prohibited",
+                path=name,
+                value=str(block),
+                allowed=f"a range outside {', '.join(PROHIBITED_RANGES)}",
+                why=f"Google Cloud accepts no subnet in {taken}: its addresses mean something else on every network",
+                write="a private range, such as 10.0.0.0/20",
+            )
     paths = list(ranges)
     for i, one in enumerate(paths):
         for other in paths[i + 1 :]:
@@ -148,42 +157,25 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
             why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
             write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
         )
+    blocks = dict(_valid({network.cidr: network.cidr for network in endpoint.authorized_networks}))
+    together = list(ipaddress.collapse_addresses(blocks.values()))
     for i, network in enumerate(endpoint.authorized_networks):
-        try:
-            block = ipaddress.IPv4Network(network.cidr)
-        except ValueError:
-            block = None
-        if block is None or block.prefixlen == 0:
+        # Alone, or together with its neighbours: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet, too.
+        block = blocks.get(network.cidr)
+        if block is None or any(block.subnet_of(one) and one.prefixlen < LARGEST_OWN_PREFIX for one in together):
             yield Problem(
                 id="open-control-plane",
                 path=f"{path}[{i}].cidr",
                 value=network.cidr,
-                allowed="a range of yours; 0.0.0.0/0 is everybody's",
-                why="it decides who may try to log in to the control plane",
+                allowed=f"a range of yours, /{LARGEST_OWN_PREFIX} or smaller together with those it adjoins",
+                why="it decides who may try to log in to the control plane, and nobody owns more than that",
                 write='"203.0.113.0/24"',
             )
 
 
-def maintenance_problems(path: str, window: Maintenance) -> Iterator[Problem]:
-    """What GKE holds against a maintenance window."""
-    hours = (moment(window.end_time) - moment(window.start_time)).total_seconds() / 3600
-    days = _DAYS.search(window.recurrence)
-    per_week = len(days.group(1).split(",")) if days else 7 if "FREQ=DAILY" in window.recurrence else 1
-    total = hours * per_week * 32 / 7
-    if hours < 4 or total < 48:
-        yield Problem(
-            id="maintenance-too-short",
-            path=path,
-            value=f"{hours:g} h x {per_week} a week",
-            allowed="windows of 4 hours or more, 48 hours or more in any 32 days",
-            why="GKE refuses a policy that leaves it less room for upgrades",
-            write='{startTime: "2026-01-03T02:00:00Z", endTime: "2026-01-03T10:00:00Z", recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"}',
-        )
-
-
 def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Problem]:
     """What is wrong with a window of calendar capacity: its start, and the total that is typed for it."""
-    if moment(window.start_time).year == 1:
+    if moment(window.start_time) is None:
         yield Problem(
             id="not-a-moment",
             path=f"{path}.create.startTime",
@@ -221,11 +213,3 @@ def keyed(problems: Iterable[Problem]) -> Iterator[Problem]:
     """The problems, with their paths as the stack file spells them."""
     for problem in problems:
         yield replace(problem, path=key(problem.path))
-
-
-def moment(text: str) -> datetime:
-    """The moment of an RFC 3339 text in UTC; year 1 where the text is none."""
-    try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)

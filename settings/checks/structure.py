@@ -64,14 +64,14 @@ def _location(settings: Settings) -> Iterator[Problem]:
 def _platform(settings: Settings) -> Iterator[Problem]:
     if settings.owns_platform:
         return
-    for section in ("network", "cluster", "budget", "results"):
+    for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
                 allowed="left out while platform.stack is set",
-                why=f"network, cluster, budget and bucket belong to {settings.platform.stack}; here they would do nothing",
+                why=f"network, cluster, budget, images and bucket belong to {settings.platform.stack}; here they would do nothing",
                 write=f"remove {section}, or set it in the platform's own stack file",
             )
     if settings.gateway.enabled:
@@ -149,7 +149,18 @@ def _weights(settings: Settings) -> Iterator[Problem]:
     from facts import disks
 
     weights, model = settings.weights, settings.serving.model
-    if weights.source == "huggingface":
+    if (weights.source == "image") != (weights.image is not None):
+        yield Problem(
+            id="weights-image",
+            path=key("weights.image"),
+            value=weights.image,
+            allowed="the disk image that holds the weights, with source: image and with no other source",
+            why="source: image makes the volume from that image, and every other source downloads",
+            write="projects/PROJECT/global/images/NAME"
+            if weights.image is None
+            else "source: image beside it, or no image",
+        )
+    if not weights.has_volume:
         if settings.server.replicas not in (0, 1):
             yield Problem(
                 id="download-per-replica",

@@ -108,7 +108,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     """What the stack pays for, in the terms prices are kept in."""
     own, gateway = settings.owns_platform, settings.gateway
     benchmark = settings.benchmark if settings.benchmark.enabled else None
-    hyperdisk = settings.weights.source == "hyperdisk"
+    weights = settings.weights
     capacity = settings.capacity
     committed: int | None = None
     if isinstance(capacity, Calendar) and capacity.create is not None:
@@ -122,13 +122,14 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         usd_per_node_hour=capacity.usd_per_node_hour,
         cluster=own,
         weights=cost.WeightsShape(
-            size_gib=settings.weights.size_gib,
-            throughput_mibps=settings.weights.throughput_mibps,
+            size_gib=weights.size_gib,
+            throughput_mibps=weights.throughput_mibps,
             copies=len(settings.zones),
-            writer_throughput_mibps=ceil(throughput_floor_mibps(settings.weights.size_gib)),
-            image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30),
+            # An image that is there already is not this stack's to pay for, and nothing is written.
+            writer_throughput_mibps=ceil(throughput_floor_mibps(weights.size_gib)) if weights.is_written else 0,
+            image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30) if weights.is_written else 0,
         )
-        if hyperdisk
+        if weights.has_volume
         else None,
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,

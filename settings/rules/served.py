@@ -19,9 +19,13 @@ from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
+USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
+"""With FP4 or FP8 behind it: 0 keeps FlashInfer's kernels away from the experts."""
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 Release = tuple[int, int, int]
+# Source: Qwen's own naming: parameters in all, then those active for one token.
+_EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
 _RELEASE = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?![0-9.])")
 
 
@@ -110,6 +114,19 @@ class Served(ABC):
     def is_dense(self) -> bool:
         """Whether its model is known to have no experts."""
         return any(self.is_called(part) for part in DENSE_MODELS)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether its model is known to be a mixture of experts: by its name, or because the server spreads experts."""
+        named = any(_EXPERTS_IN_A_NAME.search(name) for name in self.model_names)
+        return named or (self.flags.on("enable-expert-parallel") is True and not self.is_dense)
+
+    @property
+    def expert_format(self) -> str:
+        """Number format of a mixture of experts with less than 16 bits, by its name: FP4 or FP8; empty for every other."""
+        if not self.has_experts:
+            return ""
+        return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
 
     @property
     def architecture(self) -> memory.HybridArchitecture | None:

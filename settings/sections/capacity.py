@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
-from facts.machines import ACCELERATOR
+from facts.machines import ACCELERATOR, DRIVER_VERSION
 from settings.sections.section import Section
 
 LADDER_CLASS = "b200-ladder"
@@ -158,7 +158,10 @@ def placement(
     capacity: Spot | FlexStart | Calendar | Reservation | Ladder, namespace: str, zones: tuple[str, ...] = ()
 ) -> Placement:
     """The one place where a capacity mode becomes selectors, tolerations, grace and price, for pods of `namespace`."""
-    selector: dict[str, str] = {f"{_GKE}/gke-accelerator": ACCELERATOR}
+    selector: dict[str, str] = {
+        f"{_GKE}/gke-accelerator": ACCELERATOR,
+        f"{_GKE}/gke-gpu-driver-version": DRIVER_VERSION,
+    }
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
     grace, interruptible = STEADY_GRACE_SECONDS, False
     key: PriceKey

@@ -28,15 +28,38 @@ class IpEndpoint(Section):
     """The only ranges that reach it; required when it is enabled."""
 
 
+Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+"""RFC 3339 in UTC. GKE answers in UTC, so anything else would be a difference for ever."""
+_DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
+
+
+class MaintenanceExclusion(Section):
+    """A time in which GKE leaves the cluster as it is, e.g. a launch."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")]
+    """What it is for, e.g. "launch"; unique."""
+    start_time: Moment
+    """Its start, RFC 3339 in UTC."""
+    end_time: Moment | None = None
+    """Its end. Default: when the support of the cluster's minor version ends, renewed with each; required for NO_UPGRADES."""
+    scope: Literal["NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"]
+    """What is left out: every upgrade (90 days at most), new minor versions, or those and every upgrade of nodes, which restarts
+    replicas."""
+
+
 class Maintenance(Section):
     """When GKE may upgrade: a node upgrade restarts the replicas on it."""
 
-    start_time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")] = "2026-01-03T02:00:00Z"
+    start_time: Moment = "2026-01-03T02:00:00Z"
     """First window's start, RFC 3339 in UTC."""
-    end_time: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")] = "2026-01-03T10:00:00Z"
-    """First window's end; the length is kept by each recurrence."""
-    recurrence: Annotated[str, Field(pattern=r"^FREQ=")] = "FREQ=WEEKLY;BYDAY=SA,SU"
-    """RFC 5545 rule. GKE requires at least 48 hours of windows in any 32 days."""
+    end_time: Moment = "2026-01-03T10:00:00Z"
+    """First window's end; the length is kept by each recurrence, 4 hours or more."""
+    recurrence: Annotated[str, Field(pattern=rf"^FREQ=(DAILY|WEEKLY(;BYDAY={_DAY}(,{_DAY})*)?)$")] = (
+        "FREQ=WEEKLY;BYDAY=SA,SU"
+    )
+    """RFC 5545 rule, by the day or the week. GKE requires at least 48 hours of windows in any 92 days."""
+    exclusions: Annotated[tuple[MaintenanceExclusion, ...], Field(max_length=20)] = ()
+    """Times without upgrades, 20 at most, three of them with the scope NO_UPGRADES."""
 
 
 class Cluster(Section):
@@ -45,7 +68,8 @@ class Cluster(Section):
     name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] | None = None
     """Name of the cluster. Default: the article's and the stack's, `vllm-inference-cluster-dev`."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
-    """Release channel; the article uses RAPID, which has B200 and the Inference Gateway's CRDs first."""
+    """Release channel; the article uses RAPID. Production belongs on REGULAR: versions reach it after RAPID, which has no service level.
+    Each is above 1.34.0-gke.1626000, which the program needs (September 2026)."""
     deletion_protection: bool = True
     """Refuse `pulumi destroy` while true. Set it to false, `pulumi up`, then destroy."""
     ip_endpoint: IpEndpoint = IpEndpoint()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from settings.names import own_server_name
 from settings.sections.section import SecretReference, Section
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -53,7 +54,9 @@ class Needs(Section):
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "qwen35-server"
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"), AfterValidator(own_server_name)] = (
+        "qwen35-server"
+    )
     """Name of Deployment and Service, and value of the label `app`; the article's by default."""
     profile: str = "record"
     """Which set of engine flags; `docs/profiles.md` lists them."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.offline import open_stack, record_stack
-from settings.stack_file import stack_names
+from settings.names import stack_names
 from tests.support.google_api.check import check
 from tests.support.google_api.mapping import table
 from tests.support.google_api.samples import IP_ENDPOINT, everything

@@ -28,6 +28,12 @@ def test_a_guest_makes_no_network_cluster_registry_or_bucket(base: dict[str, Any
     assert named(recording, "platform-stack").inputs["name"] == BASE_STACK
 
 
+def test_a_stack_named_alone_is_of_this_project_and_organization(base: dict[str, Any]) -> None:
+    """Pulumi Cloud takes the full name only, and a stack file that spells an organization fits one backend."""
+    recording = _guest(base, platform={"stack": "base"})
+    assert named(recording, "platform-stack").inputs["name"] == "organization/vllm-fleet/base"
+
+
 def test_a_guest_uses_the_other_stacks_cluster_and_says_so_to_the_next(base: dict[str, Any]) -> None:
     recording = _guest(base)
     assert recording.outputs["platform"] == base["platform"]

@@ -68,6 +68,7 @@ def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_of
         ({}, ()),
         ({"weights": {"tokenSecret": "hf"}}, (("weights-writer", "hf"),)),
         ({"weights": {"source": "huggingface", "tokenSecret": "hf"}}, (("vllm-server", "hf"),)),
+        ({"weights": {"source": "image", "image": "projects/models/global/images/a", "tokenSecret": "hf"}}, ()),
         ({"server": {"apiKeySecret": "key"}}, (("vllm-server", "key"),)),
         (
             {"weights": {"tokenSecret": "hf"}, "server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},

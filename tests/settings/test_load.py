@@ -107,11 +107,30 @@ def test_a_section_that_the_engine_decrypted_is_refused_before_anything_is_said_
     with (
         mock.patch.dict(CONFIG.get(), runtime),
         mock.patch("pulumi.runtime.config.is_config_secret", lambda key: key in {*keys[1:], "vllm-fleet:hfToken"}),
+        mock.patch("pulumi.get_project", return_value="vllm-fleet"),
         pytest.raises(pulumi.RunError) as refusal,
     ):
         load()
     assert keys[1] in str(refusal.value)
     assert "sesame" not in str(refusal.value)
+
+
+def test_the_program_refuses_a_project_whose_keys_it_would_not_find() -> None:
+    """The engine starts it once `fleet:zones` and `fleet:capacity` are set, as a renamed Pulumi.yaml asks."""
+    with (
+        mock.patch("pulumi.get_project", return_value="fleet"),
+        pytest.raises(pulumi.RunError, match="name: vllm-fleet"),
+    ):
+        load()
+
+
+def test_a_key_that_an_environment_may_set_is_told_with_the_environment_and_its_stand_in() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        parse("x", {"gcp:project": "p", "gcp:region": 7}, ("gcp/prod",))
+    told = {problem.path: problem for problem in refusal.value.problems}
+    assert "gcp/prod" in told["vllm-fleet:zones"].why
+    assert "Pulumi.x.esc-offline.yaml" in told["vllm-fleet:zones"].write
+    assert "gcp/prod" not in told["gcp:region"].text()
 
 
 def test_keys_of_other_providers_are_left_alone() -> None:

@@ -153,13 +153,6 @@ def test_a_value_where_the_name_of_a_secret_belongs_is_refused_as_such() -> None
         assert "hf_token-production-2026" in repr(named)
 
 
-@pytest.mark.parametrize("name", ["VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_INSECURE_SERIALIZATION"])
-def test_a_variable_that_opens_the_server_is_refused(name: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        parse("x", make_config(server={"engine": {"extraEnv": {name: "1"}}}))
-    assert name in refused.value.problems[0].allowed
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from settings.names import stack_names
 from settings.problems import SettingsError
-from settings.stack_file import read, stack_names
+from settings.stack_file import read
 
 
 @pytest.fixture
@@ -95,12 +96,93 @@ def test_an_empty_file_has_no_configuration(root: Path) -> None:
     assert read(root, "x").config == {}
 
 
-def test_environments_are_named_because_they_are_not_opened(root: Path) -> None:
-    write(root, "environment: [gcp/prod]\nconfig: {}\n")
-    assert read(root, "x").environments == ("gcp/prod",)
+@pytest.mark.parametrize("name", ["name: fleet\n", "runtime: python\n"])
+def test_a_project_of_another_name_is_refused(root: Path, name: str) -> None:
+    (root / "Pulumi.yaml").write_text(name)
+    write(root, "config: {}\n")
+    assert problems(root) == ["renamed-project"]
+
+
+def test_what_pulumi_yaml_sets_for_other_packages_counts_where_the_stack_is_silent(root: Path) -> None:
+    (root / "Pulumi.yaml").write_text(
+        "name: vllm-fleet\nconfig:\n  pulumi:disable-default-providers: {value: [kubernetes]}\n  gcp:region: a\n"
+        "  gcp:project: {value: mine}\n  server: {type: object, default: {}}\n"
+    )
+    write(root, "config:\n  gcp:project: p\n")
+    assert read(root, "x").config == {
+        "pulumi:disable-default-providers": '["kubernetes"]',
+        "gcp:region": "a",
+        "gcp:project": "p",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("[gcp/prod, team/fleet@stable]", ("gcp/prod", "team/fleet@stable")),
+        ("{imports: [gcp/prod, {team/fleet: {merge: false}}]}", ("gcp/prod", "team/fleet")),
+        ("{imports: [gcp/prod], values: {pulumiConfig: {gcp:region: a}}}", ("gcp/prod", "(inline)")),
+        ("{values: {pulumiConfig: {gcp:region: a}}}", ("(inline)",)),
+        ("[]", ()),
+    ],
+)
+def test_environments_are_named_because_they_are_not_opened(root: Path, given: str, named: tuple[str, ...]) -> None:
+    write(root, f"environment: {given}\nconfig: {{}}\n")
+    file = read(root, "x")
+    assert (file.environments, file.unopened) == (named, named)
+    assert bool(named) == ("Pulumi.x.esc-offline.yaml" in file.about_environments)
+
+
+@pytest.mark.parametrize("given", ["gcp/prod", "[{gcp/prod: {merge: false}}]", "{imports: gcp/prod}", "[7]"])
+def test_an_environment_in_a_form_that_pulumi_refuses_is_refused(root: Path, given: str) -> None:
+    write(root, f"environment: {given}\nconfig: {{}}\n")
+    assert problems(root) == ["broken-stack-file"]
+
+
+def test_a_stand_in_lies_under_the_stacks_own_values_as_an_environment_does(root: Path) -> None:
+    write(
+        root,
+        "environment: [gcp/prod]\nconfig:\n  gcp:region: b\n  server: {replicas: 2, engine: {seed: 1}}\n  zones: [c]\n",
+    )
+    (root / "Pulumi.x.esc-offline.yaml").write_text(
+        "gcp:project: p\ngcp:region: a\nzones: [a, b]\nvllm-fleet:server: {profile: record, replicas: 9, engine: {maxModelLen: 8}}\n"
+        "hfToken: {fn::secret: {ciphertext: abc}}\n"
+    )
+    file = read(root, "x")
+    assert json.loads(file.config["vllm-fleet:server"]) == {
+        "profile": "record",
+        "replicas": 2,
+        "engine": {"maxModelLen": 8, "seed": 1},
+    }
+    assert json.loads(file.config["vllm-fleet:zones"]) == ["c"]
+    assert (file.config["gcp:project"], file.config["gcp:region"]) == ("p", "b")
+    assert (file.secret_keys, file.config["vllm-fleet:hfToken"]) == ({"vllm-fleet:hfToken"}, "[secret]")
+    assert (file.unopened, file.stand_in) == ((), "Pulumi.x.esc-offline.yaml")
+
+
+def test_a_stand_in_counts_only_for_a_stack_with_environments(root: Path) -> None:
+    write(root, "config: {}\n")
+    (root / "Pulumi.x.esc-offline.yaml").write_text("gcp:project: p\n")
+    assert read(root, "x").config == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("hfToken: plainplainplain\n", "secret-in-plain-text"),
+        ("hfToken: {fn::secret: hf_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}\n", "secret-in-plain-text"),
+        ("server: {env: [{fn::secret: x}]}\n", "secret-in-section"),
+        ("- a\n", "broken-stack-file"),
+    ],
+)
+def test_a_secret_does_not_stand_in_a_stand_in(root: Path, text: str, problem: str) -> None:
+    write(root, "environment: [gcp/prod]\n")
+    (root / "Pulumi.x.esc-offline.yaml").write_text(text)
+    assert problems(root) == [problem]
 
 
 def test_stacks_are_listed_by_their_files(root: Path) -> None:
     write(root, "config: {}\n")
-    (root / "Pulumi.a.yaml").write_text("")
-    assert stack_names(root) == ("a", "x")
+    (root / "Pulumi.a.b.yaml").write_text("")
+    (root / "Pulumi.x.esc-offline.yaml").write_text("")
+    assert stack_names(root) == ("a.b", "x")

@@ -77,8 +77,15 @@ Build = Callable[[Settings, pulumi.ResourceOptions], object]
 """Makes the component under test, with the cluster's provider in the options."""
 
 
-def recorded_component(build: Build, mode: Mode = "known", *, stack: str = "test", **sections: Any) -> Recording:
-    """What the component registers, with settings made of these sections."""
+def recorded_component(
+    build: Build,
+    mode: Mode = "known",
+    *,
+    stack: str = "test",
+    live: Mapping[str, Mapping[str, Any]] | None = None,
+    **sections: Any,
+) -> Recording:
+    """What the component registers, with settings made of these sections; `live` as `record` takes it."""
     settings = make_settings(stack, **sections)
 
     def program() -> None:
@@ -87,7 +94,8 @@ def recorded_component(build: Build, mode: Mode = "known", *, stack: str = "test
         provider = k8s.Provider("cluster", kubeconfig=pulumi.Output.secret("{}"))
         build(settings, pulumi.ResourceOptions(providers={"kubernetes": provider}))
 
-    return record(ROOT, project="vllm-fleet", stack=stack, config=make_config(**sections), mode=mode, program=program)
+    config = make_config(**sections)
+    return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program, live=live)
 
 
 def objects(recording: Recording) -> dict[str, RecordedResource]:

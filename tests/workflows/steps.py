@@ -19,6 +19,10 @@ ACTION = ROOT / ".github" / "actions" / "cloud" / "action.yml"
 SHELL = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 """What `shell: bash` means. Source: GitHub's workflow syntax, jobs.<id>.steps[*].shell."""
 
+ATTEMPTS = ["up", "resume", "resume-again"]
+"""Jobs of up-stack.yml that run `pulumi up`, in order."""
+
+
 needs_jq = pytest.mark.skipif(
     not os.environ.get("CI") and shutil.which("jq") is None, reason="jq is not installed (apt-get install jq)"
 )
@@ -68,3 +72,7 @@ def stand_in(path: Path, name: str, script: str) -> None:
 def outputs(file: Path) -> dict[str, str]:
     """What steps wrote to their GITHUB_OUTPUT."""
     return dict(line.split("=", 1) for line in file.read_text().splitlines()) if file.exists() else {}
+
+
+UP_MINUTES = int(step("up-once", "up", "Update")["env"]["MINUTES"])
+"""How long one attempt lets `pulumi up` run."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from fleet.preview.policy import CONFIG_FOLDER
-from tests.workflows.steps import ACTION, needs_jq, outputs, read, run, stand_in
+from tests.workflows.steps import ACTION, ROOT, needs_jq, outputs, read, run, stand_in
 
 EXCHANGE = ACTION.parent / "pulumi_cloud_token.sh"
 CURL = """
@@ -27,6 +28,25 @@ def steps() -> list[dict[str, object]]:
 def test_packages_are_installed_before_there_are_credentials() -> None:
     titles = [str(one.get("name") or one.get("uses")).split("@")[0] for one in steps()]
     assert titles.index("Packages of the program and of the policy pack") < titles.index("google-github-actions/auth")
+
+
+@pytest.mark.parametrize("folder", [".", "policy"])
+def test_what_is_installed_beside_credentials_is_named_by_hash(folder: str) -> None:
+    (install,) = [
+        str(one["run"]) for one in steps() if one.get("name") == "Packages of the program and of the policy pack"
+    ]
+    lock = (Path(folder) / "requirements.lock").as_posix()
+    assert f"--require-hashes -r {lock}\n" in install
+    assert install.count("pip install") == install.count("--require-hashes")
+    entries = re.findall(
+        r"^(\S+?)==(\S+)[^\n]*\n((?: {4}--hash=sha256:[0-9a-f]{64}.*\n)+)", (ROOT / lock).read_text(), re.MULTILINE
+    )
+    locked = {name: version for name, version, _ in entries}
+    wanted = re.findall(r"^(\S+)==(\S+)$", (ROOT / folder / "requirements.txt").read_text(), re.MULTILINE)
+    assert {name.lower(): locked.get(name.lower()) for name, _ in wanted} == {
+        name.lower(): version for name, version in wanted
+    }
+    assert len(locked) > len(wanted)
 
 
 def names(folder: Path) -> dict[str, str]:
@@ -52,11 +72,20 @@ def exchange(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
     environment = {
         "BACKEND": "https://api.pulumi.com",
         "ORGANIZATION": "acme",
+        "SECONDS_VALID": "21600",
         "ACTIONS_ID_TOKEN_REQUEST_URL": "https://github/idtoken?version=2",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "token-of-the-runner",
         "GITHUB_ENV": "env",
     }
     return run(str(EXCHANGE), cwd=folder, environment=environment, path=folder / "bin")
+
+
+def test_google_credentials_are_renewed_by_whoever_uses_them() -> None:
+    """A token asked for here would end after an hour. The file that the action writes names GitHub's address for identities, which
+    answers as long as the job runs. Source: google-github-actions/auth, issues 267 and 474.
+    """
+    (auth,) = (one for one in steps() if str(one.get("uses")).startswith("google-github-actions/auth@"))
+    assert set(auth["with"]) == {"workload_identity_provider", "service_account"}  # type: ignore[call-overload]
 
 
 @needs_jq
@@ -68,6 +97,7 @@ def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization(tmp_path
     assert request["audience"] == "urn:pulumi:org:acme"
     assert request["subject_token"] == "identity-of-the-job"
     assert request["requested_token_type"] == "urn:pulumi:token-type:access_token:organization"
+    assert request["expiration"] == 21_600
     identity, token = (tmp_path / "calls").read_text().splitlines()
     assert identity.endswith("https://github/idtoken?version=2")
     assert "--data-urlencode audience=urn:pulumi:org:acme" in identity

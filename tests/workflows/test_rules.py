@@ -7,14 +7,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from settings.stack_file import stack_names
-from tests.workflows.steps import ACTION, ROOT, WORKFLOWS, read, workflow, workflows
+from settings.names import stack_names
+from tests.workflows.steps import ACTION, ATTEMPTS, ROOT, UP_MINUTES, WORKFLOWS, read, workflow, workflows
 
 FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -72,8 +73,9 @@ def test_only_named_jobs_may_write_and_each_one_thing() -> None:
         "drift.check": {"id-token"},
         "drift.report": {"issues"},
         "up.stack": {"id-token"},
+        "up-once.up": {"id-token"},
         "up-stack.preview": {"id-token"},
-        "up-stack.up": {"id-token"},
+        **{f"up-stack.{name}": {"id-token"} for name in ATTEMPTS},
     }
 
 
@@ -104,7 +106,29 @@ def test_no_checkout_leaves_its_token_behind() -> None:
 def test_every_job_ends_by_itself() -> None:
     for name, job in jobs():
         if "uses" not in job:
-            assert 0 < job["timeout-minutes"] <= 120, name
+            assert 0 < job["timeout-minutes"] <= (360 if name == "up-once.up" else 120), name
+
+
+def test_an_update_ends_by_itself_before_github_ends_it() -> None:
+    """GitHub's end leaves the state locked. Assumed: ten minutes to install before it, fifteen to end in (--kill-after)."""
+    job = workflow("up-once")["jobs"]["up"]
+    assert job["timeout-minutes"] >= UP_MINUTES + 10 + 15
+
+
+def test_a_token_of_pulumi_cloud_outlasts_its_job() -> None:
+    default = read(ACTION)["inputs"]["token-seconds"]["default"]
+    for name, job in jobs():
+        for step in job.get("steps", []):
+            if step.get("uses") == "./.github/actions/cloud":
+                assert int(step["with"].get("token-seconds", default)) >= job["timeout-minutes"] * 60, name
+
+
+def test_an_attempt_goes_on_where_the_one_before_it_ran_out_of_time() -> None:
+    all_of_it = workflow("up-stack")["jobs"]
+    assert [name for name, job in all_of_it.items() if "uses" in job] == ATTEMPTS
+    for before, name in pairwise([*ATTEMPTS, "ended"]):
+        assert all_of_it[name]["needs"] == before
+        assert all_of_it[name]["if"] == f"${{{{ needs.{before}.outputs.result == 'interrupted' }}}}"
 
 
 def test_the_offline_preview_needs_nothing_that_a_fork_lacks() -> None:
@@ -128,7 +152,7 @@ def test_cloud_credentials_come_with_an_environment_only() -> None:
         if "./.github/actions/cloud" in uses(job):
             environment = job["environment"]
             environment = environment if isinstance(environment, str) else environment["name"]
-            expected = {"cloud-preview.preview": "preview", "up-stack.up": "${{ inputs.stack }}"}.get(name, "read")
+            expected = {"cloud-preview.preview": "preview", "up-once.up": "${{ inputs.stack }}"}.get(name, "read")
             assert environment == expected, name
 
 
@@ -136,20 +160,20 @@ def test_an_update_comes_from_main_alone_and_is_never_cancelled() -> None:
     up = workflow("up")
     assert up["on"]["push"]["branches"] == ["main"]
     assert "github.ref == 'refs/heads/main'" in up["jobs"]["stack"]["if"]
-    assert list(workflow("up-stack")["on"]) == ["workflow_call"]
-    assert workflow("up-stack")["jobs"]["up"]["concurrency"] == {
+    for called in ("up-stack", "up-once"):
+        assert list(workflow(called)["on"]) == ["workflow_call"]
+    assert workflow("up-once")["jobs"]["up"]["concurrency"] == {
         "group": "up-${{ inputs.stack }}",
         "cancel-in-progress": False,
     }
 
 
 def test_nothing_but_an_approved_job_runs_pulumi_up() -> None:
-    commands = {
-        name: [step["with"]["command"] for step in job.get("steps", []) if "command" in step.get("with", {})]
-        for name, job in jobs()
-    }
-    assert {name for name, all_of_it in commands.items() if "up" in all_of_it} == {"up-stack.up"}
-    assert not any("pulumi up" in step.get("run", "") for _, job in jobs() for step in job.get("steps", []))
+    steps = [(name, step) for name, job in jobs() for step in job.get("steps", [])]
+    assert {name for name, step in steps if "pulumi_up.sh" in step.get("run", "")} == {"up-once.up"}
+    assert not any(
+        step.get("with", {}).get("command") == "up" or "pulumi up" in step.get("run", "") for _, step in steps
+    )
 
 
 def test_every_real_preview_and_update_asks_the_policy_pack() -> None:
@@ -158,11 +182,17 @@ def test_every_real_preview_and_update_asks_the_policy_pack() -> None:
             if "command" in step.get("with", {}):
                 assert step["with"]["policyPacks"] == "policy", name
                 assert step["with"]["policyPackConfigs"] == "${{ steps.cloud.outputs.policy-config }}", name
+            if "pulumi_" in step.get("run", ""):  # the scripts name the pack themselves
+                assert step["env"]["POLICY_CONFIG"] == "${{ steps.cloud.outputs.policy-config }}", name
 
 
 def test_up_can_be_asked_for_every_stack_that_has_a_file() -> None:
     options = workflow("up")["on"]["workflow_dispatch"]["inputs"]["stack"]["options"]
     assert sorted(options) == list(stack_names(ROOT))
+    guide = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+    assert set(stack_names(ROOT)) == set(
+        re.findall(r"`(\w+)`", next(line for line in guide.splitlines() if "of that name |" in line))
+    ) - {"up", "main"}
 
 
 def test_the_cli_is_the_version_of_the_sdk_in_program_and_pack() -> None:

@@ -8,7 +8,7 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
-from fleet.preview.record.recorder import Mode, RecordedResource, Recording
+from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
@@ -29,10 +29,13 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     return gateway
 
 
-def record(mode: Mode = "known", *, gateway: dict[str, Any] | None = None, **sections: Any) -> Recording:
+def record(
+    mode: Mode = "known", *, gateway: dict[str, Any] | None = None, live: Any = None, **sections: Any
+) -> Recording:
     return recorded_component(
         build,
         mode,
+        live=live,
         **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},
         gateway={"enabled": True, **(gateway or {})},
     )
@@ -63,6 +66,23 @@ def test_both_modes_record_the_same_resources() -> None:
 def test_the_endpoint_is_the_load_balancers_address_once_there_is_one() -> None:
     assert record("preview").outputs["endpoint"] is UNKNOWN
     assert str(record("known").outputs["endpoint"]).startswith("http://203.0.113.")
+
+
+NOT_PROGRAMMED = {"conditions": [{"type": "Programmed", "status": "Unknown"}]}
+
+
+@pytest.mark.parametrize("status", [NOT_PROGRAMMED, NOT_PROGRAMMED | {"addresses": []}, None])
+def test_a_gateway_whose_wait_timed_out_has_an_unknown_address_in_the_previews_that_follow(status: Any) -> None:
+    urn = objects(record("preview"))["Gateway/inference-gateway"].urn
+    again = record("preview", live={urn: {"status": status}})
+    assert again.outputs["endpoint"] is UNKNOWN
+    assert again.by_urn[urn].outputs["status"] == status
+
+
+def test_a_gateway_that_nothing_waited_for_and_that_has_no_address_says_what_to_do() -> None:
+    urn = objects(record())["Gateway/inference-gateway"].urn
+    with pytest.raises(ProgramError, match=r"Gateway inference-gateway has no address.*pulumi refresh"):
+        record(live={urn: {"status": NOT_PROGRAMMED}})
 
 
 def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:
@@ -126,7 +146,9 @@ def test_one_policy_of_each_kind_because_the_chart_writes_none() -> None:
 
 
 def test_chart_and_version_are_pinned_and_the_release_is_the_pool() -> None:
-    inputs = release(record()).inputs
+    found = release(record())
+    inputs = found.inputs
+    assert (inputs["timeout"], found.custom_timeouts) == (900, {}), "the provider gives a release its own timeout alone"
     assert inputs["chart"] == "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
     assert (inputs["version"], inputs["name"], inputs["namespace"]) == ("v1.4.0", POOL, NAMESPACE)
 

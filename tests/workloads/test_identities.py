@@ -14,7 +14,7 @@ import yaml
 
 from fleet.plan.model import calibration
 from fleet.preview.offline import open_stack, record_stack
-from settings.stack_file import stack_names
+from settings.names import stack_names
 from workloads import pod_programs
 from workloads.benchmark.job import PROTOCOL_VERSION
 from workloads.pod_programs import FOLDER, benchmark_programs, code_of

@@ -25,7 +25,8 @@ POLICY_API = "networking.gke.io/v1"
 PROGRAMMING_MINUTES = 20
 """Minutes for the load balancer to be programmed. Assumed: two to five are usual, the first one of a network is slower."""
 PICKER_SECONDS = 900
-"""Seconds Helm waits for the endpoint picker. Assumed: a node may have to be made for it, which takes minutes."""
+"""Seconds Helm waits for the endpoint picker, and the only limit: the provider gives a release's custom timeouts to nobody.
+Assumed: a node may have to be made for it, which takes minutes. Source: pulumi-kubernetes, helm_release.go, helmCreate."""
 HEALTH_PERIOD_SECONDS = 10
 LOG_SAMPLE_RATE = 10_000
 """Requests logged, in millionths: one in a hundred. At the article's 640 requests a second, all of them are 55 million
@@ -91,7 +92,7 @@ class Gateway(pulumi.ComponentResource):
             atomic=False,
             # A standby is not ready until the leader is gone, by design, so waiting for all of them would never end.
             skip_await=gateway.epp.replicas > 1,
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(create="20m", update="20m")),
+            opts=pulumi.ResourceOptions(parent=self),
         )
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(pool)),
@@ -142,13 +143,30 @@ class Gateway(pulumi.ComponentResource):
                 ),
             ),
         )
-        address = load_balancer.status.apply(lambda status: str(status["addresses"][0]["value"]))
+        address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
         self.endpoint = pulumi.Output.concat("http://", address)
         self.register_outputs({"endpoint": self.endpoint})
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
 """A route's conditions stand below each of its parents, out of `condition=`'s reach."""
+
+
+def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
+    """The load balancer's address. A Gateway whose wait timed out stays in the state without one: a preview does not know
+    it then, and the update that follows waits for it again. Raises pulumi.RunError where nothing waited.
+    """
+    addresses = (status or {}).get("addresses")
+    if addresses:
+        return str(addresses[0]["value"])
+    if pulumi.runtime.is_dry_run():
+        unknown: str = pulumi.UNKNOWN  # type: ignore[assignment]
+        return unknown
+    raise pulumi.RunError(
+        f"Gateway {gateway} has no address: the load balancer is not programmed, and a `pulumi refresh` made Pulumi forget "
+        f"that it was waiting for it. Once `kubectl get gateway {gateway}` shows PROGRAMMED True, run `pulumi refresh` and "
+        "`pulumi up`; docs/gateway.md says what it may be missing"
+    )
 
 
 def gateway_spec(gateway_class: str) -> dict[str, Any]:

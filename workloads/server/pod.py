@@ -53,6 +53,14 @@ takes 24 s on average, and 11.6 s + 512 x 0.073 s = 49 s at both 99th percentile
 
 API_KEY_VERSION: Final = "vllm-fleet.dev/api-key-version"
 HF_TOKEN_VERSION: Final = "vllm-fleet.dev/hf-token-version"  # noqa: S105 - an annotation's name
+DRIVER_LIBRARIES: Final = {
+    "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64",
+    "LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64/stubs",
+}
+"""Where programs and linkers find the driver, which GKE puts beside the image's own libraries. Images of CUDA 12.8 and 12.9 do not look
+there, and their linker's cache has a compatibility library instead, which a newer driver refuses ("Error 803"). Both folders replace
+all that the image's own variable has. Source: vllm-project/vllm#23935, Google's answer of 2025-09-16; gpustack/gpustack#4678; the
+variable of vLLM's own image of CUDA 13 begins the same."""
 
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
 _CACHE_PATH: Final = "/cache"
@@ -241,6 +249,7 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
         *vllm_args.env(args.engine, ready_timeout_seconds=args.startup_minutes * 60, offline=offline),
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
+    variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables

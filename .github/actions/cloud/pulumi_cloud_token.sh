@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Exchanges this job's GitHub identity for a short-lived token of Pulumi Cloud, for the steps that follow.
-# BACKEND, ORGANIZATION: from the action. ACTIONS_ID_TOKEN_REQUEST_*: GitHub's, in jobs with `id-token: write`.
+# BACKEND, ORGANIZATION, SECONDS_VALID: from the action. ACTIONS_ID_TOKEN_REQUEST_*: GitHub's, in jobs with `id-token: write`.
 set -euo pipefail
 
 audience="urn:pulumi:org:$ORGANIZATION"
@@ -11,12 +11,12 @@ echo "::add-mask::$identity"
 
 # Tokens travel on standard input: arguments of a process can be read by others.
 request() {
-  IDENTITY=$identity jq --null-input --arg audience "$audience" '{
+  IDENTITY=$identity jq --null-input --arg audience "$audience" --argjson expiration "$SECONDS_VALID" '{
     audience: $audience,
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     subject_token_type: "urn:ietf:params:oauth:token-type:id_token",
     requested_token_type: "urn:pulumi:token-type:access_token:organization",
-    expiration: 7200,
+    $expiration,
     subject_token: env.IDENTITY
   }'
 }

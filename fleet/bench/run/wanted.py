@@ -40,7 +40,7 @@ def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
     section = _section(config.get(_KEY, "{}"))
     if section is not None:
         config[_KEY] = json.dumps({**section, **_written(changes, section)}, separators=(",", ":"))
-    settings = accept(stack, config)
+    settings = accept(stack, config, file.unopened)
     if not settings.benchmark.enabled:
         raise BenchmarkError(
             f"benchmark.enabled is false in {file.path.name}: the stack has no account, no policies and no access to the bucket for "

@@ -198,8 +198,9 @@ def _environment() -> dict[str, str]:
 
 def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
     """The project's name; per stack file its configuration and secret keys, or why it cannot be read."""
+    from settings.names import stack_names
     from settings.problems import SettingsError
-    from settings.stack_file import read, stack_names
+    from settings.stack_file import read
 
     configs: dict[str, Any] = {}
     project = ""

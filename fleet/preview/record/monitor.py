@@ -7,6 +7,7 @@ needed. What each message carries and must be answered with: docs/decisions/0004
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ _FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_DELETED_WITH,
     resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACE_WITH,
 )
+DISABLED_PROVIDERS = "pulumi:disable-default-providers"
 _PRINTED_OUTPUT = "Calling __str__ on an Output"
 _SEVERITIES: Mapping[int, str] = {engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
 
@@ -57,6 +59,7 @@ class RunContext:
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
+    live: Mapping[str, Mapping[str, Any]]
 
 
 class RecordingMonitor:
@@ -80,6 +83,8 @@ class RecordingMonitor:
                 f"{request.type} {request.name!r} is a remote component: only its provider could tell what it "
                 "contains, so an offline preview cannot record it; create its children in the program instead"
             )
+        if request.custom:
+            self._refuse_disabled(request.type, request.provider, f"{request.type} {request.name!r}")
         urn = self._claim_urn(request)
         inputs = decode_struct(request.object)
         outputs, id_ = inputs, ""
@@ -90,6 +95,9 @@ class RecordingMonitor:
             for key in request.additionalSecretOutputs:
                 if key in outputs:
                     outputs = outputs | {key: Secret(outputs[key])}
+            body = encode_struct(outputs)
+        if urn in self.context.live:
+            outputs = {**outputs, **self.context.live[urn]}
             body = encode_struct(outputs)
         self.resources[urn] = _recorded(request, urn, inputs, outputs, self.context.root)
         self._check_provider(request, urn)
@@ -129,6 +137,7 @@ class RecordingMonitor:
                 f"the program calls {request.tok}, which an offline preview cannot answer; it answers "
                 f"{', '.join(synthesis.ANSWERED_INVOKES)}"
             )
+        self._refuse_disabled(request.tok, request.provider, request.tok)
         if self.context.mode == "preview":
             return resource_pb2.ResourceInvokeResponse(unknown=True)  # only a cloud could tell
         answer = synthesis.answer_invoke(request.tok, decode_struct(request.args), self.cloud)
@@ -158,6 +167,19 @@ class RecordingMonitor:
                 f"two resources have the URN {urn}{where}; give one of them another name: the engine refuses duplicates"
             )
         return urn
+
+    def _refuse_disabled(self, token: str, provider: str, what: str) -> None:
+        """Refuse what would take a default provider that the configuration disables, as the engine does.
+
+        Source: pulumi, pkg/resource/deploy/default_providers.go (shouldDenyRequest): `*` is every package but Pulumi's own.
+        """
+        package = token.partition(":")[0]
+        disabled = json.loads(self.context.config.get(DISABLED_PROVIDERS) or "[]")
+        if not provider and package != "pulumi" and {package, "*"} & {str(name).strip() for name in disabled}:
+            raise ProgramError(
+                f"{what} has no explicit provider, and {DISABLED_PROVIDERS} disables the default one of {package}; pass "
+                "provider= (or providers= to its component)"
+            )
 
     def _check_provider(self, request: resource_pb2.RegisterResourceRequest, urn: str) -> None:
         if request.custom and not request.provider and request.type.startswith("kubernetes:"):

@@ -61,12 +61,14 @@ def record(
     mode: Mode,
     stack_outputs: Callable[[str], StackOutputs] | None = None,
     program: Callable[[], None] | None = None,
+    live: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
     """Run the program of `root` (its `__main__.py`, or `program`) for one stack and return what it registered.
 
-    Every value of `config` is text, keyed `project:key`, structured values as JSON. Raises `ProgramError` when the
-    program fails or asks for what no offline run can give. May be called from any thread, one recording at a time
-    per process: the working folder, `sys.path` and the module `__main__` belong to the process.
+    Every value of `config` is text, keyed `project:key`, structured values as JSON. `live` has outputs of resources that are
+    there already, by URN, as the engine gives them to a program from the second run on: what is named there is not made up.
+    Raises `ProgramError` when the program fails or asks for what no offline run can give. May be called from any thread, one
+    recording at a time per process: the working folder, `sys.path` and the module `__main__` belong to the process.
     """
     root = root.resolve()
 
@@ -80,6 +82,7 @@ def record(
             mode=mode,
             config=config,
             stack_outputs=stack_outputs,
+            live=live or {},
         )
         monitor = _run_program(context, program, secret_keys)
         return _finish(monitor, {key: config[key] for key in secret_keys if key in config})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.preview.record.recording import ProgramError, StackOutputs
+from fleet.preview.record.recording import ORGANIZATION, ProgramError, StackOutputs
 from fleet.preview.record.values import Secret
 
 if TYPE_CHECKING:
@@ -42,14 +42,23 @@ class StackReferences:
         self._resolved: dict[str, StackOutputs] = {}
 
     def __call__(self, name: str) -> StackOutputs:
-        """The outputs of `organization/project/stack` (or shorter: `stack`), and where they come from."""
+        """The outputs of `organization/project/stack` (or shorter: `stack`), and where they come from.
+
+        Raises ProgramError for a name that every backend refuses. Two parts are an organization and a stack, and a bucket's
+        only organization is `organization`. Source: pulumi, pkg/backend/diy/store.go (ParseReference); Pulumi Cloud takes
+        the three parts alone (pkg/backend/httpstate/backend.go, GetStackOutputs).
+        """
         if name not in self._resolved:
             self._resolved[name] = self._resolve(name)
         return self._resolved[name]
 
     def _resolve(self, name: str) -> StackOutputs:
         *before, stack = name.split("/")
-        project = before[-1] if before else self._project
+        if len(before) > 2 or (len(before) == 1 and before != [ORGANIZATION]):
+            raise ProgramError(
+                f"StackReference {name!r}: Pulumi takes organization/project/stack, and a bucket also stack alone"
+            )
+        project = before[1] if len(before) == 2 else self._project
         file = self._root / f"Pulumi.{stack}.yaml"
         if project == self._project and file.is_file():
             return self._recorded(stack, file)

@@ -164,7 +164,7 @@ def build_report(
     problems: Sequence[Problem] = (),
     policies: Policies,
     stand_in_project: bool = False,
-    environments: Sequence[str] = (),
+    environments: str = "",
     secret_keys: Sequence[str] = (),
     comparison: Changes | None = None,
     out: str | None = None,
@@ -264,7 +264,7 @@ def _dangers(settings: Settings) -> Iterator[str]:
 
 
 def _remarks(
-    settings: Settings, stand_in_project: bool, environments: Sequence[str], secret_keys: Sequence[str]
+    settings: Settings, stand_in_project: bool, environments: str, secret_keys: Sequence[str]
 ) -> Iterator[str]:
     if stand_in_project:
         yield (
@@ -274,7 +274,7 @@ def _remarks(
     if secret_keys:
         yield f"Secrets cannot be decrypted offline; stand-ins were used for {', '.join(sorted(secret_keys))}."
     if environments:
-        yield f"Pulumi ESC environments are not opened offline: {', '.join(environments)}."
+        yield environments
     if settings.server.replicas == 0:
         yield "Replicas is 0: the fleet is paused. Weights and platform stay, and so does what they cost."
     elif settings.server.replicas == "external":

@@ -51,7 +51,7 @@ class Applier:
         self._api, self._clock, self._timeline = api, clock, timeline
         self._chart_objects = chart_objects
         self._slack_seconds = slack_seconds
-        self._stop = threading.Event()
+        self._stop, self._killed = threading.Event(), threading.Event()
         self.on_progress = on_progress
         """Called from many threads, with every event."""
 
@@ -59,16 +59,27 @@ class Applier:
         """Break off what runs, as Ctrl-C does: nothing new starts, waiting ends, the state so far is kept."""
         self._stop.set()
 
-    def up(self, recording: Recording, previous: AppliedState | None = None) -> ApplyReport:
+    def kill(self) -> None:
+        """End what runs as `kill -9` or the time limit of a CI job does: what is in the air happens in the cluster, and the
+        state never hears of it.
+        """
+        self._killed.set()
+        self._stop.set()
+
+    def up(
+        self, recording: Recording, previous: AppliedState | None = None, *, upsert_existing: bool = False
+    ) -> ApplyReport:
         """`pulumi up`: bring the cluster from `previous` to what the program says.
 
-        Raises RehearsalError for what the engine refuses as a whole; a failed resource is in the report.
+        `upsert_existing`: with the provider's environment variable `UPSERT` set to true. Raises RehearsalError for what the
+        engine refuses as a whole; a failed resource is in the report.
         """
         self._stop.clear()
+        self._killed.clear()
         foreseen = static_findings(recording, self._chart_objects)
         todo = plan(recording, previous, self._live_is_ready)
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
-            run = self._run(todo, recording, previous, waiter)
+            run = self._run(todo, recording, previous, waiter, upsert_existing=upsert_existing)
             needs = needs_by_urn([step.resource for step in todo.steps.values()])
             walked = walk(needs, lambda urn: not self._stop.is_set() and run.step(urn), PARALLEL, self.cancel)
             if not run.failed and not self._stop.is_set():
@@ -92,8 +103,9 @@ class Applier:
     def destroy(self, state: AppliedState) -> DestroyReport:
         """`pulumi destroy`: take everything down that the state has, and account for what is left."""
         self._stop.clear()
+        self._killed.clear()
         with Waiter(self._api, self._clock, self._stop, self._slack_seconds) as waiter:
-            operations = Operations(self._api, self._clock, waiter, self._stop)
+            operations = Operations(self._api, self._clock, waiter, self._stop, self._killed)
             destruction = Destruction(
                 state=state,
                 deletion=Deletion(operations, Releases(operations, self._chart_objects)),
@@ -119,8 +131,16 @@ class Applier:
 
     # Parts of it
 
-    def _run(self, todo: Plan, recording: Recording, previous: AppliedState | None, waiter: Waiter) -> Run:
-        operations = Operations(self._api, self._clock, waiter, self._stop)
+    def _run(
+        self,
+        todo: Plan,
+        recording: Recording,
+        previous: AppliedState | None,
+        waiter: Waiter,
+        *,
+        upsert_existing: bool,
+    ) -> Run:
+        operations = Operations(self._api, self._clock, waiter, self._stop, self._killed, upsert=upsert_existing)
         releases = Releases(operations, self._chart_objects)
         return Run(
             plan=todo,
@@ -131,6 +151,7 @@ class Applier:
             deletion=Deletion(operations, releases),
             clock=self._clock,
             timeline=self._timeline,
+            killed=self._killed,
             on_progress=self.on_progress,
         )
 

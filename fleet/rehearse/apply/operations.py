@@ -31,6 +31,19 @@ BUSY_PAUSE_SECONDS: Final = 1.0
 """An API server that answers "too many requests" or "unavailable", as one does that is just starting, is asked again after a
 second of wall time, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries; the pause is the server's
 Retry-After."""
+CREATOR: Final = "pulumi-kubernetes"
+"""Field manager of what the provider creates; the first update hands its fields to the resource's own manager.
+Source: pulumi-kubernetes 4.29, provider/pkg/await/await.go, Creation and fixCSAFieldManagers."""
+UPSERT: Final = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
+"""Environment variable of the provider: an object that is there already is updated where it would be created.
+Source: pulumi-kubernetes, provider/pkg/provider/provider.go, Configure, and the changelog of 4.29.0."""
+# Whose fields an update takes over: name (a prefix) and operation. Source: fixCSAFieldManagers and fluxcd/pkg, ssa/patch.go.
+_FORMER_MANAGERS: Final = (
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("before-first-apply", "Update"),
+    (CREATOR, "Update"),
+)
 DELETE_SECONDS: Final = 600.0
 """Source: pulumi-kubernetes, provider/pkg/await/await.go, Deletion: ten minutes for whatever has no timeout of its own."""
 
@@ -78,18 +91,44 @@ class Applied:
 class Operations:
     """Creates, updates, deletes and waits. Used from many threads."""
 
-    def __init__(self, api: ClusterApi, clock: Clock, waiter: Waiter, stop: threading.Event) -> None:
-        self._api, self._clock, self._waiter, self._stop = api, clock, waiter, stop
+    def __init__(
+        self,
+        api: ClusterApi,
+        clock: Clock,
+        waiter: Waiter,
+        stop: threading.Event,
+        killed: threading.Event,
+        *,
+        upsert: bool = False,
+    ) -> None:
+        """Set `stop` and waiting ends; set `killed` and nothing is asked of the server any more. `upsert`: objects that are
+        there already are updated, as with the provider's environment variable `UPSERT`.
+        """
+        self._api, self._clock, self._waiter = api, clock, waiter
+        self._stop, self._killed, self._upsert = stop, killed, upsert
 
     def create(self, manifest: Manifest, manager: str, warnings: list[str] | None = None) -> Manifest:
-        """Apply an object that the state does not have; one that is there already is taken over. Raises OperationError.
+        """Create an object that the state does not have. Raises OperationError, also where the API server has it already.
 
         What the API server warns of is added to `warnings`.
         """
+        if self._upsert:
+            return self.put(manifest, manager, warnings)
+        return self._made(
+            manifest, manager, lambda: self._api.create(manifest, field_manager=CREATOR, warnings=warnings)
+        )
+
+    def put(self, manifest: Manifest, manager: str, warnings: list[str] | None = None) -> Manifest:
+        """Apply an object whether or not it is there. Raises OperationError; warnings as in `create`."""
+        return self._made(
+            manifest, manager, lambda: self._api.apply(manifest, field_manager=manager, warnings=warnings)
+        )
+
+    def _made(self, manifest: Manifest, manager: str, request: Callable[[], Manifest]) -> Manifest:
         pause = FIRST_PAUSE_SECONDS
         for attempt in range(CREATE_RETRIES + 1):
             try:
-                return self._patiently(lambda: self._api.apply(manifest, field_manager=manager, warnings=warnings))
+                return self._patiently(request)
             except ApiRefusedError as refusal:
                 if refusal.status != 404 or attempt == CREATE_RETRIES or self._stop.is_set():
                     raise _refused(manifest, refusal, manager, "created") from refusal
@@ -120,8 +159,9 @@ class Operations:
         warnings: list[str] | None = None,
     ) -> Manifest:
         """Apply a changed object over the live one. Raises OperationError. What the API server warns of is added to `warnings`."""
-        wanted = without_ignored(manifest, before, manager, ignored)
         try:
+            before = self._owned(before, manager)
+            wanted = without_ignored(manifest, before, manager, ignored)
             return self._patiently(lambda: self._api.apply(wanted, field_manager=manager, warnings=warnings))
         except ApiRefusedError as refusal:
             raise _refused(manifest, refusal, manager, "updated") from refusal
@@ -176,8 +216,20 @@ class Operations:
             because = f"; its finalizers hold it: {finalizers}" if finalizers else ""
             raise OperationError(f"{ref} is still there {limit:.0f} s after it was deleted{because}")
 
+    def _owned(self, live: Manifest, manager: str) -> Manifest:
+        """The live object after its creator's fields were handed to `manager`."""
+        fields = live["metadata"].get("managedFields") or []
+        owned = handed_over(fields, manager)
+        if owned == fields:
+            return live
+        ref = ref_of(live)
+        body = [{"op": "replace", "path": "/metadata/managedFields", "value": owned}]
+        return self._patiently(lambda: self._api.patch(ref.kind, ref.name, ref.namespace, body, patch_type="json"))
+
     def _patiently(self, request: Callable[[], T]) -> T:
-        """The answer of a server that may still be starting."""
+        """The answer of a server that may still be starting. Raises OperationError where nobody is alive to ask."""
+        if self._killed.is_set():
+            raise OperationError("the process was killed")
         for _ in range(BUSY_RETRIES):
             try:
                 return request()
@@ -229,6 +281,30 @@ def without_ignored(manifest: Manifest, live: Manifest, manager: str, ignored: t
     return wanted
 
 
+def handed_over(fields: list[Manifest], manager: str) -> list[Manifest]:
+    """`managedFields` in which `manager` owns, by server-side apply, what the provider or kubectl wrote before it."""
+    own = next((one for one in fields if one["manager"] == manager and one.get("operation") == "Apply"), None)
+    others = [one for one in fields if one is not own]
+    former = [one for one in others if _is_former(one)]
+    if not former:
+        return fields
+    first, *more = [own, *former] if own else former
+    for one in more:
+        first = {**first, "fieldsV1": _union(first.get("fieldsV1") or {}, one.get("fieldsV1") or {})}
+    rest = [one for one in others if not _is_former(one)]
+    return [*rest, {**first, "manager": manager, "operation": "Apply"}]
+
+
+def _is_former(one: Manifest) -> bool:
+    return not one.get("subresource") and any(
+        one["manager"].startswith(name) and one.get("operation") == operation for name, operation in _FORMER_MANAGERS
+    )
+
+
+def _union(one: Manifest, other: Manifest) -> Manifest:
+    return {**one, **{key: _union(one.get(key, {}), value) for key, value in other.items()}}
+
+
 def _owners(live: Manifest, path: list[str], manager: str) -> tuple[bool, bool]:
     """Whether we own the field, and whether anybody else does."""
     ours = theirs = False
@@ -269,6 +345,13 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             f"{refusal.message}",
             fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
             'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
+        )
+    if refusal.reason == "AlreadyExists":
+        return OperationError(
+            f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}. The resource already exists "
+            "in the cluster",
+            fix=f"after a `pulumi up` that was broken off: `{UPSERT}=true pulumi up`, once; otherwise the object is somebody "
+            "else's: give this one another name",
         )
     broken = verdict(refusal.message)
     if broken is not None:

@@ -1,7 +1,14 @@
-"""A Helm release as the provider installs, waits for and removes it."""
+"""A Helm release as the provider installs, waits for and removes it.
+
+Helm keeps a Secret that says where a release stands. An installation that was killed leaves it at `pending-install`, and
+neither Helm nor Pulumi gets past it by itself. Helm writes a further Secret for each revision; here one stands for them all.
+Source: helm v3, pkg/storage/driver/secrets.go and pkg/action/install.go, upgrade.go; pulumi-kubernetes 4,
+provider/pkg/provider/helm_release.go, Create and helmCreate.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +23,15 @@ from fleet.rehearse.apply.state import ObjectRef
 TIMEOUT_SECONDS: Final = 300.0
 """Source: pulumi-kubernetes, provider/pkg/provider/helm_release.go, defaultTimeoutSeconds. The release's own `timeout`
 goes before it."""
+
+
+def _record(resource: RecordedResource, status: str) -> Manifest:
+    """The Secret that Helm keeps of a release."""
+    outputs: dict[str, Any] = reveal(dict(resource.outputs))
+    name, namespace = outputs["name"], outputs["namespace"]
+    labels = {"owner": "helm", "name": name, "status": status}
+    metadata = {"name": f"sh.helm.release.v1.{name}.v1", "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "metadata": metadata}
 
 
 class Releases:
@@ -38,17 +54,22 @@ class Releases:
         """
         inputs: dict[str, Any] = reveal(dict(resource.inputs))
         wanted = self._chart_objects(resource)
-        refs = tuple(ref_of(one) for one in wanted)
+        record = _record(resource, "pending-upgrade" if old else "pending-install")
+        refs = (ref_of(record), *map(ref_of, wanted))
         applied: list[Manifest] = []
         try:
+            self._claim(record, installed=bool(old))
+            applied.append(record)
             for one in wanted:
-                applied.append(self._operations.create(one, HELM_MANAGER, warnings))
+                applied.append(self._operations.put(one, HELM_MANAGER, warnings))
             for ref in old:
                 if ref not in refs:
                     self._operations.delete(ref, propagation="Background", skip_await=True)
             if not inputs.get("skipAwait"):
                 self._wait(applied, inputs, on_missing)
         except OperationError as error:
+            if applied:
+                self._end(resource, "failed")
             there = tuple(dict.fromkeys((*old, *map(ref_of, applied))))
             raise OperationError(
                 f"Helm release {inputs.get('name', resource.name)}: {error.message}",
@@ -58,7 +79,30 @@ class Releases:
                 unreachable=error.unreachable,
                 fix=error.fix,
             ) from error
+        self._end(resource, "deployed")
         return refs
+
+    def _claim(self, record: Manifest, *, installed: bool) -> None:
+        """Write down that the release is being worked on. Raises OperationError where Helm would not begin."""
+        found = self._operations.read(ref_of(record))
+        status = found["metadata"]["labels"]["status"] if found else ""
+        labels = f"owner=helm,name={record['metadata']['labels']['name']}"
+        secrets = f"kubectl -n {record['metadata']['namespace']} delete secret -l"
+        if found and not installed:
+            raise OperationError(
+                "cannot re-use a name that is still in use",
+                fix=f"after a `pulumi up` that was broken off: `{secrets} {labels}`, and `pulumi up`, which finds the rest",
+            )
+        if status.startswith("pending-"):
+            raise OperationError(
+                "another operation (install/upgrade/rollback) is in progress",
+                fix=f"if nobody works on it: `{secrets} {labels},status={status}`, and `pulumi up`",
+            )
+        self._operations.put(record, HELM_MANAGER)
+
+    def _end(self, resource: RecordedResource, status: str) -> None:
+        with contextlib.suppress(OperationError):  # Helm only logs it; the release stays pending
+            self._operations.put(_record(resource, status), HELM_MANAGER)
 
     def _wait(self, applied: Sequence[Manifest], inputs: Mapping[str, Any], on_missing: Callable[[str], None]) -> None:
         limit = float(inputs.get("timeout") or TIMEOUT_SECONDS)

@@ -49,14 +49,19 @@ class Run:
         deletion: Deletion,
         clock: Clock,
         timeline: Timeline,
+        killed: threading.Event,
         on_progress: Callable[[ApplyEvent], None],
     ) -> None:
+        """From the moment `killed` is set nothing reaches the state any more."""
         self._plan, self._operations, self._releases, self._deletion = plan, operations, releases, deletion
         self._manifests = Manifests(recording)
-        self._clock, self._timeline, self._on_progress = clock, timeline, on_progress
+        self._clock, self._timeline, self._killed, self._on_progress = clock, timeline, killed, on_progress
         self._lock = threading.Lock()
         self._resources = dict(previous.resources) if previous else {}
         self._condemned = list(previous.condemned) if previous else []
+        self._pending = previous.pending if previous else frozenset()
+        self._creating: set[str] = set()
+        """Creations that have begun and that the state does not have."""
         self._new_names: dict[str, tuple[str, str]] = {}
         self.done: dict[str, list[str]] = {"create": [], "update": [], "replace": [], "delete": [], "same": []}
         self.failed: dict[str, str] = {}
@@ -80,6 +85,8 @@ class Run:
                 stack=recording.stack,
                 resources=dict(self._resources),
                 condemned=tuple(self._condemned),
+                # A further run keeps what an earlier one left pending: only a refresh clears it.
+                pending=self._pending | self._creating,
                 outputs=recording.outputs,
                 secrets=recording.plaintexts,
             )
@@ -100,12 +107,17 @@ class Run:
         seen = is_work(step.resource) and (is_object(step.resource) or is_release(step.resource))
         if seen and operation != "same":
             self._tell(step.resource, step, "started")
+        if seen and operation in ("create", "replace"):
+            with self._lock:
+                self._creating.add(urn)
         try:
             applied = self._applied(step)
         except (OperationError, RehearsalError) as error:
-            self._fail(step, error, began)
+            if not self._killed.is_set():
+                self._fail(step, error, began)
             return False
-        self._keep(step, applied)
+        if not self._keep(step, applied):
+            return False
         with self._lock:
             self.finished_seconds[urn] = self._clock.now_seconds()
             if is_work(step.resource):
@@ -129,6 +141,8 @@ class Run:
                     self.unreachable.add(urn)
             self._timeline.note("apply", name, "delete failed", mood="bad", since_seconds=began)
             self._on_progress(self._event(applied.resource, "delete", "failed", error.message))
+            return False
+        if self._killed.is_set():
             return False
         with self._lock:
             if replaced:
@@ -244,11 +258,16 @@ class Run:
 
     # Telling
 
-    def _keep(self, step: Step, applied: AppliedResource) -> None:
+    def _keep(self, step: Step, applied: AppliedResource) -> bool:
+        """Write it to the state. False where nobody is there any more to do so."""
         with self._lock:
+            if self._killed.is_set():
+                return False
+            self._creating.discard(step.resource.urn)
             if step.old is not None and step.old.resource.urn != step.resource.urn:
                 self._resources.pop(step.old.resource.urn, None)  # found by an alias
             self._resources[step.resource.urn] = applied
+            return True
 
     def _fail(self, step: Step, error: OperationError | RehearsalError, began: float) -> None:
         text = self._manifests.text(str(error))
@@ -257,6 +276,7 @@ class Run:
             kept = AppliedResource(resource=step.resource, objects=there, trouble=text)
             self._keep(step, kept)
         with self._lock:
+            self._creating.discard(step.resource.urn)
             self.failed[step.resource.urn] = text
             if isinstance(error, OperationError):
                 self.fixes[step.resource.urn] = error.fix

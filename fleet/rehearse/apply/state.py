@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fleet.preview.record.recording import RecordedResource, Recording, in_dependency_order
@@ -45,6 +45,8 @@ class AppliedState:
     resources: Mapping[str, AppliedResource] = field(default_factory=dict)
     condemned: tuple[AppliedResource, ...] = ()
     """Replaced already and still to be deleted: an apply broke off in between."""
+    pending: frozenset[str] = frozenset()
+    """URNs of what a killed apply was creating. The engine keeps them, warns of them, and does nothing about them."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -59,6 +61,10 @@ class AppliedState:
             diagnostics=(),
             secrets=self.secrets,
         )
+
+    def without_pending_creates(self) -> AppliedState:
+        """After `pulumi refresh --clear-pending-creates`, which changes nothing in the cluster."""
+        return replace(self, pending=frozenset())
 
     @property
     def objects(self) -> tuple[ObjectRef, ...]:

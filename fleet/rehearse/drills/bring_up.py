@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import PERSISTENT_VOLUME
+from fleet.rehearse.api import JOB, PERSISTENT_VOLUME, SECRET
+from fleet.rehearse.apply.operations import UPSERT
 from fleet.rehearse.drills.conditions import needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.meter import GPU_LABEL
+from fleet.rehearse.simulation.attachments import WITHOUT_OPTIONS, loses_mount_options
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -36,6 +38,14 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         "every machine is in the zones of the stack",
         set(zones) <= set(stage.settings.zones),
         ", ".join(zones) or "none made",
+    )
+    slow = sorted(
+        {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}
+    )
+    proof.check(
+        "every volume is mounted with the options of its class",
+        not slow,
+        "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "every one",
     )
     most = stage.meter.gpu_nodes.highest() * 8
     proof.check(f"never more than {servers * 8} GPUs at once", most <= servers * 8, f"at most {most}")
@@ -78,20 +88,53 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
         stage.timeline.note("operator", "kube-apiserver", "back", mood="good")
         first = running.result()
     stage.state = first.state
-    second = stage.up()
+    _mend(stage, proof)
+    proof.figure("resources that had failed", len(first.failed), "", "and were done by the second pulumi up")
+
+
+def _killed_up(stage: Stage, proof: Proof) -> None:
+    with stage.up_in_background() as running:
+        stage.until("a Job that pulumi up waits for", lambda: stage.api.list_all(JOB, stage.namespace), 3600)
+        stage.timeline.note("operator", "pulumi up", "killed while it waits", mood="bad")
+        stage.applier.kill()
+        stage.state = running.result().state
+    pending = sorted(urn.rpartition("::")[2] for urn in stage.state.pending)
+    proof.figure("creations that the state has as pending", len(pending), "", ", ".join(pending))
+    again = stage.up()
     proof.check(
-        "applied again, pulumi up ends well", not second.failed, "; ".join(second.failed.values()) or "no failure"
+        "pulumi up alone stops at what the killed one made",
+        any("already exists" in text for text in again.failed.values()),
+        "; ".join(again.failed.values()) or "no failure",
+    )
+    before = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    _mend(stage, proof)
+    after = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    proof.check("what was under way is taken over, not made anew", before <= after, f"{len(before)} of them")
+
+
+def _mend(stage: Stage, proof: Proof) -> None:
+    """What docs/first-up.md says to do after a `pulumi up` that was broken off."""
+    assert stage.state is not None
+    stage.timeline.note("operator", "pulumi refresh", "--clear-pending-creates")
+    stage.state = stage.state.without_pending_creates()
+    for secret in stage.api.list_all(SECRET, stage.namespace, label_selector="owner=helm"):
+        if secret["metadata"]["labels"]["status"].startswith("pending-"):
+            stage.timeline.note("operator", secret["metadata"]["name"], "kubectl delete secret")
+            stage.api.delete(SECRET, secret["metadata"]["name"], stage.namespace)
+    stage.timeline.note("operator", "pulumi up", f"{UPSERT}=true")
+    mended = stage.up(upsert_existing=True)
+    proof.check(
+        f"{UPSERT}=true pulumi up ends well", not mended.failed, "; ".join(mended.failed.values()) or "no failure"
     )
     stage.until_ready(stage.settings.replicas)
-    third = stage.up()
+    further = stage.up()
     proof.check(
         "the end state is the one that was asked for: a further pulumi up changes nothing",
-        not (third.created or third.updated or third.replaced or third.deleted),
-        f"{len(third.unchanged)} resources unchanged",
+        not (further.created or further.updated or further.replaced or further.deleted or further.failed),
+        f"{len(further.unchanged)} resources unchanged",
     )
     twice = [name for name, count in Counter(_object_names(stage)).items() if count > 1]
     proof.check("nothing is there twice", not twice, ", ".join(twice) or "every object once")
-    proof.figure("resources that had failed", len(first.failed), "", "and were done by the second pulumi up")
 
 
 def _object_names(stage: Stage) -> list[str]:
@@ -153,6 +196,14 @@ DRILLS = (
         title="The API server restarts in the middle of pulumi up",
         proves="applied again, the stack ends in the same state",
         play=_restarted_api_server,
+        start="empty",
+        skip=needs_servers(),
+    ),
+    Drill(
+        name="killed-up",
+        title="pulumi up is killed while it waits",
+        proves="the next pulumi up stops at what the killed one made, and an upsert mends it",
+        play=_killed_up,
         start="empty",
         skip=needs_servers(),
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.preview.record.values import UNKNOWN
 from fleet.rehearse.api import GATEWAY
 from fleet.rehearse.drills.conditions import has_gateway
 from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
 from fleet.rehearse.simulation.world import condition
 
 if TYPE_CHECKING:
@@ -34,13 +36,23 @@ def _without_prerequisites(stage: Stage, proof: Proof) -> None:
         "min",
         "customTimeouts of the Gateway",
     )
+    endpoint = stage.preview(sections).outputs.get("endpoint")
+    proof.check("a preview of what is there by now ends well", endpoint is UNKNOWN, "the endpoint is not known yet")
+    stage.gateway.set_prerequisites(prerequisites_of(stage.base))
+    stage.timeline.note("gateway", stage.settings.gateway.name, "the proxy-only subnet is there", mood="good")
+    second = stage.up(stage.record(sections))
+    proof.check(
+        "with the subnet, the next pulumi up waits again and ends well",
+        not second.failed and any("Gateway::" in urn for urn in second.updated),
+        "; ".join(second.failed.values()) or f"{len(second.updated)} updated, {len(second.created)} created",
+    )
 
 
 DRILLS = (
     Drill(
         name="gateway-without-subnet",
         title="The gateway without its proxy-only subnet",
-        proves="a Gateway that never gets PROGRAMMED is an error with a reason, and not a silent wait",
+        proves="a Gateway that is not PROGRAMMED fails with a reason, and the next pulumi up goes on from it",
         play=_without_prerequisites,
         start="empty",
         skip=has_gateway,

@@ -37,7 +37,7 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("clone")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "__main__.py", ROOT / "requirements.txt"):
+    for file in (*ROOT.glob("Pulumi.*"), ROOT / "__main__.py", ROOT / "requirements.txt"):
         shutil.copy(file, root)
     (root / ".gitignore").write_text("__pycache__/\n")
     git(root, "init", "--quiet", "--initial-branch=main")

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from settings.load import KEYS
+from settings.names import stack_names
 from settings.schema import SCHEMA_FILE, schema_text, stack_file_schema
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 
@@ -29,7 +30,7 @@ def test_the_committed_schema_is_current() -> None:
     assert fleet("config", "schema").stdout == schema_text()
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
+@pytest.mark.parametrize("file", [f"Pulumi.{stack}.yaml" for stack in stack_names(ROOT)])
 def test_every_stack_file_follows_the_schema_and_names_it(schema: dict[str, Any], file: str) -> None:
     text = (ROOT / file).read_text()
     assert valid(schema, text)
@@ -75,6 +76,32 @@ def test_an_editor_sees_a_wrong_engine_setting_and_a_wrong_profile(schema: dict[
     assert valid(schema, server("{profile: tuned, engine: {maxModelLen: 8192}}"))
     assert not valid(schema, server("{profile: fast}"))
     assert not valid(schema, server("{engine: {maxModelLength: 8192}}"))
+
+
+@pytest.mark.parametrize(
+    ("given", "accepted"),
+    [
+        ("[gcp/prod]", True),
+        ("{imports: [gcp/prod, {team/fleet: {merge: false}}], values: {pulumiConfig: {gcp:region: a}}}", True),
+        ("gcp/prod", False),
+        ("{import: [gcp/prod]}", False),
+    ],
+)
+def test_environments_have_pulumis_own_forms(schema: dict[str, Any], given: str, accepted: bool) -> None:
+    assert valid(schema, f"{SMALL_STACK}environment: {given}\n") is accepted
+
+
+def test_a_check_with_environments_says_what_it_does_not_know(tmp_path: Path) -> None:
+    zones = '  vllm-fleet:zones: ["europe-west4-b"]\n'
+    folder = project(tmp_path, blue=SMALL_STACK.replace(zones, "") + "environment: [gcp/prod]\n")
+    told = fleet("config", "check", "--stack", "blue", cwd=folder)
+    assert told.returncode == 2
+    for named in ("vllm-fleet:zones", "gcp/prod", "Pulumi.blue.esc-offline.yaml"):
+        assert named in told.stderr
+    (folder / "Pulumi.blue.esc-offline.yaml").write_text(zones.strip() + "\n")
+    stood_in = fleet("config", "check", "--stack", "blue", cwd=folder)
+    assert stood_in.returncode == 0, stood_in.stderr
+    assert "Pulumi.blue.esc-offline.yaml" in stood_in.stdout
 
 
 def test_other_providers_keys_are_theirs_to_check(schema: dict[str, Any]) -> None:

@@ -61,6 +61,16 @@ def test_an_unknown_stack_is_told_with_those_there_are(command: tuple[str, ...])
     assert "spot" in message
 
 
+def test_a_renamed_project_is_refused_before_anything_is_read_or_written(tmp_path: Path) -> None:
+    """The engine would look for `fleet:zones` and stop; an offline command that stays green would hide it."""
+    folder = project(tmp_path, blue=SMALL_STACK)
+    (folder / "Pulumi.yaml").write_text("name: fleet\nruntime: python\n")
+    plan = ("plan", "--users", "100", "--write", "green")
+    for command in (("preview", "--stack", "blue"), ("config", "check", "--stack", "blue"), plan):
+        assert "name: vllm-fleet" in refused(*command, cwd=folder)
+    assert not (folder / "Pulumi.green.yaml").exists()
+
+
 def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
     message = refused("preview", "--stack", "dev", cwd=tmp_path)
     assert "Pulumi.yaml" in message

@@ -219,7 +219,7 @@ def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("Pulumi.yaml", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
+    for name in ("Pulumi.yaml", "Pulumi.README.md", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 

@@ -11,7 +11,7 @@ from typing import Any
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
-from settings.stack_file import stack_names
+from settings.names import stack_names
 from tests.support.settings import make_config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +41,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gateway": {"enabled": True},
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
+    },
+    "weights from an image": {
+        "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},
+        "server": {"replicas": 2},
     },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }

@@ -60,6 +60,7 @@ def granted(role: str, verbs: set[str]) -> set[Resource]:
     }
 
 
+@pytest.mark.slow
 def test_the_roles_hold_every_kind_of_the_program_and_no_other() -> None:
     assert granted("fleet-preview", DRY_RUN) == made(namespaced=True)
     assert granted("fleet-preview-classes", DRY_RUN) == made(namespaced=False)

@@ -132,6 +132,7 @@ CASES = (
     ),
     of_resource("no-capacity-selector", "a machine type alone", _on(_A4), stack="cud"),
     of_resource("no-capacity-selector", "a built-in class", _on({**_B200, f"{_GKE}/compute-class": "Accelerator"})),
+    of_resource("no-capacity-selector", "GPUs of no type", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-accelerator")),
     sound("no-capacity-selector", "Spot", _on(_SPOT), stack="cud"),
     sound("no-capacity-selector", "Spot in other words", _on({**_B200, f"{_GKE}/gke-provisioning": "spot"})),
     sound("no-capacity-selector", "flex-start", _on(_FLEX)),

@@ -256,6 +256,15 @@ CASES = (
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe.failureThreshold", value=2),
         says=("20 s", "30 s", "120 s"),
     ),
+    of_program("server-without-probes", "nobody asks", _probe("readiness", {}), stack="guest"),
+    of_resource("server-without-probes", "ready at once", drop(DEPLOYMENT, f"{CONTAINER}.readinessProbe")),
+    of_resource("server-without-probes", "alive for ever", drop(DEPLOYMENT, f"{CONTAINER}.livenessProbe"), stack="cud"),
+    of_resource(
+        "server-without-probes",
+        "a page that is not there",
+        put(DEPLOYMENT, f"{CONTAINER}.readinessProbe.httpGet.path", value="/"),
+        says="404",
+    ),
     of_program("probe-timeout-hasty", "one second", _probe("readiness.timeout_seconds", 1), stack="guest"),
     of_resource(
         "probe-timeout-hasty",

@@ -182,6 +182,17 @@ PODS = (
         _in_server("securityContext", {"runAsNonRoot": True}),
         says=("allowPrivilegeEscalation is not false", "capabilities.drop has no ALL"),
     ),
+    of_resource(
+        "container-not-restricted",
+        "an image that can be written to",
+        _in_server("securityContext.readOnlyRootFilesystem", False),
+    ),
+    of_resource(
+        "container-not-restricted",
+        "any system call",
+        put(DEPLOYMENT, f"{POD}.securityContext.seccompProfile.type", value="Unconfined"),
+        says="Unconfined",
+    ),
     sound("container-not-restricted", "a node's agent", _AGENT),
     of_program(
         "token-mounted-for-nothing",
@@ -329,6 +340,13 @@ ACCESS = (
             "projects/iAMBinding:IAMBinding",
             {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
         ),
+    ),
+    of_resource(
+        "broad-roles",
+        "a benchmark that may delete its bucket",
+        put("access-benchmark-results", "role", value="roles/storage.admin"),
+        stack="spot",
+        says="roles/storage.admin",
     ),
     sound("broad-roles", "a person", _grant("roles/owner", "user:a@b.c")),
     sound("broad-roles", "another machine's own role", _grant("roles/storage.admin", _BOT)),

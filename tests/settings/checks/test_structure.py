@@ -51,13 +51,41 @@ def test_a_range_with_host_bits_is_refused_with_the_range_it_meant() -> None:
     assert found(network={"nodeCidr": "10.0.0.1/20"})["not-a-range"].write == "10.0.0.0/20"
 
 
+@pytest.mark.parametrize(
+    ("key", "cidr"),
+    [
+        ("nodeCidr", "169.254.0.0/16"),
+        ("nodeCidr", "127.0.0.0/20"),
+        ("podCidr", "224.0.0.0/4"),
+        ("podCidr", "0.0.0.0/8"),
+        ("serviceCidr", "199.36.153.0/24"),
+        ("podCidr", "240.0.0.0/4"),
+    ],
+)
+def test_no_subnet_lies_where_google_cloud_accepts_none(key: str, cidr: str) -> None:
+    assert found(network={key: cidr})["range-prohibited"].value == cidr
+
+
+@pytest.mark.parametrize("cidr", ["100.64.0.0/14", "240.0.0.0/14", "34.64.0.0/14"])
+def test_a_subnet_may_lie_in_shared_reserved_and_public_addresses(cidr: str) -> None:
+    assert refused(network={"podCidr": cidr}) == set()
+
+
 @pytest.mark.parametrize("ports", [{"minPortsPerVm": 1000}, {"minPortsPerVm": 4096, "maxPortsPerVm": 4096}])
 def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
     assert refused(network={"nat": ports}) & {"nat-ports-power-of-two", "nat-ports-order"}
 
 
 @pytest.mark.parametrize(
-    "networks", [[], [{"name": "all", "cidr": "0.0.0.0/0"}], [{"name": "x", "cidr": "10.0.0.1/8"}]]
+    "networks",
+    [
+        [],
+        [{"name": "all", "cidr": "0.0.0.0/0"}],
+        [{"name": "x", "cidr": "10.0.0.1/8"}],
+        [{"name": "half", "cidr": "0.0.0.0/1"}, {"name": "the other half", "cidr": "128.0.0.0/1"}],
+        [{"name": "half", "cidr": "128.0.0.0/1"}],
+        [{"name": str(number), "cidr": f"{number}.0.0.0/8"} for number in range(256)],
+    ],
 )
 def test_an_ip_endpoint_open_to_everybody_is_refused(networks: list[dict[str, str]]) -> None:
     assert "open-control-plane" in refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": networks}})
@@ -68,15 +96,6 @@ def test_an_ip_endpoint_for_named_networks_is_accepted() -> None:
     assert refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": office}}) == set()
 
 
-def test_a_maintenance_policy_that_leaves_gke_no_room_is_refused() -> None:
-    window = {
-        "startTime": "2026-01-03T02:00:00Z",
-        "endTime": "2026-01-03T06:00:00Z",
-        "recurrence": "FREQ=WEEKLY;BYDAY=SA",
-    }
-    assert "maintenance-too-short" in refused(cluster={"maintenance": window})
-
-
 def test_a_zone_of_another_region_is_refused() -> None:
     assert "zone-outside-region" in refused(zones=["us-central1-b"])
 
@@ -84,6 +103,19 @@ def test_a_zone_of_another_region_is_refused() -> None:
 def test_downloads_per_replica_are_for_one_replica_only() -> None:
     assert "download-per-replica" in refused(weights={"source": "huggingface"}, server={"replicas": 2})
     assert refused(weights={"source": "huggingface"}, server={"replicas": 1}) == set()
+
+
+@pytest.mark.parametrize(
+    ("weights", "is_refused"),
+    [
+        ({"source": "image"}, True),
+        ({"image": "projects/models/global/images/a"}, True),
+        ({"source": "huggingface", "image": "projects/models/global/images/a"}, True),
+        ({"source": "image", "image": "projects/models/global/images/a"}, False),
+    ],
+)
+def test_an_image_belongs_to_the_source_image(weights: dict[str, Any], *, is_refused: bool) -> None:
+    assert ("weights-image" in refused(weights=weights, server={"replicas": 1})) is is_refused
 
 
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:

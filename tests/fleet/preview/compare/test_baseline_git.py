@@ -26,7 +26,7 @@ for zone in config.require_object("zones"):
     pulumi.CustomResource("gcp:compute/network:Network", f"net-{zone}", {"name": names.PREFIX + zone})
 pulumi.export("prefix", names.PREFIX)
 """
-STACK = "config:\n  gcp:project: fixture-project\n  fixture:zones: [a, b]\n"
+STACK = "config:\n  gcp:project: fixture-project\n  vllm-fleet:zones: [a, b]\n"
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -44,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     root.mkdir()
     git(root, "init", "--quiet", "--initial-branch=main")
-    (root / "Pulumi.yaml").write_text("name: fixture\nruntime: python\n")
+    (root / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
     (root / "Pulumi.dev.yaml").write_text(STACK)
     (root / "__main__.py").write_text(PROGRAM)
     (root / "names.py").write_text('PREFIX = "old-"\n')
@@ -78,7 +78,7 @@ def test_the_program_is_that_of_the_reference_and_so_are_its_modules_and_stack_f
     recording = recorded(repository)
     assert networks(recording) == ["old-a", "old-b"]
     assert recording.outputs == {"prefix": "old-"}
-    assert (recording.mode, recording.stack, recording.project) == ("preview", "dev", "fixture")
+    assert (recording.mode, recording.stack, recording.project) == ("preview", "dev", "vllm-fleet")
 
 
 def test_the_checkout_stays_as_it_is_and_nothing_is_left_behind(repository: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_stack_file_that_cannot_be_read_is_refused(repository: Path) -> None:
 
 def test_other_pins_and_secrets_sealed_anew_are_told(repository: Path) -> None:
     (repository / "requirements.txt").write_text("pulumi==3.1.0\nother==1\n")
-    secret = STACK + "  fixture:key:\n    secure: AAA\n"
+    secret = STACK + "  vllm-fleet:key:\n    secure: AAA\n"
     (repository / "Pulumi.dev.yaml").write_text("encryptionsalt: v1:x\n" + secret)
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "pins")
@@ -218,7 +218,7 @@ def test_other_pins_and_secrets_sealed_anew_are_told(repository: Path) -> None:
     with start("main", repository, ("dev",)) as baseline:
         pins, sealed = baseline.wait("dev").remarks
     assert "pulumi 3.1.0" in pins
-    assert "fixture:key" in sealed
+    assert "vllm-fleet:key" in sealed
     assert "AAA" not in sealed
 
 
@@ -226,7 +226,7 @@ def test_a_stack_reference_is_answered_from_the_reference(repository: Path) -> N
     (repository / "__main__.py").write_text(
         "import pulumi\n"
         "if pulumi.get_stack() == 'dev':\n"
-        "    base = pulumi.StackReference('organization/fixture/base')\n"
+        "    base = pulumi.StackReference('organization/vllm-fleet/base')\n"
         "    pulumi.export('from', base.require_output('name'))\n"
         "else:\n"
         "    pulumi.export('name', 'the-base')\n"

@@ -170,6 +170,31 @@ def test_kubernetes_objects_on_the_ambient_cluster_are_found() -> None:
     assert "ambient kubeconfig" in found.message
 
 
+@pytest.mark.parametrize("disabled", ['["kubernetes"]', '["aws", " * "]'])
+def test_a_disabled_default_provider_is_refused_as_the_engine_refuses_it(disabled: str) -> None:
+    config = {"pulumi:disable-default-providers": disabled}
+    with pytest.raises(ProgramError, match=r"kubernetes:v1:ConfigMap 'strayed'.*explicit provider"):
+        run(lambda: (config_map("strayed", {}, pulumi.ResourceOptions()), None)[1], config=config)
+
+
+@pytest.mark.parametrize("disabled", ['["kubernetes"]', "[]", ""])
+def test_an_explicit_provider_and_other_packages_are_not_refused(disabled: str) -> None:
+    def program() -> None:
+        config_map("fine", {}, on_cluster())
+        organizations.get_project_output(project_id="p")
+        account()
+
+    assert run(program, config={"pulumi:disable-default-providers": disabled}).diagnostics == ()
+
+
+def test_a_data_source_of_a_disabled_default_provider_is_refused() -> None:
+    def program() -> None:
+        pulumi.export("number", organizations.get_project_output(project_id="p").number)
+
+    with pytest.raises(ProgramError, match=r"getProject has no explicit provider"):
+        run(program, config={"pulumi:disable-default-providers": '["gcp"]'})
+
+
 def test_what_nobody_synthesised_stays_unknown_in_known_mode() -> None:
     def program() -> None:
         made = projects.IAMMember("one", project="p", role="roles/viewer", member="user:a@example.com")

@@ -46,11 +46,17 @@ def guest(root: Path, name: str, mode: str = "known") -> Recording:
     return run(lambda: guest_of(name), mode, stack="guest", stack_outputs=references(root))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["organization/fixture/base", "fixture/base", "base"])
+@pytest.mark.parametrize("name", ["organization/fixture/base", "organization/base", "base"])
 @pytest.mark.parametrize("mode", ["preview", "known"])
 def test_another_stack_of_the_project_is_recorded(root: Path, name: str, mode: str) -> None:
     recording = guest(root, name, mode)
     assert recording.outputs == {"network": "fleet", "size": 3, "token": Secret(TOKEN)}
+
+
+@pytest.mark.parametrize("name", ["fixture/base", "a/organization/fixture/base"])
+def test_a_name_that_no_backend_takes_is_refused(root: Path, name: str) -> None:
+    with pytest.raises(ProgramError, match="organization/project/stack"):
+        guest(root, name)
 
 
 def test_the_source_of_the_outputs_is_said(root: Path) -> None:

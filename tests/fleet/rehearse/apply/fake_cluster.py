@@ -53,6 +53,24 @@ class FakeCluster:
             self._store(key, one, "ADDED" if before is None else "MODIFIED")
             return copy.deepcopy(one)
 
+    def create(self, manifest: Manifest, *, field_manager: str = "", warnings: list[str] | None = None) -> Manifest:
+        with self._lock:
+            key = (Kind.of(manifest), manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+            if key in self.objects:
+                self._answer()
+                refuse(409, "AlreadyExists", f"{key[0]} {key[2]!r} already exists")
+            return self.apply(manifest, field_manager=field_manager, warnings=warnings)
+
+    def patch(self, kind: Kind, name: str, namespace: str | None, body: Any, **_: Any) -> Manifest:
+        """Of JSON patches, the one kind that is sent: another value for one field of the metadata."""
+        self._answer()
+        with self._lock:
+            key = (kind, namespace or "", name)
+            ((field, value),) = ((one["path"].removeprefix("/metadata/"), one["value"]) for one in body)
+            one = self.objects[key]
+            self._store(key, {**one, "metadata": {**one["metadata"], field: value}}, "MODIFIED")
+            return copy.deepcopy(self.objects[key])
+
     def set_status(self, kind: Kind, name: str, namespace: str, status: Any) -> None:
         """What a controller would write."""
         with self._lock:

@@ -16,7 +16,8 @@ import pytest
 from fleet.preview.record.recording import Recording
 from fleet.rehearse.api import CONFIG_MAP, JOB, ApiUnreachableError, Kind, Manifest
 from fleet.rehearse.apply.applier import Applier
-from fleet.rehearse.apply.state import ApplyEvent, ApplyReport
+from fleet.rehearse.apply.operations import UPSERT, handed_over
+from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.results import RehearsalError
 from fleet.rehearse.timeline import Timeline
@@ -26,6 +27,7 @@ from tests.fleet.rehearse.apply.programs import NAMESPACE, meta, namespace, pod_
 
 Options = Callable[..., pulumi.ResourceOptions]
 THING = Kind("example.com/v1", "Thing")
+HELMS_SECRET = "Secret/sh.helm.release.v1.pool.v1"
 
 
 def applier(
@@ -111,12 +113,36 @@ def test_everything_is_created_in_order_and_a_second_up_does_nothing() -> None:
     assert names(second.unchanged) == ["a", "b", "cluster", "namespace"]
 
 
-def test_each_resource_owns_its_fields_under_a_name_of_its_own() -> None:
+def test_what_is_created_belongs_to_the_provider_and_with_the_first_update_to_its_resource() -> None:
     cluster = FakeCluster()
-    applier(cluster).up(config_maps("a=1", "b=2"))
-    owners = set(cluster.managers.values())
-    assert len(owners) == 3
-    assert all(owner.startswith("pulumi-kubernetes-") for owner in owners)
+    first = applier(cluster).up(scaled(1))
+    assert cluster.managers == {"Thing/thing": "pulumi-kubernetes"}
+    live = cluster.objects[THING, "default", "thing"]
+    live["metadata"]["managedFields"] = [
+        {"manager": "pulumi-kubernetes", "operation": "Update", "fieldsV1": {"f:spec": {"f:image": {}}}},
+        {"manager": "gke", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+    ]
+    owned: list[Any] = []
+    cluster.on_apply = lambda _: owned.extend(cluster.objects[THING, "default", "thing"]["metadata"]["managedFields"])
+    applier(cluster).up(scaled(1, image="2"), first.state)
+    manager = cluster.managers["Thing/thing"]
+    assert manager.startswith("pulumi-kubernetes-")
+    assert [(one["manager"], one["operation"]) for one in owned] == [("gke", "Update"), (manager, "Apply")]
+
+
+def test_fields_that_are_handed_over_join_those_the_manager_has() -> None:
+    def entry(manager: str, operation: str, **more: Any) -> dict[str, Any]:
+        return {"manager": manager, "operation": operation, **more}
+
+    scale = entry("kubectl", "Update", subresource="scale", fieldsV1={"f:spec": {"f:replicas": {}}})
+    fields = [
+        entry("mine", "Apply", fieldsV1={"f:spec": {"f:a": {}}}),
+        scale,
+        entry("kubectl-edit", "Update", fieldsV1={"f:spec": {"f:b": {}}, "f:data": {}}),
+    ]
+    both = {"f:spec": {"f:a": {}, "f:b": {}}, "f:data": {}}
+    assert handed_over(fields, "mine") == [scale, entry("mine", "Apply", fieldsV1=both)]
+    assert handed_over([scale], "mine") == [scale]
 
 
 def test_times_follow_the_graph() -> None:
@@ -551,14 +577,61 @@ def test_an_api_server_that_goes_away_leaves_a_part_and_the_next_up_does_the_res
     assert not applier(cluster).up(recording, second.state).changed
 
 
-def test_an_object_that_is_there_but_not_in_the_state_is_taken_over() -> None:
+def test_an_object_that_is_there_but_not_in_the_state_is_refused_and_taken_over_only_by_an_upsert() -> None:
     cluster = FakeCluster()
     recording = config_maps("a=1")
     applier(cluster).up(recording)
     uids = {key: one["metadata"]["uid"] for key, one in cluster.objects.items()}
-    again = applier(cluster).up(recording)
-    assert not again.failed
+    refused = applier(cluster).up(recording)
+    assert "already exists" in next(iter(refused.failed.values()))
+    assert UPSERT in refused.findings[0].fix
+    taken = applier(cluster).up(recording, refused.state, upsert_existing=True)
+    assert not taken.failed
     assert {key: one["metadata"]["uid"] for key, one in cluster.objects.items()} == uids
+    assert not applier(cluster).up(recording, taken.state).changed
+
+
+def killed_while_it_waits(cluster: FakeCluster, recording: Recording, waits_for: str, **given: Any) -> AppliedState:
+    """The state after a `pulumi up` that was killed when it had begun to wait for this."""
+    found: list[ApplyReport] = []
+    waiting = threading.Event()
+    clock = Clock(1)
+
+    def told(event: ApplyEvent) -> None:
+        if event.phase == "waiting" and event.name == waits_for:
+            waiting.set()
+
+    charts = given.get("charts", lambda _: [])
+    slow = Applier(cluster, clock, Timeline(clock), chart_objects=charts, on_progress=told)  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: found.append(slow.up(recording)))
+    thread.start()
+    assert waiting.wait(20)
+    slow.kill()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not found[0].failed
+    return found[0].state
+
+
+def test_a_killed_run_leaves_an_object_and_a_pending_create_and_an_upsert_mends_it() -> None:
+    cluster = FakeCluster()
+    state = killed_while_it_waits(cluster, a_job(), "Job/job")
+    assert cluster.get(JOB, "job", NAMESPACE) is not None
+    assert names(state.pending) == ["job"]
+    assert "job" not in names(state.resources)
+
+    cluster.set_status(JOB, "job", NAMESPACE, COMPLETE)
+    refused = applier(cluster).up(a_job(), state)
+    assert names(refused.failed) == ["job"]
+    assert "already exists" in next(iter(refused.failed.values()))
+    assert names(refused.state.pending) == ["job"], "only a refresh clears it"
+
+    cleared = refused.state.without_pending_creates()
+    mended = applier(cluster).up(a_job(), cleared, upsert_existing=True)
+    assert not mended.failed
+    assert not mended.state.pending
+    assert names(mended.created) == ["after", "job"]
+    assert not applier(cluster).up(a_job(), mended.state).changed
 
 
 def test_cancelled_waiting_ends_and_the_state_is_kept() -> None:
@@ -609,11 +682,12 @@ def test_a_release_installs_in_the_order_of_its_rendering_and_uninstalls_backwar
     cluster = FakeCluster()
     charts = chart("ServiceAccount", "ConfigMap", "Thing")
     report = applier(cluster, charts=lambda _: charts).up(release())
-    assert cluster.applied == ["ServiceAccount/serviceaccount", "ConfigMap/configmap", "Thing/thing"]
+    assert cluster.applied[0] == cluster.applied.pop() == HELMS_SECRET, "pending at first, deployed at the end"
+    assert cluster.applied[1:] == ["ServiceAccount/serviceaccount", "ConfigMap/configmap", "Thing/thing"]
     assert set(cluster.managers.values()) == {"helm"}
     assert not report.failed
     applier(cluster, charts=lambda _: charts).destroy(report.state)
-    assert cluster.deleted == ["Thing/thing", "ConfigMap/configmap", "ServiceAccount/serviceaccount"]
+    assert cluster.deleted == ["Thing/thing", "ConfigMap/configmap", "ServiceAccount/serviceaccount", HELMS_SECRET]
 
 
 def test_an_upgrade_removes_what_the_chart_no_longer_has() -> None:
@@ -643,4 +717,21 @@ def test_a_release_that_is_refused_half_way_is_taken_down_with_the_rest() -> Non
     report = applier(cluster, charts=lambda _: charts).up(release())
     assert next(iter(report.failed.values())).startswith("Helm release pool: Thing default/thing ")
     applier(cluster, charts=lambda _: charts).destroy(report.state)
-    assert cluster.deleted == ["ConfigMap/configmap"]
+    assert cluster.deleted == ["ConfigMap/configmap", HELMS_SECRET]
+
+
+def test_a_killed_installation_stays_pending_until_helms_secret_is_deleted() -> None:
+    cluster = FakeCluster()
+    charts = chart("Service")
+    state = killed_while_it_waits(cluster, release(), "Release/pool", charts=lambda _: charts)
+    secret = next(one for (kind, _, _), one in cluster.objects.items() if kind.kind == "Secret")
+    assert secret["metadata"]["labels"] == {"owner": "helm", "name": "pool", "status": "pending-install"}
+
+    charts.clear()
+    refused = applier(cluster, charts=lambda _: charts).up(release(), state, upsert_existing=True)
+    assert next(iter(refused.failed.values())).endswith("cannot re-use a name that is still in use")
+    assert "delete secret -l owner=helm,name=pool" in refused.findings[0].fix
+    assert "pool" not in names(refused.state.resources)
+
+    cluster.delete(Kind("v1", "Secret"), secret["metadata"]["name"], "default")
+    assert not applier(cluster, charts=lambda _: charts).up(release(), refused.state).failed

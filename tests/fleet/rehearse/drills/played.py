@@ -27,9 +27,9 @@ class BreakableStage(Stage):
         recording = super().record(sections)
         return recording if self.mutation is None else self.mutation(recording)
 
-    def up(self, recording: Recording | None = None) -> ApplyReport:
+    def up(self, recording: Recording | None = None, *, upsert_existing: bool = False) -> ApplyReport:
         """As the stage's own; the report is kept."""
-        self.last_report = super().up(recording)
+        self.last_report = super().up(recording, upsert_existing=upsert_existing)
         return self.last_report
 
     @contextlib.contextmanager

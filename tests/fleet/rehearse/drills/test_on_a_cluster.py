@@ -84,7 +84,9 @@ def edited(change: str) -> Any:
 # The stack as it is
 
 
-@pytest.mark.parametrize("name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "two-stacks"])
+@pytest.mark.parametrize(
+    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "two-stacks", "weights-from-image"]
+)
 def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
     holds(stage, name)
 

@@ -1,0 +1,275 @@
+"""Who reaches what: the control plane, the VPC's instances, pods, routes and buckets, as far as a resource opens them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_network
+from typing import Any
+
+from environment import ENVIRONMENT, why_production
+from objects import selects, shown
+from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
+
+WIDE_PREFIX = 8
+"""A range of IPv4 with a shorter prefix is wider than the widest private one, 10.0.0.0/8. Source: RFC 1918."""
+NOT_THE_INTERNET = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+"""Private networks, the shared range that GKE's nodes often have, and link-local addresses, the metadata server among them. Source:
+RFC 1918, RFC 6598, RFC 3927."""
+DNS_PORT = 53
+
+
+def _is_wide(cidr: Any) -> bool:
+    try:
+        network = ip_network(str(cidr), strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen < (WIDE_PREFIX if network.version == 4 else 4 * WIDE_PREFIX)
+
+
+def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type != "gcp:container/cluster:Cluster":
+        return
+    if dig(resource.props, "privateClusterConfig", "enablePrivateNodes") is not True:
+        yield Finding(
+            what="privateClusterConfig.enablePrivateNodes is not true",
+            why="each node gets a public address of its own, and with it a door that only firewall rules hold shut",
+            fix="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for what nodes fetch",
+        )
+    named = dig(resource.props, "masterAuthorizedNetworksConfig")
+    by_ip = dig(resource.props, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled") is not False
+    private = dig(resource.props, "privateClusterConfig", "enablePrivateEndpoint") is True
+    if by_ip and not private and named is None:
+        yield Finding(
+            what="the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is left out",
+            fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}, or masterAuthorizedNetworksConfig "
+            "with the networks of those who work there",
+        )
+    where = "masterAuthorizedNetworksConfig"
+    for index, block in enumerate(listed(dig(named, "cidrBlocks"))):
+        if _is_wide(cidr := dig(block, "cidrBlock")):
+            yield Finding(what=f"{where}.cidrBlocks[{index}].cidrBlock is {cidr}", fix="name the networks")
+    if dig(named, "gcpPublicCidrsAccessEnabled") is True:
+        yield Finding(
+            what=f"{where}.gcpPublicCidrsAccessEnabled is true",
+            why="it lets in every virtual machine of every customer of Google Cloud",
+            fix="gcpPublicCidrsAccessEnabled: false",
+        )
+
+
+def _unlogged_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type != "gcp:container/cluster:Cluster" or not has(resource.props, "loggingConfig"):
+        return
+    kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
+    if missing := [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]:
+        yield Finding(what=f"loggingConfig.enableComponents lacks {' and '.join(missing)}")
+
+
+def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    clusters = [one for one in resources if one.type == "gcp:container/cluster:Cluster"]
+    if not clusters or not (because := why_production(resources, settings)):
+        return
+    for one in clusters:
+        # The provider's own default is true.
+        deletable = dig(one.props, "deletionProtection") is False
+        if deletable or not one.options.protect:
+            yield Finding(
+                what=f"{one.label} is production ({because}) and "
+                + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
+                urn=one.urn,
+            )
+
+
+def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type != "gcp:compute/firewall:Firewall" or dig(resource.props, "direction") == "EGRESS":
+        return
+    allows = tuple(listed(dig(resource.props, "allows")))
+    sources = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
+    targets = ("destinationRanges", "targetTags", "targetServiceAccounts")
+    if not allows or dig(resource.props, "disabled") is True:
+        return
+    if not any(tuple(listed(dig(resource.props, key))) for key in sources):
+        yield Finding(what=f"none of {', '.join(sources)} is set, which means from everywhere")
+    for key in ("sourceRanges", "destinationRanges"):
+        for cidr in listed(dig(resource.props, key)):
+            if _is_wide(cidr):
+                yield Finding(what=f"{key} has {cidr}")
+    if not any(tuple(listed(dig(resource.props, key))) for key in targets):
+        yield Finding(what=f"none of {', '.join(targets)} is set, which means to every instance of the network")
+    for index, one in enumerate(allows):
+        protocol = str(dig(one, "protocol") or "")
+        if protocol == "all" or (protocol in ("tcp", "udp") and not tuple(listed(dig(one, "ports")))):
+            yield Finding(what=f"allows[{index}] names no port of {protocol}")
+
+
+def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind != "NetworkPolicy":
+        return
+    spec = dig(resource.props, "spec")
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, entry in enumerate(listed(dig(spec, direction))):
+            where = f"spec.{direction}[{index}]"
+            yield from _peers(where, peers, entry)
+            ports = tuple(listed(dig(entry, "ports")))
+            numbers = [dig(port, "port") for port in ports]
+            if not ports or None in numbers:
+                yield Finding(what=f"{where} allows every port", fix="name the ports")
+            elif _selects_all(dig(spec, "podSelector")) and any(one != DNS_PORT for one in numbers):
+                yield Finding(
+                    what=f"spec.podSelector selects every pod of the namespace, and {where} is for "
+                    + ", ".join(f"port {shown(one)}" for one in numbers),
+                    fix="select the pods that need it",
+                )
+
+
+def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
+    peers = tuple(listed(dig(entry, key)))
+    if not peers:
+        yield Finding(what=f"{where}.{key} is empty, which means everybody")
+    for index, peer in enumerate(peers):
+        path = f"{where}.{key}[{index}]"
+        selectors = [dig(peer, one) for one in ("podSelector", "namespaceSelector") if has(peer, one)]
+        if selectors and all(_selects_all(one) for one in selectors):
+            yield Finding(what=f"{path} selects every pod" + (" of every namespace" if len(selectors) > 1 else ""))
+        block = mapped(dig(peer, "ipBlock"))
+        if not selectors and not has(block, "cidr"):
+            yield Finding(what=f"{path} names nobody, which means everybody")
+        elif has(block, "cidr") and _is_wide(dig(block, "cidr")):
+            excepted = {str(one) for one in listed(dig(block, "except"))}
+            inside = [one for one in NOT_THE_INTERNET if one not in excepted]
+            if key == "from":
+                yield Finding(what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')}")
+            elif inside:
+                yield Finding(
+                    what=f"{path}.ipBlock.cidr is {dig(block, 'cidr')} with {', '.join(inside)} inside",
+                    fix=f"except: [{', '.join(NOT_THE_INTERNET)}]",
+                )
+
+
+def _selects_all(selector: Any) -> bool:
+    return selects(selector, {}) and not tuple(listed(dig(selector, "matchExpressions")))
+
+
+def _open_routes(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind != "Gateway":
+        return
+    for index, listener in enumerate(listed(dig(resource.props, "spec", "listeners"))):
+        if dig(listener, "allowedRoutes", "namespaces", "from") == "All":
+            yield Finding(what=f"spec.listeners[{index}].allowedRoutes.namespaces.from is All")
+
+
+def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
+    # Whether it is there, not what it is: before the first update the cluster's endpoint is unknown.
+    if resource.type == "pulumi:providers:kubernetes" and not (
+        has(resource.props, "kubeconfig") or has(resource.props, "renderYamlToDirectory")
+    ):
+        yield Finding(what="kubeconfig is left out")
+
+
+def _forgetful_bucket(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type != "gcp:storage/bucket:Bucket":
+        return
+    if dig(resource.props, "forceDestroy") is True:
+        yield Finding(what="forceDestroy is true", fix="forceDestroy: false; empty the bucket by hand once it may go")
+    for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
+        if dig(rule, "action", "type") == "Delete" and not _waits(mapped(dig(rule, "condition"))):
+            yield Finding(
+                what=f"lifecycleRules[{index}] deletes objects on their first day", fix="condition: {age: days}"
+            )
+
+
+def _waits(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition of a lifecycle rule leaves a new object in peace: any but an age of no days."""
+    return any(has(condition, key) and (key != "age" or dig(condition, key) != 0) for key in set(condition))
+
+
+RULES = (
+    Rule(
+        name="cluster-open",
+        subject="security",
+        statement="Nodes have no public address, and the control plane's IP endpoint answers named networks or nobody.",
+        evidence="the endpoint is on by default and answers the whole internet, so one leaked token is enough. Source: GKE documentation, "
+        "hardening. Mandatory: the DNS endpoint asks IAM first and needs no public address",
+        fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}",
+        level="mandatory",
+        severity="critical",
+        judge=_open_cluster,
+    ),
+    Rule(
+        name="cluster-logs-off",
+        subject="security",
+        statement="A cluster keeps the logs of its system and of its workloads.",
+        evidence="the list is the whole truth: what it leaves out is switched off, stock-outs and break-ins with it. Source: Terraform "
+        "google provider, container_cluster, logging_config. Advisory: another system may collect them",
+        fix="enableComponents: [SYSTEM_COMPONENTS, WORKLOADS]",
+        level="advisory",
+        severity="medium",
+        judge=_unlogged_cluster,
+    ),
+    StackRule(
+        name="cluster-unprotected",
+        subject="security",
+        statement="In production, a cluster is protected from deletion, in Pulumi and in the provider.",
+        evidence="a cluster takes its weights, its quota and every tenant with it, and a destroy of the wrong stack is one word. "
+        "Mandatory in production",
+        fix="deletionProtection: true, and protect: true among the resource's options",
+        level="mandatory",
+        severity="high",
+        settings=(ENVIRONMENT,),
+        judge=_unprotected_cluster,
+    ),
+    Rule(
+        name="firewall-open",
+        subject="security",
+        statement="A firewall rule that lets something in names who, to what, and which ports.",
+        evidence="what a rule leaves out means everybody, every instance or every port. Source: VPC documentation, firewall rules. "
+        "Mandatory: model servers answer whoever reaches port 8000",
+        fix="sourceRanges, destinationRanges or targets, and ports",
+        level="mandatory",
+        severity="critical",
+        judge=_open_firewall,
+    ),
+    Rule(
+        name="network-policy-wide",
+        subject="security",
+        statement="A NetworkPolicy names the pods it is for, their peers and the ports.",
+        evidence="what an entry leaves out means everybody or every port, and an allowed internet without exceptions includes the node's "
+        "metadata server and the VPC. Source: Kubernetes, network policies. Mandatory: one such entry undoes the default deny",
+        fix="a selector that names something, or a range no wider than what is needed",
+        level="mandatory",
+        severity="high",
+        judge=_wide_policy,
+    ),
+    Rule(
+        name="routes-from-anywhere",
+        subject="security",
+        statement="A Gateway takes routes from namespaces that it names.",
+        evidence="whoever may write an HTTPRoute in any namespace takes over hostnames and paths of it. Source: Gateway API, "
+        "allowedRoutes. Advisory: a cluster with one tenant has nobody to do so",
+        fix="from: Same, or Selector with labels that only an administrator sets",
+        level="advisory",
+        severity="medium",
+        judge=_open_routes,
+    ),
+    Rule(
+        name="provider-without-kubeconfig",
+        subject="security",
+        statement="A Kubernetes provider is told which cluster it works on.",
+        evidence="without one it takes the current context of whoever runs Pulumi: a laptop's other cluster. Source: pulumi-kubernetes, "
+        "provider configuration. Mandatory: an update would be applied to it",
+        fix="kubeconfig, from the cluster's own outputs",
+        level="mandatory",
+        severity="critical",
+        judge=_ambient_provider,
+    ),
+    Rule(
+        name="bucket-loses-results",
+        subject="storage",
+        statement="A bucket keeps what it was given, also when its stack goes.",
+        evidence="a measurement costs hundreds of dollars and exists once. Source: Cloud Storage documentation, lifecycle; pulumi-gcp, "
+        "Bucket.forceDestroy. Advisory: a scratch bucket may go with its contents",
+        fix="forceDestroy: false, and no lifecycle rule that deletes at once",
+        level="advisory",
+        severity="medium",
+        judge=_forgetful_bucket,
+    ),
+)

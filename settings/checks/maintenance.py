@@ -1,0 +1,184 @@
+"""What GKE holds against a maintenance policy: its windows, its exclusions, and the time that both leave for upgrades."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from settings.problems import Problem
+
+if TYPE_CHECKING:
+    from settings.sections.cluster import Maintenance, MaintenanceExclusion
+
+# Source: GKE docs, "Maintenance windows and exclusions" and "Configure maintenance windows and exclusions", as of 2026. Until 2025
+# they said 32 days and 30 days in place of 92 and 90. Terraform google provider: maintenance_exclusion, MaxItems 20.
+SPAN_DAYS: Final = 92
+MIN_HOURS: Final = 48
+MIN_WINDOW_HOURS: Final = 4
+MAX_FREEZE_DAYS: Final = 90
+MAX_FREEZES: Final = 3
+
+_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_WINDOW: Final = (
+    '{startTime: "2026-01-03T02:00:00Z", endTime: "2026-01-03T10:00:00Z", recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"}'
+)
+_Stretch = tuple[datetime, datetime]
+
+
+def maintenance_problems(path: str, policy: Maintenance) -> Iterator[Problem]:
+    """What GKE refuses in a maintenance policy. Raises nothing: a time that is none is a problem of its own."""
+    unreal = [
+        *_unreal(path, policy),
+        *(one for i, each in enumerate(policy.exclusions) for one in _unreal(f"{path}.exclusions[{i}]", each)),
+    ]
+    yield from unreal or _impossible(path, policy)
+
+
+def moment(text: str) -> datetime | None:
+    """The moment of an RFC 3339 text in UTC; None where there is no such moment, or none of these centuries."""
+    try:
+        found = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return found if 2000 <= found.year < 2200 else None
+
+
+def _unreal(path: str, given: Maintenance | MaintenanceExclusion) -> Iterator[Problem]:
+    for name, text in (("startTime", given.start_time), ("endTime", given.end_time)):
+        if text is not None and moment(text) is None:
+            yield Problem(
+                id="not-a-moment",
+                path=f"{path}.{name}",
+                value=text,
+                allowed="a real moment in UTC",
+                why="GKE refuses a time that no calendar has",
+                write='"2026-01-03T02:00:00Z"',
+            )
+
+
+def _impossible(path: str, policy: Maintenance) -> Iterator[Problem]:
+    start, end = _stretch(policy.start_time, policy.end_time)
+    hours, days = _hours(start, end), _weekdays(policy.recurrence, start)
+    gaps = [(later - day - 1) % 7 + 1 for day, later in zip(days, (*days[1:], days[0]), strict=True)]
+    room = _hours_in_any_span(start, end, days, ())
+    if hours < MIN_WINDOW_HOURS or hours > 24 * min(gaps) or room < MIN_HOURS:
+        yield Problem(
+            id="maintenance-window",
+            path=path,
+            value=f"{hours:g} h, {len(days)} a week",
+            allowed=f"windows of {MIN_WINDOW_HOURS} hours or more that end before the next begins, {MIN_HOURS} hours or more in any "
+            f"{SPAN_DAYS} days",
+            why="GKE refuses a policy that leaves it less room for upgrades",
+            write=_WINDOW,
+        )
+        return
+    yield from _exclusion_problems(f"{path}.exclusions", policy.exclusions)
+    freezes = [
+        _stretch(one.start_time, one.end_time)
+        for one in policy.exclusions
+        if one.scope == "NO_UPGRADES" and one.end_time
+    ]
+    if freezes and (left := _hours_in_any_span(start, end, days, freezes)) < MIN_HOURS:
+        yield Problem(
+            id="maintenance-frozen",
+            path=f"{path}.exclusions",
+            value=f"{left:g} h of windows in {SPAN_DAYS} days",
+            allowed=f"{MIN_HOURS} hours or more of windows outside NO_UPGRADES in any {SPAN_DAYS} days, {MIN_WINDOW_HOURS} hours or more "
+            "at a time",
+            why="GKE refuses a policy under which upgrades would never come",
+            write="shorter exclusions, more windows, or scope: NO_MINOR_OR_NODE_UPGRADES, which only leaves nodes and minor versions alone",
+        )
+
+
+def _exclusion_problems(path: str, exclusions: tuple[MaintenanceExclusion, ...]) -> Iterator[Problem]:
+    names: set[str] = set()
+    freezes = 0
+    for i, one in enumerate(exclusions):
+        at, frozen = f"{path}[{i}]", one.scope == "NO_UPGRADES"
+        freezes += frozen
+        if one.name in names:
+            yield Problem(
+                id="exclusion-name",
+                path=f"{at}.name",
+                value=one.name,
+                allowed="a name that no other exclusion has",
+                why="GKE keeps exclusions by their names, so one would replace the other",
+                write=f"{one.name}-{i + 1}",
+            )
+        names.add(one.name)
+        if frozen and one.end_time is None:
+            yield Problem(
+                id="exclusion-without-end",
+                path=f"{at}.endTime",
+                value=None,
+                allowed=f"a moment within {MAX_FREEZE_DAYS} days of startTime",
+                why="only the scopes that let patches through may last until the version's end of support",
+                write="endTime, or scope: NO_MINOR_OR_NODE_UPGRADES",
+            )
+        elif one.end_time is not None:
+            start, end = _stretch(one.start_time, one.end_time)
+            if end <= start or (frozen and end - start > timedelta(days=MAX_FREEZE_DAYS)):
+                most = f"{MAX_FREEZE_DAYS} days of it" if frozen else "the version's end of support"
+                yield Problem(
+                    id="exclusion-length",
+                    path=f"{at}.endTime",
+                    value=one.end_time,
+                    allowed=f"after startTime, within {most}",
+                    why=f"GKE refuses the other way round, and an exclusion of every upgrade for more than {MAX_FREEZE_DAYS} days",
+                    write=f'"{start + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"',
+                )
+        if frozen and freezes == MAX_FREEZES + 1:
+            yield Problem(
+                id="too-many-freezes",
+                path=f"{at}.scope",
+                value=one.scope,
+                allowed=f"NO_UPGRADES for {MAX_FREEZES} exclusions at most",
+                why="GKE refuses a fourth; those that are over count until they are taken out",
+                write="scope: NO_MINOR_OR_NODE_UPGRADES, or take out one that is over",
+            )
+
+
+def _stretch(start: str, end: str | None) -> _Stretch:
+    first, last = moment(start), moment(end or start)
+    assert first is not None and last is not None  # noqa: PT018 - `_unreal` looked
+    return first, last
+
+
+def _hours(start: datetime, end: datetime) -> float:
+    return (end - start).total_seconds() / 3600
+
+
+def _weekdays(recurrence: str, start: datetime) -> tuple[int, ...]:
+    """Days of the week on which a window begins, Monday is 0. A weekly rule without days keeps the first window's."""
+    if recurrence == "FREQ=DAILY":
+        return tuple(range(7))
+    named = re.findall(r"(?<=[=,])[A-Z]{2}\b", recurrence.partition("BYDAY")[2])
+    return tuple(sorted({_DAYS.index(day) for day in named})) or (start.weekday(),)
+
+
+def _hours_in_any_span(start: datetime, end: datetime, days: tuple[int, ...], freezes: Iterable[_Stretch]) -> float:
+    """The fewest hours of windows in a span of 92 days, without what is frozen and without what is left shorter than 4 hours."""
+    span, freezes = timedelta(days=SPAN_DAYS), list(freezes)
+    fewest = float("inf")
+    for first, last in freezes or [(start, start)]:
+        pieces = list(_pieces(start, end, days, (first - span, last + span), freezes))
+        # The poorest spans begin where a window ends.
+        for begin in (ended for _, ended in pieces if first - span <= ended <= last):
+            clipped = ((max(a, begin), min(b, begin + span)) for a, b in pieces)
+            fewest = min(fewest, sum(_hours(a, b) for a, b in clipped if b - a >= timedelta(hours=MIN_WINDOW_HOURS)))
+    return 0.0 if fewest == float("inf") else fewest
+
+
+def _pieces(
+    start: datetime, end: datetime, days: tuple[int, ...], within: _Stretch, freezes: list[_Stretch]
+) -> Iterator[_Stretch]:
+    day = within[0].replace(hour=start.hour, minute=start.minute, second=start.second)
+    while day < within[1]:
+        if day.weekday() in days:
+            left = [(day, day + (end - start))]
+            for a, b in freezes:
+                left = [piece for x, y in left for piece in ((x, min(y, a)), (max(x, b), y)) if piece[1] > piece[0]]
+            yield from left
+        day += timedelta(days=1)

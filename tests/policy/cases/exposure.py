@@ -1,0 +1,205 @@
+"""Cases of what a resource opens by itself, and of what may be deleted by one word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rules.exposure import NOT_THE_INTERNET
+from tests.policy.case import (
+    Edit,
+    append,
+    arguments,
+    constant,
+    drop,
+    new,
+    of_program,
+    of_resource,
+    options,
+    put,
+    result,
+    set_at,
+    sound,
+)
+
+_CLUSTER, _FIREWALL, _BUCKET = "platform-cluster-autopilot", "platform-network-from-proxies", "platform-results-bucket"
+_SERVER, _WRITER = "namespace-network-policies-server", "namespace-network-policies-weights-writer"
+_NAMED = "masterAuthorizedNetworksConfig"
+_BY_IP = put(_CLUSTER, "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled", value=True)
+_PROVIDER = "platform-kubernetes"
+_NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+
+
+def _networks(*cidrs: str, **more: Any) -> Edit:
+    return put(_CLUSTER, _NAMED, value={"cidrBlocks": [{"cidrBlock": one} for one in cidrs], **more})
+
+
+def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
+    """One more NetworkPolicy."""
+    spec = {"podSelector": {"matchLabels": {"app": "one"}} if pods is None else pods, direction: [entry]}
+    return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+
+
+_HTTPS = [{"protocol": "TCP", "port": 443}]
+_INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(NOT_THE_INTERNET)}}
+_POD = {"podSelector": {"matchLabels": {"app": "two"}}}
+
+CASES = (
+    of_program(
+        "cluster-open",
+        "nodes with public addresses",
+        arguments("infra.cluster.container.Cluster", lambda given: given.pop("private_cluster_config")),
+        stack="spot",
+    ),
+    of_resource("cluster-open", "no word of private nodes", drop(_CLUSTER, "privateClusterConfig")),
+    of_resource(
+        "cluster-open", "endpoints as they come", drop(_CLUSTER, "controlPlaneEndpointsConfig"), says="left out"
+    ),
+    of_resource("cluster-open", "the IP endpoint for everybody", _BY_IP),
+    of_resource(
+        "cluster-open", "the IP endpoint for half the world", _BY_IP, _networks("128.0.0.0/1"), says="128.0.0.0/1"
+    ),
+    of_resource(
+        "cluster-open", "every customer's machine", _BY_IP, _networks("192.0.2.0/24", gcpPublicCidrsAccessEnabled=True)
+    ),
+    sound("cluster-open", "an office", _BY_IP, _networks("192.0.2.0/24")),
+    sound(
+        "cluster-open",
+        "nobody by IP from outside",
+        _BY_IP,
+        put(_CLUSTER, "privateClusterConfig.enablePrivateEndpoint", value=True),
+    ),
+    of_program(
+        "cluster-logs-off", "workloads without logs", constant("infra.cluster.LOG_COMPONENTS", ("SYSTEM_COMPONENTS",))
+    ),
+    of_resource(
+        "cluster-logs-off",
+        "no logs at all",
+        put(_CLUSTER, "loggingConfig.enableComponents", value=[]),
+        says="SYSTEM_COMPONENTS",
+    ),
+    sound("cluster-logs-off", "GKE's own choice", drop(_CLUSTER, "loggingConfig")),
+    of_program(
+        "cluster-unprotected",
+        "production on a cluster that one word deletes",
+        arguments("infra.cluster.container.Cluster", lambda given: given.update(deletion_protection=False)),
+        stack="cud",
+    ),
+    of_resource(
+        "cluster-unprotected", "the provider's lock off", put(_CLUSTER, "deletionProtection", value=False), stack="cud"
+    ),
+    of_resource("cluster-unprotected", "Pulumi's lock off", options(_CLUSTER, protect=False), stack="cud"),
+    sound("cluster-unprotected", "the provider's default", drop(_CLUSTER, "deletionProtection"), stack="cud"),
+    of_program(
+        "firewall-open",
+        "proxies' rule for everybody",
+        arguments("infra.network.compute.Firewall", lambda given: given.pop("source_ranges")),
+        stack="gateway",
+    ),
+    of_resource(
+        "firewall-open", "from everywhere", put(_FIREWALL, "sourceRanges", value=["0.0.0.0/0"]), stack="gateway"
+    ),
+    of_resource("firewall-open", "to every instance", drop(_FIREWALL, "destinationRanges"), stack="gateway"),
+    of_resource("firewall-open", "on every port", drop(_FIREWALL, "allows.0.ports"), stack="gateway"),
+    of_resource(
+        "firewall-open", "of every protocol", put(_FIREWALL, "allows.0.protocol", value="all"), stack="gateway"
+    ),
+    sound(
+        "firewall-open",
+        "from instances with a tag to instances with a tag",
+        drop(_FIREWALL, "sourceRanges"),
+        drop(_FIREWALL, "destinationRanges"),
+        put(_FIREWALL, "sourceTags", value=["proxy"]),
+        put(_FIREWALL, "targetTags", value=["server"]),
+        stack="gateway",
+    ),
+    sound("firewall-open", "a ping", append(_FIREWALL, "allows", {"protocol": "icmp"}), stack="gateway"),
+    of_program(
+        "network-policy-wide",
+        "the writer reaches the VPC",
+        result("workloads.network_policies._block", lambda made: {"cidr": made["cidr"]}),
+    ),
+    of_resource("network-policy-wide", "a server for everybody", drop(_SERVER, "spec.ingress.0.from")),
+    of_resource("network-policy-wide", "a server on every port", drop(_SERVER, "spec.ingress.0.ports")),
+    of_resource(
+        "network-policy-wide", "the internet comes in", _allowing("ingress", {"from": [_INTERNET], "ports": _HTTPS})
+    ),
+    of_resource(
+        "network-policy-wide",
+        "the metadata server with the internet",
+        _allowing("egress", {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}], "ports": _HTTPS}),
+        says="169.254.0.0/16",
+    ),
+    of_resource(
+        "network-policy-wide",
+        "half of the addresses there are",
+        _allowing("egress", {"to": [{"ipBlock": {"cidr": "0.0.0.0/1"}}], "ports": _HTTPS}),
+        says="0.0.0.0/1",
+    ),
+    of_resource(
+        "network-policy-wide",
+        "any pod of any namespace",
+        _allowing("ingress", {"from": [{"namespaceSelector": {}, "podSelector": {}}], "ports": _HTTPS}),
+        says="every namespace",
+    ),
+    of_resource("network-policy-wide", "a peer without a name", _allowing("ingress", {"from": [{}], "ports": _HTTPS})),
+    of_resource(
+        "network-policy-wide",
+        "what one pod needs, for all",
+        _allowing("egress", {"to": [_POD], "ports": _HTTPS}, {}),
+        says="port 443",
+    ),
+    of_resource(
+        "network-policy-wide",
+        "a protocol without a port",
+        _allowing("egress", {"to": [_POD], "ports": [{"protocol": "TCP"}]}),
+    ),
+    sound("network-policy-wide", "one pod to another", _allowing("egress", {"to": [_POD], "ports": _HTTPS})),
+    sound("network-policy-wide", "one pod to the internet", _allowing("egress", {"to": [_INTERNET], "ports": _HTTPS})),
+    sound(
+        "network-policy-wide",
+        "DNS for every pod",
+        _allowing(
+            "egress",
+            {"to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}], "ports": [{"protocol": "UDP", "port": 53}]},
+            {},
+        ),
+    ),
+    of_program(
+        "routes-from-anywhere",
+        "routes of all namespaces",
+        result(
+            "workloads.gateway.gateway.gateway_spec",
+            lambda made: set_at(made, "listeners.0.allowedRoutes.namespaces.from", value="All"),
+        ),
+        stack="gateway",
+    ),
+    of_resource(
+        "routes-from-anywhere",
+        "routes of all namespaces, by hand",
+        put("gateway-gateway", "spec.listeners.0.allowedRoutes.namespaces.from", value="All"),
+        stack="gateway",
+    ),
+    of_program(
+        "provider-without-kubeconfig",
+        "whichever cluster is at hand",
+        arguments("pulumi_kubernetes.Provider", lambda given: given.pop("kubeconfig")),
+        stack="spot",
+    ),
+    of_resource("provider-without-kubeconfig", "no kubeconfig", drop(_PROVIDER, "kubeconfig")),
+    of_program(
+        "bucket-loses-results",
+        "results go with their bucket",
+        arguments("infra.results_bucket.storage.Bucket", lambda given: given.update(force_destroy=True)),
+        stack="spot",
+    ),
+    of_resource(
+        "bucket-loses-results", "results go with their bucket, by hand", put(_BUCKET, "forceDestroy", value=True)
+    ),
+    of_resource("bucket-loses-results", "gone at once", put(_BUCKET, "lifecycleRules.0.condition.age", value=0)),
+    of_resource("bucket-loses-results", "gone whatever they are", drop(_BUCKET, "lifecycleRules.0.condition")),
+    sound(
+        "bucket-loses-results",
+        "old versions go",
+        put(_BUCKET, "lifecycleRules.0.condition", value={"numNewerVersions": 3}),
+    ),
+)
