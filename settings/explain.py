@@ -38,7 +38,7 @@ _NO_SUCH_MODE = {
     ),
 }
 _NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"] = _NO_SUCH_MODE["on-demand"]
-_NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
+_NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 
 def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from settings.names import cluster_name, stack_namespace
+from settings.names import cluster_name, stack_names, stack_namespace
 from settings.problems import Problem, SettingsError
 from settings.sections.section import key
-from settings.stack_file import read, stack_names
+from settings.stack_file import read
 
 _DEEPEST = 50
 """Levels of a stack file. Assumed: the deepest section has six."""

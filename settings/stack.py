@@ -73,7 +73,7 @@ class Settings(Section):
     """The bucket for benchmark results."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
     """Your own unit prices in USD, by the item's id in facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a
-    GiB-month. Default: the list price where a dated source is known; items without one make totals lower bounds."""
+    GiB-month. Default: the list price published for the stack's region; items without one make totals lower bounds."""
     labels: dict[
         Annotated[str, Field(pattern=r"^[a-z][-_a-z0-9]{0,62}$")], Annotated[str, Field(pattern=r"^[-_a-z0-9]{0,63}$")]
     ] = {}

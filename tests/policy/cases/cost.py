@@ -138,7 +138,7 @@ CASES = (
         _replicas(120),
         stack="spot",
         maxUsdPerHour=400,
-        says=("120 x $32.61", "$3,913.20 an hour", "$2,817,504 in 30 days"),
+        says=("120 x $34.07", "$4,088.83 an hour", "$2,943,959 in 30 days"),
     ),
     of_resource(
         "hourly-cost-above-ceiling",
@@ -146,6 +146,7 @@ CASES = (
         _replicas(13),
         stack="cud",
         maxUsdPerHour=1_100,
+        usdPerNodeHour=88.93,
         says="13 x $88.93",
     ),
     of_resource(
@@ -172,7 +173,7 @@ CASES = (
         _replicas(13),
         stack="spot",
         maxUsdPerHour=400,
-        says="(Deployment server-deployment: 13 x $32.61, and 12 node(s)",
+        says="(Deployment server-deployment: 13 x $34.07, list price of europe-west4, 2026-07-03, and 12 node(s)",
     ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
     of_program(
@@ -187,7 +188,11 @@ CASES = (
         "a node's GPUs more",
         _quota(104),
         stack="spot",
-        says=("104 GPUs", "requests.nvidia.com/gpu: 96", "$32.61 an hour (1 A4 node, Spot, list price)"),
+        says=(
+            "104 GPUs",
+            "requests.nvidia.com/gpu: 96",
+            "$32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions",
+        ),
     ),
     of_resource(
         "gpu-quota-above-plan",
@@ -221,7 +226,7 @@ CASES = (
         "a fleet that went into production with its benchmark",
         _environment("production"),
         stack="gateway",
-        says="$260.88 an hour",
+        says="$260.85 to $345.11 an hour",
     ),
     of_resource(
         "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH

@@ -188,7 +188,7 @@ CASES = (
         "gateway-without-health-check",
         "the check asks for what needs a key",
         put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/v1/models"),
-        says=("/v1/models", "$260.88 an hour"),
+        says=("/v1/models", "$260.85 to $345.11 an hour"),
     ),
     _broken("gateway-without-health-check", "a route to a Service", _TO_SERVICE),
     _sound("gateway-without-health-check", "the chart brings one", _CHART_POLICIES, delete(_HEALTH)),
@@ -295,7 +295,9 @@ CASES = (
         twin("server-service-by-hand", _SERVICE, _public_twin),
         stack="cud",
     ),
-    _broken("open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.88 an hour")),
+    _broken(
+        "open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.85 to $345.11 an hour")
+    ),
     _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
     _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),

@@ -112,11 +112,15 @@ CASES = (
         "no strategy at all",
         drop(DEPLOYMENT, _STRATEGY),
         stack="gateway",
-        says=("25% (left out): 2 more", "$65.22 an hour"),
+        says=("25% (left out): 2 more", "$65.21 to $86.28 an hour"),
     ),
-    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 an hour"),
+    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 to $43.14 an hour"),
     of_resource(
-        "surge-on-whole-node-pods", "a fifth", _surge("20%"), stack="spot", says=("20%: 3 more", "$97.83 an hour")
+        "surge-on-whole-node-pods",
+        "a fifth",
+        _surge("20%"),
+        stack="spot",
+        says=("20%: 3 more", "$97.82 to $129.42 an hour"),
     ),
     sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
@@ -150,7 +154,13 @@ CASES = (
         _budget(selector={"match_labels": {"app": "another-server"}}),
         stack="spot",
     ),
-    of_resource("no-disruption-budget", "the budget deleted", delete(_BUDGET), stack="gateway", says="$260.88 an hour"),
+    of_resource(
+        "no-disruption-budget",
+        "the budget deleted",
+        delete(_BUDGET),
+        stack="gateway",
+        says="$260.85 to $345.11 an hour",
+    ),
     of_resource(
         "no-disruption-budget",
         "a budget that lets all go",
