@@ -62,7 +62,9 @@ if settings.platform.stack is None:
     # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
     # with it, behind the last Gateway on destroy: load balancers hold that subnet and would block it.
     behind = ResourceOptions(parent=own, depends_on=[cluster, network])
-    kubernetes = k8s.Provider("platform-kubernetes", kubeconfig=cluster.kubeconfig, opts=behind)
+    kubernetes = k8s.Provider(
+        "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
+    )
     platform = own.made_of(results=results, network=network, images=images, cluster=cluster, project_number=number)
 else:
     other = SharedPlatformArgs(
@@ -131,6 +133,7 @@ replica = ServerArgs(
     image=settings.server.image,
     weights=weights.mount,
     hf_token=weights.token,
+    hf_token_version=weights.token_version,
     api_key=settings.api_key_secret or secrets.api_key,
     resources=settings.server.resources,
     startup_minutes=settings.server.startup_minutes,

@@ -54,6 +54,8 @@ Assumed: the slowest seen on two cores was a third of it."""
 POLL_SECONDS: Final = 0.05
 EMPTY_WALL_SECONDS: Final = 4.0
 """A machine stands empty at least so long on the wall, however fast the clock: the scheduler must get a chance to use it."""
+_NAMELESS: Final[Mapping[str, Any]] = {"namespace": "", "cluster": {"name": None}, "capacity": {"create": None}}
+"""Every name that a stack file may write, left out: two files may not write the same."""
 QUICK_SPEED: Final = 300.0
 """On a faster clock Pulumi's own limits are over before Kubernetes can do anything: waits get more wall time there."""
 
@@ -232,8 +234,13 @@ class Stage:
 
     # Two stacks, and an apply that somebody interrupts
 
+    def another(self, sections: Mapping[str, Any]) -> Recording:
+        """A second stack with a cluster of its own, recorded: this one's file, without its names, with `sections` written over it."""
+        other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
+        return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
+
     def guest(self, sections: Mapping[str, Any]) -> Recording:
-        """A second stack that uses this one's cluster, recorded: this one's file with `sections` written over it."""
+        """A second stack that uses this one's cluster, recorded: this one's file, without its names, with `sections` written over it."""
         file = self.opened.file
         reference = {"platform": {"stack": file.stack}}
         # A guest has no say in what its platform owns, and the file's own network would be refused.
@@ -241,7 +248,7 @@ class Stage:
         host = replace(self.opened, config={**self.opened.config, **owned})
         benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
         other = replace(host, file=replace(file, stack=f"{file.stack}-guest"))
-        return record_stack(varied(other, {**reference, **benchmark, **sections}), "known")
+        return record_stack(varied(other, {**_NAMELESS, **reference, **benchmark, **sections}), "known")
 
     @contextlib.contextmanager
     def up_in_background(self, recording: Recording | None = None) -> Iterator[Future[ApplyReport]]:

@@ -243,15 +243,15 @@ def _server(settings: Settings) -> Iterator[Problem]:
 
 def _secrets(settings: Settings) -> Iterator[Problem]:
     pairs = (
-        ("weights.tokenSecret", settings.weights.token_secret, settings.has_hf_token, "hfToken"),
-        ("server.apiKeySecret", settings.server.api_key_secret, settings.has_api_key, "apiKey"),
+        ("weights.tokenSecret", settings.hf_token_secret, settings.has_hf_token, "hfToken"),
+        ("server.apiKeySecret", settings.api_key_secret, settings.has_api_key, "apiKey"),
     )
     for path, named, given, name in pairs:
         if named is not None and given:
             yield Problem(
                 id="secret-twice",
                 path=key(path),
-                value=named,
+                value=named.name,
                 allowed=f"either this or the secret key {NAMESPACE}:{name}",
                 why="two sources of one secret: nobody could say which one is in force",
                 write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",

@@ -191,19 +191,22 @@ class Weights(pulumi.ComponentResource):
     """How a server mounts the weights; None where it downloads for itself."""
     token: SecretStore | None
     """Where a pod that downloads finds the Hugging Face token; None without one."""
+    token_version: pulumi.Input[str] | None
+    """What changes with the token: `secret_files.Stored.version`."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
         token: list[pulumi.Resource] = []
-        self.token = None
+        self.token = self.token_version = None
         if args.hf_token is not None:
             self.token = secret_files.store_of(args.hf_token)
-            stored = HfToken(
+            made = HfToken(
                 f"{name}-token",
                 HfTokenArgs(space=args.space, token=args.hf_token),
                 pulumi.ResourceOptions(parent=self),
             )
-            token.append(stored.store)
+            self.token_version = made.stored.version
+            token.append(made.stored.object)
         self.mount = self._volume(name, args, token) if args.volume.has_volume else None
         self.register_outputs({})
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.policy.case import (
     DEPLOYMENT,
+    HERE,
     POD,
     Edit,
     Props,
@@ -77,7 +78,7 @@ def _environment(name: str, kind: str = DEPLOYMENT, label: str = "environment") 
 def _job(*words: str, parallelism: int = 2) -> Edit:
     template = {"spec": {"containers": [{"name": "clients", "image": "x:1", "command": list(words)}]}}
     spec = {"parallelism": parallelism, "template": template}
-    return new("load", "kubernetes:batch/v1:Job", {"metadata": {"name": "load", "namespace": "vllm"}, "spec": spec})
+    return new("load", "kubernetes:batch/v1:Job", {"metadata": {"name": "load", "namespace": HERE}, "spec": spec})
 
 
 _BENCH = _job("vllm", "bench", "serve", "--model=m")

@@ -8,6 +8,7 @@ from typing import Any
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     Edit,
     Patch,
     Props,
@@ -64,7 +65,7 @@ def _path(value: str) -> Edit:
 
 
 def _kubernetes(name: str, kind: str, spec: Props, **metadata: Any) -> Edit:
-    return new(name, f"kubernetes:{kind}", {"metadata": {"name": name, "namespace": "vllm", **metadata}, "spec": spec})
+    return new(name, f"kubernetes:{kind}", {"metadata": {"name": name, "namespace": HERE, **metadata}, "spec": spec})
 
 
 _PUBLIC = _class(_EXTERNAL)

@@ -7,6 +7,7 @@ from typing import Any
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     POD,
     Edit,
     Patch,
@@ -84,7 +85,7 @@ _WEB = new(
     "web",
     "kubernetes:apps/v1:Deployment",
     {
-        "metadata": {"name": "web", "namespace": "vllm"},
+        "metadata": {"name": "web", "namespace": HERE},
         "spec": {
             "replicas": 3,
             "strategy": {"type": "Recreate"},

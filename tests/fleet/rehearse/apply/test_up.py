@@ -280,6 +280,50 @@ def test_a_replaced_object_without_a_name_of_its_own_comes_first_and_who_uses_it
     assert not third.changed
 
 
+def told_of_a_secret(key: str) -> Recording:
+    """A Secret, and an object that has the Secret's uid, as a pod template has that of a key it reads once."""
+
+    def program(options: Options) -> None:
+        secret = k8s.core.v1.Secret("key", metadata=meta("key", "default"), string_data={"key": key}, opts=options())
+        k8s.apiextensions.CustomResource(
+            "reader",
+            api_version="example.com/v1",
+            kind="Thing",
+            metadata=meta("reader", "default"),
+            spec={"secret": "key", "version": secret.metadata.uid},
+            opts=options(),
+        )
+        k8s.apiextensions.CustomResource(
+            "by-name",
+            api_version="example.com/v1",
+            kind="Thing",
+            metadata=meta("by-name", "default"),
+            spec={"secret": secret.metadata.name},
+            opts=options(),
+        )
+
+    return recorded(program)
+
+
+def test_who_has_the_uid_of_a_replaced_object_is_told_the_new_one_and_who_has_its_name_is_left_alone() -> None:
+    cluster = FakeCluster()
+
+    def version() -> str:
+        reader = cluster.get(THING, "reader", "default")
+        secret = cluster.get(Kind("v1", "Secret"), "key", "default")
+        assert reader is not None
+        assert secret is not None
+        assert reader["spec"]["version"] == secret["metadata"]["uid"]
+        return str(reader["spec"]["version"])
+
+    first = applier(cluster).up(told_of_a_secret("one"))
+    before = version()
+    second = applier(cluster).up(told_of_a_secret("two"), first.state)
+    assert (names(second.replaced), names(second.updated)) == (["key"], ["reader"])
+    assert version() != before
+    assert not applier(cluster).up(told_of_a_secret("two"), second.state).changed
+
+
 def test_what_the_program_no_longer_has_goes_at_the_end_dependents_first() -> None:
     cluster = FakeCluster()
     first = applier(cluster).up(config_maps("a=1", "b=1", "c=1"))

@@ -85,7 +85,7 @@ def edited(change: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "weights-from-image"]
+    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "two-stacks", "weights-from-image"]
 )
 def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
     holds(stage, name)
@@ -107,7 +107,7 @@ def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_
     with stage.broken(edited("privileged")):
         result = played(stage, "rolling-update")
     refused = failure(result, "pulumi up")
-    assert refused.startswith("Deployment vllm/qwen35-server: ")
+    assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
     assert failure(result, "every server") == "0 new"
     (finding,) = stage.last_report.findings
@@ -167,6 +167,18 @@ def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_
     assert warned.severity == "warning"
     assert warned.message.startswith("terminationGracePeriodSeconds 60 on Spot: ")
     assert "15 s" in warned.message
+
+
+def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
+    stage: BreakableStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"namespace": "vllm-dev", "cluster": {"name": "vllm-inference-cluster-dev"}}
+    own = stage.another
+    monkeypatch.setattr(stage, "another", lambda sections: own({**sections, **shared}))
+    result = played(stage, "two-stacks")
+    assert failure(result, "asks for no name").endswith("/clusters/vllm-inference-cluster-dev")
+    assert "/subject/ns/vllm-dev/sa/vllm-server" in failure(result, "holds no grant")
+    assert len(failures(result)) == 2
 
 
 def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) -> None:
