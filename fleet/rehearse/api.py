@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ Manifest = dict[str, Any]
 FIELD_MANAGER: Final = "vllm-fleet-rehearsal"
 CONNECTIONS: Final = 64
 """Kept-alive connections per process: the widest parallel apply plus every watch."""
+BUSY_RETRIES: Final = 10
+BUSY_PAUSE_SECONDS: Final = 1.0
+"""A server that answers a read with "too many requests", as it does while a kind was just defined ("storage is (re)initializing"),
+is asked again after its Retry-After of a second, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries."""
 REQUEST_SECONDS: Final = 60.0
 """Longest wait for one answer, wall time. Watches are not bound by it."""
 
@@ -274,7 +279,14 @@ class ClusterApi:
         warnings: list[str] | None = None,
     ) -> Manifest:
         """One request and its JSON answer. What the server warns of is added to `warnings`."""
-        response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+        for left in reversed(range(1 + BUSY_RETRIES if method == "GET" else 1)):
+            try:
+                response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+                break
+            except ApiRefusedError as refusal:
+                if refusal.status != 429 or not left:
+                    raise
+                time.sleep(BUSY_PAUSE_SECONDS)
         if warnings is not None:
             warnings.extend(warning_header.texts(response.headers.getlist("Warning")))
         try:

@@ -134,6 +134,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         ConfigMap: immutable
         Release: atomic compat skipAwait timeout
         Service: disableOnDestroy
+        kubernetes: clusterIdentifier
     """,
     "Declared for the rules and for people; the rules that read it say what they cannot judge.": """
         *: description

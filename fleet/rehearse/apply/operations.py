@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
 from fleet.rehearse.api import (
+    BUSY_PAUSE_SECONDS,
+    BUSY_RETRIES,
     NO_SUCH_KIND,
     UNANSWERED,
     ApiRefusedError,
@@ -36,11 +38,7 @@ webhook that does not answer fails the resource at once."""
 LEAST_PAUSE_SECONDS: Final = 0.2
 """Wall time of such a pause at least: the server establishes new kinds on its own clock."""
 BUSY: Final = frozenset({429, 503})
-BUSY_RETRIES: Final = 10
-BUSY_PAUSE_SECONDS: Final = 1.0
-"""An API server that answers "too many requests" or "unavailable", as one does that is just starting, is asked again after a
-second of wall time, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries; the pause is the server's
-Retry-After."""
+"""Of a server that is just starting: what was asked is asked again, as client-go does."""
 CREATOR: Final = "pulumi-kubernetes"
 """Field manager of what the provider creates; the first update hands its fields to the resource's own manager.
 Source: pulumi-kubernetes 4.29, provider/pkg/await/await.go, Creation and fixCSAFieldManagers."""
