@@ -33,7 +33,8 @@ def cluster(answers: list[tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch) -
             self.end_headers()
             self.wfile.write(body)
 
-        do_DELETE = do_GET
+        def do_DELETE(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass
