@@ -8,6 +8,9 @@ from typing import Final
 MACHINE_TYPE: Final = "a4-highgpu-8g"
 """Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""
 ACCELERATOR: Final = "nvidia-b200"
+DRIVER_VERSION: Final = "latest"
+"""GKE's choice of GPU driver: unset, it is the default one, the older of two. vLLM's image brings CUDA 12.9, and a driver older than an
+image's CUDA runs it through a compatibility library or not at all. Source: GKE cluster autoscaler, gke-gpu-driver-version."""
 GPUS_PER_NODE: Final = 8
 """Autopilot refuses any other GPU count on this machine ("incorrect count"). Source: GKE cluster autoscaler."""
 

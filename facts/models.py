@@ -90,6 +90,7 @@ _OPTIONS: Mapping[str, str] = {
     "gdn-prefill-backend": _LINEAR,
     "language-model-only": _VISION,
     "enable-expert-parallel": EXPERTS,
+    "moe-backend": EXPERTS,
 }
 _FORMATS = {name: f"the {name} format" for name in ("qwen3", "qwen3_coder", "qwen3_xml")}
 """Parsers of one family's own way to write reasoning or tool calls."""
@@ -107,7 +108,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
     )
 )
 # Source: Qwen's own naming: parameters in all, then those active for one token.
-_EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
+EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
 
 
 def parts_of(names: Iterable[str]) -> frozenset[str] | None:
@@ -115,7 +116,7 @@ def parts_of(names: Iterable[str]) -> frozenset[str] | None:
     for name in names:
         for family, parts in _FAMILIES:
             if family.search(name):
-                return parts | {EXPERTS} if _EXPERTS_IN_A_NAME.search(name) else parts
+                return parts | {EXPERTS} if EXPERTS_IN_A_NAME.search(name) else parts
     return None
 
 

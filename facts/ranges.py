@@ -5,6 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+# Source: RFC 1918 and RFC 6598, which clusters short of addresses take their pods from. A VPC, its peers and the networks behind its
+# VPNs are in here.
+PRIVATE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+# Source: VPC documentation, "Prohibited IPv4 subnet ranges": this host, loopback, link-local (the metadata server), multicast, the limited
+# broadcast address, and the addresses of Private Google Access.
+PROHIBITED_RANGES = (
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "224.0.0.0/4",
+    "255.255.255.255/32",
+    "199.36.153.4/30",
+    "199.36.153.8/30",
+)
+# Source: RFC 6890 and the IANA registry of special-purpose addresses: nobody on the internet has one of these, but a VPC may.
+NOT_INTERNET = (
+    *PRIVATE_RANGES,
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
 # Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node; 17 to 32 pods
 # take a /26 of the pod range, twice as many addresses as pods.
 AUTOPILOT_PODS_PER_NODE = 32

@@ -50,6 +50,8 @@ class Network(pulumi.ComponentResource):
 
     place: Place
     """Where it is; the cluster is there, too."""
+    ranges: NetworkSection
+    """Ranges of nodes, pods, Services and, where there is one, the proxy-only subnet."""
     vpc: compute.Network
     nodes: compute.Subnetwork
     nat: compute.RouterNat
@@ -61,7 +63,7 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
-        self.place = args.place
+        self.place, self.ranges = args.place, args.network
         project, region = args.place.project, args.place.region
         child = pulumi.ResourceOptions(parent=self)
         self.vpc = compute.Network(

@@ -48,6 +48,7 @@ class OwnPlatform(pulumi.ComponentResource):
         """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
         outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
+            cluster_identity=cluster.identity,
             project=pulumi.Output.from_input(network.place.project),
             project_number=project_number,
             region=pulumi.Output.from_input(network.place.region),
@@ -57,6 +58,12 @@ class OwnPlatform(pulumi.ComponentResource):
             results_bucket=results.bucket.name,
             network=network.vpc.self_link,
             proxy_only_subnet=network.proxy_only_self_link,
+            node_range=pulumi.Output.from_input(network.ranges.node_cidr),
+            pod_range=pulumi.Output.from_input(network.ranges.pod_cidr),
+            service_range=pulumi.Output.from_input(network.ranges.service_cidr),
+            proxy_only_range=pulumi.Output.from_input(
+                "" if network.proxy_only is None else network.ranges.proxy_only.cidr
+            ),
             kubeconfig=cluster.kubeconfig,
         )
         self.register_outputs(outputs.export())
@@ -98,6 +105,7 @@ class SharedPlatform(pulumi.ComponentResource):
         self.kubernetes = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.outputs.kubeconfig,
+            cluster_identifier=self.outputs.cluster_identity,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
         )
         self.register_outputs(self.outputs.export())

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import pulumi
 
+from settings.derived.traffic import VpcRanges
+
 KEYS = {
     "clusterName": "cluster_name",
+    "clusterIdentity": "cluster_identity",
     "project": "project",
     "projectNumber": "project_number",
     "region": "region",
@@ -17,6 +20,10 @@ KEYS = {
     "resultsBucket": "results_bucket",
     "network": "network",
     "proxyOnlySubnet": "proxy_only_subnet",
+    "nodeRange": "node_range",
+    "podRange": "pod_range",
+    "serviceRange": "service_range",
+    "proxyOnlyRange": "proxy_only_range",
 }
 """Keys of the stack output `platform`, and the fields they fill. Renaming one breaks every stack that joined."""
 
@@ -26,6 +33,8 @@ class PlatformOutputs:
     """A cluster and what stands around it, made by this stack or by another."""
 
     cluster_name: pulumi.Output[str]
+    cluster_identity: pulumi.Output[str]
+    """Changes with the cluster and with nothing else: `Cluster.identity`."""
     project: pulumi.Output[str]
     """Project id of the cluster."""
     project_number: pulumi.Output[str]
@@ -41,8 +50,22 @@ class PlatformOutputs:
     """Self link of the VPC."""
     proxy_only_subnet: pulumi.Output[str]
     """Self link of the proxy-only subnet; empty where there is none."""
+    node_range: pulumi.Output[str]
+    """CIDR range of the nodes."""
+    pod_range: pulumi.Output[str]
+    service_range: pulumi.Output[str]
+    proxy_only_range: pulumi.Output[str]
+    """CIDR range of the proxy-only subnet; empty where there is none."""
     kubeconfig: pulumi.Output[str]
     """Secret: it opens nothing by itself, but it says where the control plane is."""
+
+    @property
+    def ranges(self) -> pulumi.Output[VpcRanges]:
+        """The VPC's ranges, for network policies."""
+        told = pulumi.Output.all(self.node_range, self.pod_range, self.service_range, self.proxy_only_range)
+        return told.apply(
+            lambda known: VpcRanges(nodes=known[0], pods=known[1], services=known[2], proxies=known[3] or None)
+        )
 
     def export(self) -> dict[str, pulumi.Output[str]]:
         """The stack output `platform`: everything but the kubeconfig, which is a secret output of its own."""

@@ -35,6 +35,7 @@ _SECTIONS = frozenset(
         "benchmark",
         "monitoring",
         "budget",
+        "registry",
         "results",
         "prices",
         "labels",
@@ -101,7 +102,9 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         elif name in SECRET_KEYS:
             values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
-            values[name] = text
+            # An empty text is how Pulumi.yaml's default says "not set".
+            if text:
+                values[name] = text
         elif name in _SECTIONS:
             try:
                 section = tuples(json.loads(text))

@@ -130,8 +130,8 @@ def secret_in_plain_text(path: str, what: str = "") -> Problem:
         allowed="a value without a secret" if what else "an encrypted value",
         why=(f"it looks like {what}; " if what else "")
         + "plain text in a stack file or in the stack's configuration ends in version control, state and logs",
-        write="nothing secret here (server.apiKeySecret and weights.tokenSecret take the names of Secret Manager secrets), and replace "
-        "the secret, because it has been written down"
+        write="nothing secret here (server.apiKeySecret, weights.tokenSecret and registry.dockerHubTokenSecret take the names of Secret "
+        "Manager secrets), and replace the secret, because it has been written down"
         if what
         else f"pulumi config set --secret {path}",
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
-from settings.names import APP_LABEL, label_value
+from settings.names import APP_LABEL, label_value, stack_namespace
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
@@ -18,9 +18,10 @@ from settings.sections.model import Model
 from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
+from settings.sections.registry import Registry
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.section import Namespace, ProjectId, Section, like
+from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import Server
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
@@ -47,8 +48,8 @@ class Settings(Section):
         Field(min_length=1),
     ]
     """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
-    namespace: Namespace = "vllm"
-    """Kubernetes namespace of everything this stack adds to the cluster."""
+    namespace: Namespace = Field(default_factory=lambda given: stack_namespace(given["stack"]))
+    """Kubernetes namespace of everything this stack adds to the cluster. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
     """Where the cluster comes from."""
     network: Network = Network()
@@ -71,11 +72,13 @@ class Settings(Section):
     """Managed Prometheus."""
     budget: Budget | None = None
     """A billing budget; none by default."""
+    registry: Registry | None = None
+    """A Docker Hub account for image pulls; anonymous by default."""
     results: Results = Results()
     """The bucket for benchmark results."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
     """Your own unit prices in USD, by the item's id in facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a
-    GiB-month. Default: the list price where a dated source is known; items without one make totals lower bounds."""
+    GiB-month. Default: the list price published for the stack's region; items without one make totals lower bounds."""
     labels: Annotated[
         dict[
             Annotated[
@@ -152,8 +155,10 @@ class Settings(Section):
         """Where pods get the Hugging Face token from; None where the stack has none: Qwen3.5-27B-FP8 is public."""
         return _store(self.hf_token_secret, self.has_hf_token)
 
-    def _of_project(self, secret: str | None) -> SecretManagerSecret | None:
-        return None if secret is None else SecretManagerSecret(project=self.project, name=secret)
+    def _of_project(self, secret: SecretVersion | None) -> SecretManagerSecret | None:
+        if secret is None:
+            return None
+        return SecretManagerSecret(project=self.project, name=secret.name, version=secret.version)
 
     @property
     def object_labels(self) -> dict[str, str]:

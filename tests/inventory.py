@@ -115,6 +115,7 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "kubernetes:secrets-store.csi.x-k8s.io/v1:SecretProviderClass": ("spec.provider",),
     "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshot": ("metadata.name", "metadata.annotations", "spec"),
     "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass": ("deletionPolicy", "parameters"),
+    "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotContent": ("spec",),
     "kubernetes:storage.k8s.io/v1:StorageClass": (
         "parameters",
         "volumeBindingMode",

@@ -15,6 +15,7 @@ from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transf
 from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
+from tests.support.recorded import goes_before
 from tests.support.schemas import problems
 from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
@@ -129,6 +130,12 @@ def test_only_the_gateway_stack_enables_network_services() -> None:
         assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
 
 
+def test_the_guests_policies_know_the_ranges_of_the_stack_it_joins() -> None:
+    (names,) = [r for r in recorded("guest", "known").resources if r.name.endswith("network-policies-every-pod")]
+    (_, peers, *_) = [[peer for peer in rule["to"] if "ipBlock" in peer] for rule in names.inputs["spec"]["egress"]]
+    assert "10.32.0.10/32" in [peer["ipBlock"]["cidr"] for peer in peers]
+
+
 def test_the_guest_makes_no_network_and_no_cluster() -> None:
     types = {r.type for r in recorded("guest", "known").resources}
     assert not {t for t in types if t.startswith(("gcp:compute", "gcp:container"))}
@@ -147,6 +154,14 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
             assert problems(reveal(dict(resource.inputs))) == [], resource.urn
             judged += 1
     assert judged > 15
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
+    recording = recorded(stack, "known")
+    (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
+    assert goes_before(recording, rules, "weights-download")
+    assert not goes_before(recording, rules, "server-deployment")
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 # Shared with Google Cloud's side; handed on from here, so that a workload imports its names from one place.
 from settings.names import APP_LABEL as APP_LABEL
 from settings.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
+from settings.names import BENCHMARK_APP as BENCHMARK_APP
 from settings.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from settings.names import HTTP_PORT as HTTP_PORT
 from settings.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from settings.names import WRITER_ACCOUNT as WRITER_ACCOUNT
+from settings.names import WRITER_APP as WRITER_APP
+from settings.names import epp_name as epp_name
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict
@@ -19,10 +22,6 @@ if TYPE_CHECKING:
 CLIENT_LABEL: Final = "vllm-fleet/client"
 """On a pod of this namespace, or on another namespace: may call the server. Value "true"."""
 CLIENT_VALUE: Final = "true"
-
-# Values of `app` besides the server's, which is its name.
-WRITER_APP: Final = "weights-writer"
-BENCHMARK_APP: Final = "vllm-benchmark"
 
 HTTP_PORT_NAME: Final = "http"
 """Name of that container port: a scrape by name fills the `container` label, one by number does not."""
@@ -61,11 +60,6 @@ def http_service_port() -> ServicePortArgsDict:
         "protocol": "TCP",
         "app_protocol": "http",
     }
-
-
-def epp_name(pool: str) -> str:
-    """Name of the endpoint picker's objects. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
-    return f"{pool[:40]}-epp"
 
 
 def epp_selector(pool: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.derived.traffic import Traffic
+from settings.derived.traffic import Traffic, VpcRanges
 from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 
@@ -29,6 +29,8 @@ class NamespaceArgs:
     """Name of the Kubernetes namespace, e.g. "vllm"."""
     traffic: Traffic
     """Which pods live here and who may talk to whom: accounts, pod security level and network policies follow from it."""
+    ranges: pulumi.Input[VpcRanges] | None = None
+    """The VPC's ranges, where another stack knows them: `PlatformOutputs.ranges`. They replace those of `traffic`."""
     gpus: int | None = None
     """Most GPUs that the namespace's pods may ask for. None: no ceiling, where the number of replicas has another owner."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class Namespace(pulumi.ComponentResource):
             )
         NetworkPolicies(
             f"{name}-network-policies",
-            NetworkPoliciesArgs(namespace=self.name, traffic=args.traffic, labels=args.labels),
+            NetworkPoliciesArgs(namespace=self.name, traffic=args.traffic, ranges=args.ranges, labels=args.labels),
             opts=child,
         )
         self.register_outputs({"name": self.name})

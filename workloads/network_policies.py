@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.derived.traffic import GatewayTraffic, Traffic
+from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
+from settings.derived.traffic import GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
 
 Protocol = Literal["TCP", "UDP"]
 
-# Source: RFC 1918. A VPC, its peers and the networks behind its VPNs are in here.
-PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
-# Source: RFC 3927; holds the metadata server, which must never count as internet.
-LINK_LOCAL = "169.254.0.0/16"
 # Source: Google Cloud Load Balancing, health check ranges.
 HEALTH_CHECKS = ("35.191.0.0/16", "130.211.0.0/22")
 # Source: GKE docs, NodeLocal DNSCache and Cloud DNS: no pod answers there, so no pod selector can match.
 DNS_SERVERS = ("169.254.20.10/32", "169.254.169.254/32")
+# Source: GKE docs, NodeLocal DNSCache: the Service kube-dns has the tenth address of the range of Services.
+KUBE_DNS_ADDRESS = 10
+# Source: GKE's add-ons kube-dns and node-local-dns. With Dataplane V2 the cache's pods answer for the Service (gke-labs/kube-agents#162).
+DNS_PODS = ("k8s-app", ("kube-dns", "node-local-dns"))
 # Source: GKE docs, Workload Identity with network policy: port 80 with Dataplane V2.
 METADATA_SERVER = "169.254.169.254/32"
 # Source: GKE docs, managed collection: gke-gmp-system on Autopilot, gmp-system on other clusters.
@@ -69,11 +70,13 @@ class Pods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespaces:
-    """All pods of the namespaces whose label has one of these values."""
+    """Pods of the namespaces whose label has one of these values."""
 
     name: str
     label: str
     values: tuple[str, ...]
+    pods: tuple[str, tuple[str, ...]] | None = None
+    """A label of the pods, and the values that count. None: all pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +108,9 @@ BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items())
 CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
 CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, values=(CLIENT_VALUE,))
 COLLECTORS = Namespaces(name="metric-collectors", label=_NAMESPACE_NAME, values=COLLECTOR_NAMESPACES)
-DNS = Addresses(name="dns", ranges=DNS_SERVERS)
+CLUSTER_DNS = Namespaces(name="cluster-dns", label=_NAMESPACE_NAME, values=("kube-system",), pods=DNS_PODS)
 METADATA = Addresses(name="metadata-server", ranges=(METADATA_SERVER,))
-INTERNET = Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=(*PRIVATE, LINK_LOCAL))
 PROBERS = Addresses(name="health-checks", ranges=HEALTH_CHECKS)
-VPC = Addresses(name="vpc", ranges=PRIVATE)
 
 
 def server_pods(server: str) -> Pods:
@@ -122,22 +123,51 @@ def endpoint_picker(pool: str) -> Pods:
     return Pods(name=epp_name(pool), labels=tuple(epp_selector(pool).items()))
 
 
+def dns_servers(traffic: Traffic) -> Addresses:
+    """Addresses that resolve names without being a pod's, and the one that a policy may see instead of a pod's."""
+    if traffic.ranges.services is None:
+        return Addresses(name="dns", ranges=DNS_SERVERS)
+    kube_dns = ipaddress.IPv4Network(traffic.ranges.services)[KUBE_DNS_ADDRESS]
+    return Addresses(name="dns", ranges=(*DNS_SERVERS, f"{kube_dns}/32"))
+
+
+def internet(traffic: Traffic) -> Addresses:
+    """Everything that is no special range and no range of the VPC: a VPC may also use public addresses privately."""
+    return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *traffic.ranges.known)))
+
+
+def vpc(traffic: Traffic) -> Addresses:
+    """The VPC, its peers and the networks behind its VPNs."""
+    return Addresses(name="vpc", ranges=_merged((*PRIVATE_RANGES, *traffic.ranges.known)))
+
+
+def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
+    """The ranges without those that lie inside another, in the order given."""
+    blocks = [ipaddress.IPv4Network(one) for one in dict.fromkeys(ranges)]
+    return tuple(str(one) for one in blocks if not any(one != other and one.subnet_of(other) for other in blocks))
+
+
 def flows(traffic: Traffic) -> tuple[Flow, ...]:
     """The table for one namespace: what is not in it is denied."""
     server = server_pods(traffic.server)
     return (
-        *_name_resolution(),
+        *_name_resolution(traffic),
         *_to_the_server(traffic, server),
-        *(() if traffic.gateway is None else _through_the_gateway(traffic.gateway, server)),
+        *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, server)),
         *_downloads(traffic, server),
-        *(_benchmark(traffic.gateway, server) if traffic.benchmark else ()),
+        *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
     )
 
 
-def _name_resolution() -> Iterator[Flow]:
-    for protocol in _DNS_PROTOCOLS:
-        yield Flow(from_=EVERY_POD, to=DNS, port=53, protocol=protocol, why="names resolve at the node, not at a pod")
+def _name_resolution(traffic: Traffic) -> Iterator[Flow]:
+    answers: tuple[tuple[Party, str], ...] = (
+        (dns_servers(traffic), "names resolve at the node, not at a pod"),
+        (CLUSTER_DNS, "names resolve at a pod, where the cluster's DNS is kube-dns"),
+    )
+    for to, why in answers:
+        for protocol in _DNS_PROTOCOLS:
+            yield Flow(from_=EVERY_POD, to=to, port=53, protocol=protocol, why=why)
 
 
 _DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
@@ -158,17 +188,18 @@ def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         )
     if traffic.internal_load_balancer:
         yield Flow(
-            from_=_vpc_without_pods(traffic.pod_range),
+            from_=_vpc_without_pods(traffic),
             to=server,
             port=HTTP_PORT,
             why="the passthrough load balancer keeps its clients' addresses",
         )
 
 
-def _through_the_gateway(gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
+def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
     picker = endpoint_picker(gateway.pool)
     # Where the range is not known, a wrong guess would be a gateway that answers 503 to everything.
-    proxies = VPC if gateway.proxy_range is None else Addresses(name="gateway-proxies", ranges=(gateway.proxy_range,))
+    known = traffic.ranges.proxies
+    proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
     yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
     yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="each request asks which replica shall have it")
     yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
@@ -177,7 +208,7 @@ def _through_the_gateway(gateway: GatewayTraffic, server: Pods) -> Iterator[Flow
     yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache of every replica")
     yield Flow(
         from_=picker,
-        to=VPC,
+        to=vpc(traffic),
         port=443,
         why="the picker watches pods and the pool; the control plane answers at a private address that GKE chooses",
     )
@@ -185,26 +216,29 @@ def _through_the_gateway(gateway: GatewayTraffic, server: Pods) -> Iterator[Flow
 
 def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if traffic.weights_writer:
-        yield Flow(from_=WRITER, to=INTERNET, port=443, why="the model, from Hugging Face and its storage hosts")
+        yield Flow(
+            from_=WRITER, to=internet(traffic), port=443, why="the model, from Hugging Face and its storage hosts"
+        )
     else:
         yield Flow(
             from_=server,
-            to=INTERNET,
+            to=internet(traffic),
             port=443,
             why="the replica downloads the model itself (weights.source: huggingface)",
         )
 
 
-def _benchmark(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
+def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
+    gateway, outside = traffic.gateway, internet(traffic)
     yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics from its pod")
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the bucket of results, and of a dataset"
     )
-    yield Flow(from_=BENCHMARK, to=INTERNET, port=443, why="tokenizer and dataset, and results to Cloud Storage")
+    yield Flow(from_=BENCHMARK, to=outside, port=443, why="tokenizer and dataset, and results to Cloud Storage")
     if gateway is not None:
         yield Flow(
             from_=BENCHMARK,
-            to=INTERNET if gateway.public else VPC,
+            to=outside if gateway.public else vpc(traffic),
             port=GATEWAY_PORT,
             why="the load through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
         )
@@ -221,11 +255,12 @@ def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
         )
 
 
-def _vpc_without_pods(pod_range: str | None) -> Addresses:
+def _vpc_without_pods(traffic: Traffic) -> Addresses:
     """The VPC's addresses without the cluster's own pods, which are let in by label only; Dataplane V2 does not match pods by
     address anyway, so that a range that is not known does no harm.
     """
-    return Addresses(name="vpc-clients", ranges=PRIVATE, excepted=() if pod_range is None else (pod_range,))
+    pods = () if traffic.ranges.pods is None else (traffic.ranges.pods,)
+    return Addresses(name="vpc-clients", ranges=vpc(traffic).ranges, excepted=pods)
 
 
 def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
@@ -262,10 +297,8 @@ def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
     if isinstance(party, Pods):
         return [{"pod_selector": _label_selector(party.labels)}]
     if isinstance(party, Namespaces):
-        if len(party.values) == 1:
-            return [{"namespace_selector": {"match_labels": {party.label: party.values[0]}}}]
-        chosen: LabelSelectorRequirementArgsDict = {"key": party.label, "operator": "In", "values": list(party.values)}
-        return [{"namespace_selector": {"match_expressions": [chosen]}}]
+        peer: NetworkPolicyPeerArgsDict = {"namespace_selector": _one_of(party.label, party.values)}
+        return [peer if party.pods is None else {**peer, "pod_selector": _one_of(*party.pods)}]
     return [{"ip_block": _block(cidr, party.excepted)} for cidr in party.ranges]
 
 
@@ -274,6 +307,13 @@ def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:
     outer = ipaddress.IPv4Network(cidr)
     inside = [one for one in excepted if ipaddress.IPv4Network(one).subnet_of(outer)]
     return {"cidr": cidr, "except_": inside} if inside else {"cidr": cidr}
+
+
+def _one_of(label: str, values: tuple[str, ...]) -> LabelSelectorArgsDict:
+    if len(values) == 1:
+        return {"match_labels": {label: values[0]}}
+    chosen: LabelSelectorRequirementArgsDict = {"key": label, "operator": "In", "values": list(values)}
+    return {"match_expressions": [chosen]}
 
 
 def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
@@ -289,6 +329,8 @@ class NetworkPoliciesArgs:
     """Namespace that the policies guard."""
     traffic: Traffic
     """The connections that are needed; every other is denied."""
+    ranges: pulumi.Input[VpcRanges] | None = None
+    """The VPC's ranges, where they are known later than the rest of `traffic`: another stack's. They replace those of `traffic`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every policy."""
 
@@ -304,7 +346,19 @@ class NetworkPolicies(pulumi.ComponentResource):
         for policy, spec in made.items():
             metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
             k8s.networking.v1.NetworkPolicy(
-                f"{name}-{policy}", metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
+                f"{name}-{policy}",
+                metadata=metadata,
+                spec=spec if args.ranges is None else _within(args.ranges, args.traffic, policy),
+                opts=pulumi.ResourceOptions(parent=self),
             )
         self.names = tuple(made)
         self.register_outputs({})
+
+
+def _within(ranges: pulumi.Input[VpcRanges], traffic: Traffic, policy: str) -> pulumi.Output[NetworkPolicySpecArgsDict]:
+    """The spec of one policy, once the ranges are known: which policies there are does not depend on them."""
+
+    def spec(known: VpcRanges) -> NetworkPolicySpecArgsDict:
+        return policies(flows(replace(traffic, ranges=known)))[policy]
+
+    return pulumi.Output.from_input(ranges).apply(spec)

@@ -12,8 +12,9 @@ from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed,
 
 WIDE_PREFIX = 8
 """A range of IPv4 with a shorter prefix is wider than the widest private one, 10.0.0.0/8. Source: RFC 1918."""
-NOT_THE_INTERNET = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16")
-"""Private networks and link-local addresses, the node's metadata server among them. Source: RFC 1918, RFC 3927."""
+NOT_THE_INTERNET = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+"""Private networks, the shared range that GKE's nodes often have, and link-local addresses, the metadata server among them. Source:
+RFC 1918, RFC 6598, RFC 3927."""
 DNS_PORT = 53
 
 

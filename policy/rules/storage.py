@@ -243,6 +243,14 @@ def _cannot_attach(resources: Sequence[Resource], _: Settings) -> Iterator[Findi
 
 
 def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
+    for content in cluster_wide(resources, "VolumeSnapshotContent").values():
+        if dig(content.props, "spec", "deletionPolicy") != "Retain":
+            yield Finding(
+                what=f"{named(content)}: deletionPolicy is {dig(content.props, 'spec', 'deletionPolicy')}",
+                why="the image was there before this stack, and goes with the stack's objects",
+                fix="spec.deletionPolicy: Retain",
+                urn=content.urn,
+            )
     production = why_production(resources, settings)
     if not production:
         return
@@ -318,6 +326,20 @@ def _by_snapshot(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
                 what=f"{named(claim.resource)} is restored from a disk snapshot: VolumeSnapshotClass {own_name(made_by)} "
                 f"has snapshot-type {kind}",
                 urn=claim.resource.urn,
+            )
+
+
+def _replays_journal(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for claim in _claims(resources).values():
+        if dig(claim.resource.props, "spec", "dataSource", "kind") != "VolumeSnapshot" or not claim.is_read_only:
+            continue
+        storage_class = claim.storage_class
+        if storage_class is None or dig(storage_class.props, "provisioner") != DRIVER:
+            continue
+        if "noload" not in listed(dig(storage_class.props, "mountOptions")):
+            yield Finding(
+                what=f"{named(claim.resource)}: mountOptions of {named(storage_class)} lack noload",
+                urn=storage_class.urn,
             )
 
 
@@ -398,6 +420,18 @@ RULES = (
         severity="high",
         settings=(ENVIRONMENT,),
         judge=_unprotected,
+    ),
+    StackRule(
+        name="reader-replays-journal",
+        subject="storage",
+        statement="A read-only volume made from an image is mounted without its journal.",
+        evidence="a Job is complete before its node has unmounted the disk, so the image has an open ext4 journal; the disk is "
+        "attached read-only, its first mount fails, and the driver's second one skips read_ahead_kb. Source: persistent-disk "
+        "CSI driver, node.go, NodeStageVolume. Advisory: the weights are read slowly, not wrongly",
+        fix="mountOptions: [noload, read_ahead_kb=4096] in the readers' StorageClass",
+        level="advisory",
+        severity="medium",
+        judge=_replays_journal,
     ),
     StackRule(
         name="weights-copied-by-snapshot",

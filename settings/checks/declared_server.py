@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts.engines import Flags, parse
 from settings.rules.served import READY_TIMEOUT, Served
+from settings.rules.serving_start import OPENS_THE_SERVER
 from settings.rules.words import StackFile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
@@ -95,6 +96,7 @@ def stack_file() -> StackFile:
     """Every option as the stack file spells it."""
     aliases = {long_name(field): Engine.model_fields[field].alias for field in flag_fields()}
     aliases |= {variable: Engine.model_fields[field].alias for field, variable in ENVIRONMENT.items()}
+    aliases |= {variable: f"extraEnv.{variable}" for variable in OPENS_THE_SERVER}
     return StackFile({option: f"server.engine.{alias}" for option, alias in aliases.items()})
 
 

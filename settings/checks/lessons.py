@@ -105,7 +105,7 @@ def _weights_writer(settings: Settings) -> Iterator[Problem]:
     reason = disks.cannot_attach(disks.TYPE, family)
     if not reason and family not in disks.ARM_FAMILIES:
         reason = f"{family.upper()} machines have no Arm processors, which the writer's pods ask for"
-    if settings.weights.source == "hyperdisk" and reason:
+    if settings.weights.is_written and reason:
         yield Problem(
             id="writer-cannot-attach",
             path=key("weights.writer.machineFamily"),

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from facts.ranges import PROHIBITED_RANGES, smallest_ranges
 from settings.checks.maintenance import maintenance_problems, moment
 from settings.problems import Problem
 from settings.sections.capacity import window_total_usd
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from settings.sections.network import Nat, Network
     from settings.stack import Settings
 
+LARGEST_OWN_PREFIX = 8
+"""Prefix length of the largest block that a registry has given to anybody. Source: IANA, IPv4 address space registry."""
 CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 
 
@@ -29,8 +32,6 @@ def platform_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _network(settings: Settings) -> Iterator[Problem]:
-    from facts.ranges import smallest_ranges
-
     network = settings.network
     yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
@@ -97,6 +98,16 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Pr
             why="Google Cloud refuses a range that does not begin at its own network address",
             write=meant,
         )
+    for name, block in ranges.items():
+        if taken := next((one for one in PROHIBITED_RANGES if block.overlaps(ipaddress.IPv4Network(one))), None):
+            yield Problem(
+                id="range-prohibited",
+                path=name,
+                value=str(block),
+                allowed=f"a range outside {', '.join(PROHIBITED_RANGES)}",
+                why=f"Google Cloud accepts no subnet in {taken}: its addresses mean something else on every network",
+                write="a private range, such as 10.0.0.0/20",
+            )
     paths = list(ranges)
     for i, one in enumerate(paths):
         for other in paths[i + 1 :]:
@@ -146,18 +157,18 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Problem]:
             why="an IP endpoint without named networks answers the whole internet; the DNS endpoint is there anyway",
             write='[{name: office, cidr: "203.0.113.0/24"}], or ipEndpoint: {enabled: false}',
         )
+    blocks = dict(_valid({network.cidr: network.cidr for network in endpoint.authorized_networks}))
+    together = list(ipaddress.collapse_addresses(blocks.values()))
     for i, network in enumerate(endpoint.authorized_networks):
-        try:
-            block = ipaddress.IPv4Network(network.cidr)
-        except ValueError:
-            block = None
-        if block is None or block.prefixlen == 0:
+        # Alone, or together with its neighbours: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet, too.
+        block = blocks.get(network.cidr)
+        if block is None or any(block.subnet_of(one) and one.prefixlen < LARGEST_OWN_PREFIX for one in together):
             yield Problem(
                 id="open-control-plane",
                 path=f"{path}[{i}].cidr",
                 value=network.cidr,
-                allowed="a range of yours; 0.0.0.0/0 is everybody's",
-                why="it decides who may try to log in to the control plane",
+                allowed=f"a range of yours, /{LARGEST_OWN_PREFIX} or smaller together with those it adjoins",
+                why="it decides who may try to log in to the control plane, and nobody owns more than that",
                 write='"203.0.113.0/24"',
             )
 
@@ -182,7 +193,7 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             path=f"{path}.usdPerNodeHour",
             value=None,
             allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
-            why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
+            why="the typed total can only be checked against a price, and what you pay is your quote, not a list price",
             write="usdPerNodeHour: 00.00",
         )
         return

@@ -67,14 +67,14 @@ def _location(settings: Settings) -> Iterator[Problem]:
 def _platform(settings: Settings) -> Iterator[Problem]:
     if settings.owns_platform:
         return
-    for section in ("network", "cluster", "budget", "results"):
+    for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
                 allowed="left out while platform.stack is set",
-                why=f"network, cluster, budget and bucket belong to {settings.platform.stack}; here they would do nothing",
+                why=f"network, cluster, budget, images and bucket belong to {settings.platform.stack}; here they would do nothing",
                 write=f"remove {section}, or set it in the platform's own stack file",
             )
     if settings.gateway.enabled:
@@ -162,7 +162,18 @@ def _weights(settings: Settings) -> Iterator[Problem]:
     from facts import disks
 
     weights, model = settings.weights, settings.serving.model
-    if weights.source == "huggingface":
+    if (weights.source == "image") != (weights.image is not None):
+        yield Problem(
+            id="weights-image",
+            path=key("weights.image"),
+            value=weights.image,
+            allowed="the disk image that holds the weights, with source: image and with no other source",
+            why="source: image makes the volume from that image, and every other source downloads",
+            write="projects/PROJECT/global/images/NAME"
+            if weights.image is None
+            else "source: image beside it, or no image",
+        )
+    if not weights.has_volume:
         if settings.server.replicas not in (0, 1):
             yield Problem(
                 id="download-per-replica",
@@ -259,15 +270,15 @@ def _server(settings: Settings) -> Iterator[Problem]:
 
 def _secrets(settings: Settings) -> Iterator[Problem]:
     pairs = (
-        ("weights.tokenSecret", settings.weights.token_secret, settings.has_hf_token, "hfToken"),
-        ("server.apiKeySecret", settings.server.api_key_secret, settings.has_api_key, "apiKey"),
+        ("weights.tokenSecret", settings.hf_token_secret, settings.has_hf_token, "hfToken"),
+        ("server.apiKeySecret", settings.api_key_secret, settings.has_api_key, "apiKey"),
     )
     for path, named, given, name in pairs:
         if named is not None and given:
             yield Problem(
                 id="secret-twice",
                 path=key(path),
-                value=named,
+                value=named.name,
                 allowed=f"either this or the secret key {NAMESPACE}:{name}",
                 why="two sources of one secret: nobody could say which one is in force",
                 write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
@@ -320,10 +331,21 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
 
 
 def _prices(settings: Settings) -> Iterator[Problem]:
-    if not settings.prices:
-        return
-    from facts.cost import priced_items
+    from facts.cost import bill, priced_items
+    from facts.prices import OLD_AFTER_DAYS, today
+    from settings.derived.figures import fleet_shape
 
+    if old := bill(fleet_shape(settings)).old(today()):
+        dates = sorted({item.price.date for item in old if item.price is not None})
+        yield Problem(
+            id="old-prices",
+            path=key("prices"),
+            value=dates[0],
+            allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own",
+            why=f"prices move, Spot's up to twice a month; older on this bill: {', '.join(item.name for item in old)}",
+            write="fleet prices --update SKUS.json, with a price list that you have downloaded",
+            level="finding",
+        )
     known = priced_items()
     for item in sorted(set(settings.prices) - set(known)):
         yield Problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settings.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
+from settings.sections.capacity import Calendar
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -33,25 +34,72 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
-    if settings.weights.token_secret is not None or settings.server.api_key_secret is not None:
-        needed.add("secretmanager.googleapis.com")  # the pods read the secrets that the stack file names
+    named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
+    if any(one is not None for one in named):
+        # Pods, and the image repository, read the secrets that the stack file names.
+        needed.add("secretmanager.googleapis.com")
     if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
     return tuple(sorted(needed))
 
 
+def required_permissions(settings: Settings) -> dict[str, str]:
+    """Every permission on the project without which `pulumi up` of this stack fails, each with the role that has it.
+
+    Permissions to create, and to grant; who may create may read and change in each of these roles. A budget is not among them: that
+    permission is the billing account's. Source: IAM docs, basic and predefined roles reference.
+    """
+    needed = {
+        "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
+        "container.clusters.get": "roles/container.admin",
+        "container.clusters.connect": "roles/container.admin",
+        "container.namespaces.create": "roles/container.admin",
+        "container.deployments.create": "roles/container.admin",
+        "container.storageClasses.create": "roles/container.admin",
+        "container.thirdPartyObjects.create": "roles/container.admin",
+    }
+    if settings.owns_platform:
+        needed |= {
+            "compute.networks.create": "roles/compute.admin",
+            "compute.subnetworks.create": "roles/compute.admin",
+            "compute.routers.create": "roles/compute.admin",
+            "compute.routers.update": "roles/compute.admin",
+            "container.clusters.create": "roles/container.admin",
+            "iam.serviceAccounts.create": "roles/iam.serviceAccountAdmin",
+            "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+            "artifactregistry.repositories.create": "roles/artifactregistry.admin",
+            "artifactregistry.repositories.setIamPolicy": "roles/artifactregistry.admin",
+            "storage.buckets.create": "roles/storage.admin",
+            "resourcemanager.projects.get": "roles/resourcemanager.projectIamAdmin",
+            "resourcemanager.projects.setIamPolicy": "roles/resourcemanager.projectIamAdmin",
+        }
+        if settings.proxy_only_subnet:
+            needed["compute.firewalls.create"] = "roles/compute.admin"
+    if settings.benchmark.enabled:
+        needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
+    if "secretmanager.googleapis.com" in required_apis(settings):
+        needed["secretmanager.secrets.setIamPolicy"] = "roles/secretmanager.admin"
+    if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
+        needed |= dict.fromkeys(
+            ("compute.futureReservations.create", "compute.reservations.create"), "roles/compute.admin"
+        )
+    return dict(sorted(needed.items()))
+
+
 def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
-    if settings.weights.token_secret is not None:
+    token, key = settings.hf_token_secret, settings.api_key_secret
+    if token is not None:
         # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
-        account = WRITER_ACCOUNT if settings.weights.source == "hyperdisk" else SERVER_ACCOUNT
-        readers.add((account, settings.weights.token_secret))
-    if settings.server.api_key_secret is not None:
-        readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
+        if settings.weights.is_written:
+            readers.add((WRITER_ACCOUNT, token.name))
+        elif not settings.weights.has_volume:
+            readers.add((SERVER_ACCOUNT, token.name))
+    if key is not None:
+        readers.add((SERVER_ACCOUNT, key.name))
     if settings.benchmark.enabled:
-        named = (settings.weights.token_secret, settings.server.api_key_secret)
-        readers |= {(BENCHMARK_ACCOUNT, secret) for secret in named if secret is not None}
+        readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))
 
 

@@ -5,8 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from settings.names import own_server_name
+
 if TYPE_CHECKING:
     from settings.stack import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VpcRanges:
+    """CIDR ranges of the VPC that a cluster is in. None: not known, or there is none."""
+
+    nodes: str | None = None
+    pods: str | None = None
+    """Does not count as clients of the VPC: pods are let in by label."""
+    services: str | None = None
+    """GKE gives the cluster's DNS its tenth address."""
+    proxies: str | None = None
+    """The proxy-only subnet. Where it is not known, a gateway's servers must let every private range in."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every range that is known."""
+        return tuple(one for one in (self.nodes, self.pods, self.services, self.proxies) if one is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,15 +35,16 @@ class GatewayTraffic:
 
     pool: str
     """Name of the InferencePool; the endpoint picker's pods are named after it."""
-    proxy_range: str | None = None
-    """CIDR range of the proxy-only subnet. None: it is another program's, so that every private range must be let in."""
     public: bool = False
     """Whether the load balancer's address is outside the VPC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Connections that a namespace with one model's servers needs. Everything else stays denied."""
+    """Connections that a namespace with one model's servers needs. Everything else stays denied.
+
+    Raises ValueError for a server that is named like another workload.
+    """
 
     server: str
     """Value of the label `app` on the servers' pods."""
@@ -31,8 +52,8 @@ class Traffic:
     """Whether the servers ask for an API key, which they do under /v1 alone: with a gateway, pods then may not reach them past it."""
     internal_load_balancer: bool = False
     """Whether clients of the VPC reach the servers through a passthrough load balancer."""
-    pod_range: str | None = None
-    """CIDR range of the cluster's pods, which does not count as clients of the VPC. None: not known."""
+    ranges: VpcRanges = VpcRanges()
+    """The VPC's own ranges."""
     gateway: GatewayTraffic | None = None
     """The gateway in front of the servers, where there is one."""
     weights_writer: bool = True
@@ -42,24 +63,32 @@ class Traffic:
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
 
+    def __post_init__(self) -> None:
+        own_server_name(self.server)
+
 
 def traffic(settings: Settings) -> Traffic:
     """The connections of one stack."""
-    gateway = settings.gateway
+    gateway, network = settings.gateway, settings.network
+    own = VpcRanges(
+        nodes=network.node_cidr,
+        pods=network.pod_cidr,
+        services=network.service_cidr,
+        proxies=network.proxy_only.cidr if settings.proxy_only_subnet else None,
+    )
     return Traffic(
         server=settings.server.name,
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
-        # A guest cannot see the platform's ranges.
-        pod_range=settings.network.pod_cidr if settings.owns_platform else None,
+        # A guest's settings do not know the platform's ranges; its outputs do.
+        ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
             pool=gateway.pool,
-            proxy_range=settings.network.proxy_only.cidr if settings.owns_platform else None,
             public=gateway.gateway_class != "gke-l7-rilb",
         )
         if gateway.enabled
         else None,
-        weights_writer=settings.weights.source == "hyperdisk",
+        weights_writer=settings.weights.is_written,
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
     )

@@ -14,11 +14,13 @@ from facts.engines import (
     LONGEST_CONTEXT_TOKENS,
     Flags,
 )
-from facts.models import EXPERTS, parts_of
+from facts.models import EXPERTS, EXPERTS_IN_A_NAME, parts_of
 from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
+USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
+"""With FP4 or FP8 behind it: 0 keeps FlashInfer's kernels away from the experts."""
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 Release = tuple[int, int, int]
@@ -115,6 +117,19 @@ class Served(ABC):
     def parts(self) -> frozenset[str] | None:
         """What its model's architecture has of what options are for; None where the facts do not know it."""
         return parts_of(self.model_names)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether its model is known to be a mixture of experts: by its name, or because the server spreads experts."""
+        named = any(EXPERTS_IN_A_NAME.search(name) for name in self.model_names)
+        return named or (self.flags.on("enable-expert-parallel") is True and not self.is_dense)
+
+    @property
+    def expert_format(self) -> str:
+        """Number format of a mixture of experts with less than 16 bits, by its name: FP4 or FP8; empty for every other."""
+        if not self.has_experts:
+            return ""
+        return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
 
     @property
     def architecture(self) -> memory.HybridArchitecture | None:

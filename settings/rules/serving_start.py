@@ -10,7 +10,18 @@ from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_
 from facts.models import EXPERTS, part_for
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
 from settings.rules.limits import KNOWN_RELEASE
-from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, Served
+from settings.rules.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
+
+# Source: vllm/envs.py and the security guide of vLLM 0.18.1.
+OPENS_THE_SERVER: Final = {
+    "VLLM_SERVER_DEV_MODE": "it opens /collective_rpc, /sleep and others that run or stop the engine for whoever reaches the port; no API "
+    "key guards them",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it lets messages carry pickled functions, which run as the server",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "it lets any client load weights from a path or a repository of its choice",
+}
+"""Variables that hand the server to its clients, and how."""
+_OFF: Final = frozenset({"", "0", "false"})
+_TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 
 
 def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
@@ -40,6 +51,29 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Broken]:
                 because=f"it is for models with {part}; {server.model} has none",
                 changes={option: None},
             )
+
+
+def _opened(server: Served, _: Limits) -> Iterator[Broken]:
+    for name, how in OPENS_THE_SERVER.items():
+        given = server.env(name)
+        if given is not None and given.strip().lower() not in _OFF:
+            yield Broken(option=name, value="set", allowed="left out", why=how)
+
+
+def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Broken]:
+    if not server.is_on_b200:
+        return
+    chosen, form = (server.flags.text("moe-backend") or "auto").lower().replace("-", "_"), server.expert_format
+    by_itself = chosen == "auto" and form and server.env(f"{USE_FLASHINFER_MOE}{form}") != "0"
+    if chosen == _TRTLLM_EXPERTS or by_itself:
+        other = "triton" if form == "FP8" else "flashinfer_cutlass"
+        yield Broken(
+            option="moe-backend",
+            value=None if by_itself else chosen,
+            allowed=other,
+            because=f"vLLM takes {_TRTLLM_EXPERTS} by itself for {server.model} on B200" if by_itself else "",
+            changes={"moe-backend": other},
+        )
 
 
 def _unchecked_release(server: Served, _: Limits) -> Iterator[Broken]:
@@ -103,6 +137,31 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         severity="high",
         excusable=False,
         judge=_for_another_architecture,
+    ),
+    Lesson(
+        name="server-opened",
+        statement="No variable opens the engine to whoever reaches the server.",
+        evidence="vLLM's development mode, pickled messages and adapters loaded on request run what a client sends",
+        level_reason="a server with clients is no place to develop",
+        fix="remove the variable",
+        level="mandatory",
+        severity="critical",
+        excusable=False,
+        judge=_opened,
+    ),
+    Lesson(
+        name="experts-write-into-image",
+        statement="The experts' kernels start without root, on a read-only root file system and without the internet.",
+        evidence="FlashInfer puts the headers of its TRT-LLM experts into its own package and fetches them from a server of NVIDIA: "
+        "'Read-only file system: .../flashinfer_cubin/cubins/flashinfer' (run with 0.6.6, vLLM 0.18.1's; no variable moves that folder; "
+        "flashinfer-ai/flashinfer#2834 is Qwen3.5-397B-A17B-FP8)",
+        level_reason="the server never starts, and eight GPUs are paid for while it tries",
+        fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for FP8",
+        level="mandatory",
+        severity="high",
+        excusable=False,
+        reads=("moe-backend", "enable-expert-parallel"),
+        judge=_experts_write_into_the_image,
     ),
     Lesson(
         name="image-not-checked",

@@ -36,6 +36,9 @@ Count = Annotated[int, Field(ge=1, le=65_536)]
 Ranks = Annotated[int, Field(ge=1, le=GPUS_PER_NODE)]
 KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"]
+MoeBackend = Literal[
+    "auto", "triton", "deep_gemm", "cutlass", "flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cutedsl", "marlin"
+]
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]
 
 
@@ -75,6 +78,10 @@ class Engine(Section):
     enable_expert_parallel: Switch = None
     """`--enable-expert-parallel`: spread a mixture-of-experts model's experts over the ranks. Default off; a dense
     model refuses it."""
+    moe_backend: MoeBackend | None = None
+    """`--moe-backend`: kernels for the experts of a mixture-of-experts model. Default auto: on B200 FlashInfer's TRT-LLM
+    ones for FP8 and NVFP4, which write into the image and so cannot start here. flashinfer_cutlass runs NVFP4, triton
+    FP8; a dense model ignores it."""
     max_model_len: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
     """`--max-model-len`: longest prompt plus answer, in tokens. Default: the model's 262,144. Measured: 131,072 for
     1,500-token requests left 99.4 % of the cache taken with 138 requests waiting; 4,096 gave 85,509 tok/s instead of

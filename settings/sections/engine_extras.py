@@ -28,13 +28,6 @@ _OF_THE_SERVER = {
 }
 """Flags that other parts of the stack decide, and where."""
 
-_UNSAFE = {
-    "VLLM_SERVER_DEV_MODE": "it opens /collective_rpc, /sleep and others that run or stop the engine for whoever reaches the port; no API "
-    "key guards them",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "it lets messages carry pickled functions, which run as the server",
-}
-"""Variables that hand the server to whoever can reach it. Source: vLLM 0.18.1, vllm/envs.py and its security guide."""
-
 _OF_THE_POD = frozenset(
     {
         "HOME",
@@ -58,6 +51,8 @@ _OF_THE_POD = frozenset(
         "VLLM_NO_USAGE_STATS",
         "PROMETHEUS_MULTIPROC_DIR",
         "CUDA_VISIBLE_DEVICES",
+        "LD_LIBRARY_PATH",
+        "LIBRARY_PATH",
         "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
         "VLLM_USE_DEEP_GEMM",
         "VLLM_ENGINE_READY_TIMEOUT_S",
@@ -88,8 +83,6 @@ def check_extra_env(variables: dict[str, str]) -> dict[str, str]:
     for name in variables:
         if not _VARIABLE.match(name):
             raise ValueError(f"{name!r} is not a name of an environment variable")
-        if name in _UNSAFE:
-            raise ValueError(f"{name} is not for a server that others reach: {_UNSAFE[name]}")
         if names_secret(name):
             raise ValueError(f"{name} looks like a secret and would be printed everywhere; use a Secret Manager secret")
         if name in _OF_THE_POD:

@@ -37,6 +37,7 @@ _FROM_ARGUMENTS = {
     "kubernetes:core/v1:PersistentVolumeClaim": ("metadata.name", "spec"),
     "kubernetes:core/v1:ResourceQuota": ("spec",),
     "kubernetes:core/v1:Service": ("metadata.name",),
+    "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotContent": ("spec",),
     "kubernetes:storage.k8s.io/v1:StorageClass": ("parameters", "allowedTopologies"),
 }
 MATTERS = {type_: _FROM_ARGUMENTS.get(type_, ()) for type_ in inventory.MATTERS}

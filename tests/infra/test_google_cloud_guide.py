@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from settings.checks.structure import structural_problems
-from settings.derived.google_cloud_needs import required_apis
+from settings.derived.google_cloud_needs import required_apis, required_permissions
+from settings.derived.quota_needs import quota_needs
 from settings.sections.capacity import window_total_usd
 from tests.support.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
@@ -43,7 +44,7 @@ def test_every_example_can_be_pasted_into_a_stack_file(example: str) -> None:
 
 
 def test_the_examples_are_all_found() -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
 
 
 def test_the_window_of_the_example_costs_what_it_says() -> None:
@@ -59,6 +60,34 @@ def test_every_api_has_its_name_in_the_guide() -> None:
     assert {api.removesuffix(".googleapis.com") for api in every} == API_NAMES.keys()
     text = " ".join(GUIDE.partition("## The APIs")[2].partition("\n## ")[0].split())
     assert [name for name in API_NAMES.values() if name not in text] == []
+
+
+ROLES = {
+    "roles/artifactregistry.admin": "Artifact Registry Admin",
+    "roles/compute.admin": "Compute Admin",
+    "roles/container.admin": "Kubernetes Engine Admin",
+    "roles/iam.serviceAccountAdmin": "Service Account Admin",
+    "roles/iam.serviceAccountUser": "Service Account User",
+    "roles/resourcemanager.projectIamAdmin": "Project IAM Admin",
+    "roles/secretmanager.admin": "Secret Manager Admin",
+    "roles/serviceusage.serviceUsageAdmin": "Service Usage Admin",
+    "roles/storage.admin": "Storage Admin",
+}
+
+
+def test_every_role_that_the_doctor_asks_for_is_in_the_guide() -> None:
+    window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
+    capacity = {"mode": "calendar", "reservation": "january", "create": window}
+    needed = required_permissions(make_settings(gateway=GATEWAY, weights={"tokenSecret": "hf"}, capacity=capacity))
+    assert set(needed.values()) == ROLES.keys()
+    text = " ".join(GUIDE.split())
+    assert [title for title in ROLES.values() if title not in text] == []
+
+
+def test_every_quota_that_the_doctor_asks_for_is_in_the_guide() -> None:
+    needs = quota_needs(make_settings(benchmark={"enabled": True}))
+    names = {need.quota.ids[0].partition("-per-")[0] for need in needs}
+    assert [name for name in names if f"`{name}-" not in GUIDE] == []
 
 
 def test_every_file_that_the_guide_names_is_there_and_none_is_left_out() -> None:

@@ -15,6 +15,7 @@ EVERYTHING: dict[str, Any] = {
     "budget": BUDGET,
     "server": {"replicas": 8, "apiKeySecret": "api-key"},
     "weights": {"tokenSecret": "hf-token"},
+    "registry": {"dockerHubUser": "fleetpulls", "dockerHubTokenSecret": "docker-hub"},
     "labels": {"team": "inference"},
 }
 
@@ -59,7 +60,8 @@ def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recor
         "Budget": 1,
         "pulumi:providers:gcp": 1,
         "BucketIAMMember": 1,
-        "SecretIamMember": 4,
+        "SecretIamMember": 5,
+        "ServiceIdentity": 1,
     }
 
 
@@ -115,17 +117,22 @@ def test_nodes_never_start_without_their_roles_or_their_way_out(everything: Reco
 def test_the_platform_output_has_all_a_guest_needs_and_no_kubeconfig(everything: Recording) -> None:
     platform = everything.outputs["platform"]
     assert platform == {
-        "clusterName": "vllm-inference-cluster",
+        "clusterName": "vllm-inference-cluster-test",
+        "clusterIdentity": named(everything, "platform-kubernetes").inputs["clusterIdentifier"],
         "project": "fleet-tests",
         "projectNumber": platform["projectNumber"],
         "region": "europe-west4",
-        "namespace": "vllm",
+        "namespace": "vllm-test",
         "workloadPool": "fleet-tests.svc.id.goog",
         "imagePrefix": "europe-west4-docker.pkg.dev/fleet-tests/test-docker-hub",
         "resultsBucket": "fleet-tests-test-vllm-results",
         "network": "https://www.googleapis.com/compute/v1/projects/fleet-tests/global/networks/test-vllm",
         "proxyOnlySubnet": "https://www.googleapis.com/compute/v1/projects/fleet-tests/regions/europe-west4"
         "/subnetworks/test-vllm-proxy-only",
+        "nodeRange": "10.0.0.0/20",
+        "podRange": "10.64.0.0/14",
+        "serviceRange": "10.32.0.0/20",
+        "proxyOnlyRange": "10.8.0.0/23",
     }
     assert platform["projectNumber"].isdigit()
 
@@ -135,7 +142,7 @@ def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> 
     told = [one.inputs for one in everything.resources] + [
         one.outputs for one in everything.resources if not one.custom
     ]
-    assert server not in repr([told, everything.outputs])
+    assert server.removeprefix("https://") not in repr([told, everything.outputs])
     assert "gke-gcloud-auth-plugin" not in repr([told, everything.outputs])
 
 
@@ -156,7 +163,7 @@ def test_the_node_account_has_two_roles_on_two_things(everything: Recording) -> 
 
 def test_no_grant_is_public_or_broad(everything: Recording) -> None:
     grants = [one for one in everything.resources if "role" in one.inputs and "member" in one.inputs]
-    assert len(grants) == 7
+    assert len(grants) == 8
     for grant in grants:
         assert grant.inputs["member"] not in ("allUsers", "allAuthenticatedUsers")
         assert grant.inputs["role"] not in ("roles/owner", "roles/editor", "roles/viewer")
@@ -176,7 +183,7 @@ def test_the_bucket_is_private_in_the_region_and_its_objects_end(everything: Rec
 def test_the_image_repository_pulls_docker_hub_through_and_cleans_up_for_real(everything: Recording) -> None:
     repository = only(everything, "artifactregistry/repository:Repository").inputs
     assert repository["mode"] == "REMOTE_REPOSITORY"
-    assert repository["remoteRepositoryConfig"] == {"dockerRepository": {"publicRepository": "DOCKER_HUB"}}
+    assert repository["remoteRepositoryConfig"]["dockerRepository"] == {"publicRepository": "DOCKER_HUB"}
     assert repository["cleanupPolicyDryRun"] is False
     assert [policy["action"] for policy in repository["cleanupPolicies"]] == ["DELETE", "KEEP"]
 
@@ -202,8 +209,8 @@ def test_everything_that_takes_labels_has_them(everything: Recording) -> None:
 
 def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:
     def names(stack: str) -> set[str]:
-        keys = ("name", "accountId", "repositoryId")
-        found = recorded_platform(stack=stack, gateway=GATEWAY, cluster={"name": f"{stack}-cluster"})
+        keys = ("name", "accountId", "repositoryId", "member")
+        found = recorded_platform(stack=stack, gateway=GATEWAY, benchmark=BENCHMARK, weights={"tokenSecret": "hf"})
         return {str(one.inputs[key]) for one in found.resources for key in keys if key in one.inputs}
 
     assert names("dev") & names("spot") == set()

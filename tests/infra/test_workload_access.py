@@ -68,6 +68,7 @@ def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_of
         ({}, ()),
         ({"weights": {"tokenSecret": "hf"}}, (("weights-writer", "hf"),)),
         ({"weights": {"source": "huggingface", "tokenSecret": "hf"}}, (("vllm-server", "hf"),)),
+        ({"weights": {"source": "image", "image": "projects/models/global/images/a", "tokenSecret": "hf"}}, ()),
         ({"server": {"apiKeySecret": "key"}}, (("vllm-server", "key"),)),
         (
             {"weights": {"tokenSecret": "hf"}, "server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},
@@ -88,7 +89,7 @@ def test_a_secret_is_granted_by_itself_and_never_project_wide() -> None:
     grant = only(recording, ":SecretIamMember").inputs
     assert grant["secretId"] == "hf"
     assert grant["role"] == "roles/secretmanager.secretAccessor"
-    assert grant["member"].endswith("/subject/ns/vllm/sa/weights-writer")
+    assert grant["member"].endswith("/subject/ns/vllm-test/sa/weights-writer")
     assert [one.inputs["role"] for one in all_of(recording, ":IAMMember")] == [
         "roles/container.defaultNodeServiceAccount"
     ]

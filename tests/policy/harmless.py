@@ -45,6 +45,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Subnetwork: ipCidrRange secondaryIpRanges/**
         VolumeSnapshot: spec/source spec/source/**
         VolumeSnapshotClass: driver
+        VolumeSnapshotContent: spec/driver spec/source spec/source/** spec/volumeSnapshotRef spec/volumeSnapshotRef/**
     """,
     "What it named is no longer found or not started; whoever waits for it says so, and nothing new is reached.": """
         *: metadata/labels metadata/labels/** metadata/namespace namespace spec/template/metadata/labels
@@ -53,7 +54,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Cluster: gatewayApiConfig/** ipAllocationPolicy secretManagerConfig secretManagerConfig/** subnetwork
         ConfigMap: data data/**
         Firewall: allows allows/# allows/#/ports/#
-        PersistentVolumeClaim: spec/dataSource/*
+        PersistentVolumeClaim: spec/dataSource spec/dataSource/*
         Pod: spec/containers/#/args spec/containers/#/args/** spec/containers/#/command spec/containers/#/command/**
         Pod: spec/containers/#/env spec/containers/#/env/** spec/containers/#/volumeMounts spec/containers/#/volumeMounts/#
         Pod: spec/initContainers spec/initContainers/# spec/initContainers/#/args spec/initContainers/#/command
@@ -73,6 +74,10 @@ HARMLESS: Final[Mapping[str, str]] = {
         NetworkPolicy: spec/ingress/# spec/ingress/#/from/# spec/ingress/#/from/#/namespaceSelector/**
         NetworkPolicy: spec/ingress/#/from/#/podSelector/matchLabels/** spec/podSelector spec/podSelector/matchLabels/**
         NetworkPolicy: spec/policyTypes spec/policyTypes/#
+    """,
+    "Port 53 alone, of more pods of the cluster or of fewer; or a range that nobody routes to.": """
+        NetworkPolicy: spec/egress/#/to/#/namespaceSelector spec/egress/#/to/#/namespaceSelector/** spec/egress/#/to/#/podSelector
+        NetworkPolicy: spec/egress/#/to/#/podSelector/** spec/egress/#/to/#/ipBlock/except/#
     """,
     "Autopilot, Kubernetes or Google Cloud has the same value without it.": """
         *: location metadata/annotations project
@@ -120,7 +125,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: values/inferenceExtension/**
         RouterNat: *
         Service: spec/publishNotReadyAddresses
-        StorageClass: allowedTopologies mountOptions mountOptions/** parameters/enable-multi-zone-provisioning
+        StorageClass: allowedTopologies mountOptions/** parameters/enable-multi-zone-provisioning
         StorageClass: parameters/provisioned-throughput-on-create volumeBindingMode
         Subnetwork: privateIpGoogleAccess secondaryIpRanges
     """,
@@ -129,6 +134,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         ConfigMap: immutable
         Release: atomic compat skipAwait timeout
         Service: disableOnDestroy
+        kubernetes: clusterIdentifier
     """,
     "Declared for the rules and for people; the rules that read it say what they cannot judge.": """
         *: description

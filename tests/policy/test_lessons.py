@@ -93,6 +93,14 @@ def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None
         ("max-num-seqs-above-state", {"flags": ("--max-num-seqs=8192",), "selector": L4}, {}, False),
         ("max-num-seqs-above-state", {"flags": ("--max-num-seqs=8192",), "selector": BLACKWELL}, {}, True),
         ("max-num-seqs-above-state", {"args": ("/weights/Qwen/Qwen3.5-27B", "--max-num-seqs=8192")}, {}, False),
+        # Experts: the model's name or the flags say that there are some, and in which format.
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep")}, {}, True),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8")}, {}, True),
+        ("experts-write-into-image", {"args": ("Qwen/Qwen3.5-35B-A3B-FP8",)}, {}, True),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep", "--moe-backend=flashinfer-cutlass")}, {}, False),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep"), "env": {"VLLM_USE_FLASHINFER_MOE_FP4": "0"}}, {}, False),
+        ("experts-write-into-image", {"args": ("Qwen/Qwen3.5-397B-A17B", "-tp=8", "-ep")}, {}, False),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep"), "selector": L4}, {}, False),
         # Nothing declared, or nothing that is a number.
         ("sequences-below-load", {"flags": ("--max-num-seqs=1",), "annotations": {}}, {}, False),
         ("context-below-need", {"flags": ("--max-model-len=1",), "annotations": {}}, {}, False),

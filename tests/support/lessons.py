@@ -9,6 +9,7 @@ from typing import Any
 
 from facts.engines import render
 from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.rules.serving_start import OPENS_THE_SERVER
 from settings.stack import Settings
 from tests.support.settings import make_settings
 
@@ -89,6 +90,8 @@ class Case:
 
 def _setting(option: str, value: Any) -> tuple[str, Any]:
     name = stack_file().name(option)
+    if name.startswith("extraEnv."):
+        return "extraEnv", {option: str(value)}
     if isinstance(value, Mapping):
         return name, {"method": value["method"], "numSpeculativeTokens": value["num_speculative_tokens"]}
     return name, value
@@ -215,6 +218,12 @@ CASES = (
         "flags-of-another-architecture", "none", {**_NO_MTP, **_OF_LINEAR, "reasoning-parser": "qwen3"}, model=_PLAIN
     ),
     _sound("flags-of-another-architecture", "ngram", {**_mtp(1, "ngram"), **_OF_LINEAR}, model=_PLAIN),
+    *(_broken("server-opened", name, {name: 1}) for name in OPENS_THE_SERVER),
+    _sound("server-opened", "development switched off", {"VLLM_SERVER_DEV_MODE": 0}),
+    _broken("experts-write-into-image", "asked for", {"moe-backend": "flashinfer_trtllm"}),
+    _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),
+    _sound("experts-write-into-image", "FlashInfer's others", {"moe-backend": "flashinfer_cutlass"}),
+    _sound("experts-write-into-image", "a dense model's own choice", {"moe-backend": "auto"}),
     _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="guest"),
     _broken("image-not-checked", "0.18 of another number", tag="v0.180.0", stack="cud"),
     _broken("image-not-checked", "0.17 with CUDA 13", tag="v0.17.2-cu130"),

@@ -5,7 +5,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+# A test asks for the same few thousands of times.
+address_of = lru_cache(ipaddress.ip_address)
+network_of = lru_cache(ipaddress.ip_network)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +89,10 @@ def _one_peer_matches(peer: Mapping[str, Any], pod: Endpoint, other: Endpoint) -
         # Pods are matched by selectors alone: Dataplane V2 gives them identities, not addresses.
         if other.is_pod or not other.address:
             return False
-        address = ipaddress.ip_address(other.address)
+        address = address_of(other.address)
         block = peer["ipBlock"]
-        return address in ipaddress.ip_network(block["cidr"]) and not any(
-            address in ipaddress.ip_network(one) for one in block.get("except", [])
+        return address in network_of(block["cidr"]) and not any(
+            address in network_of(one) for one in block.get("except", [])
         )
     if not other.is_pod:
         return False

@@ -11,6 +11,7 @@ import pytest
 from settings.derived.traffic import Traffic
 from settings.sections.engine import Engine
 from settings.sections.server import Server as ServerSection
+from settings.sections.weights import Weights
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args, weights_args
 from workloads.namespace import NamespaceArgs
@@ -37,6 +38,11 @@ def test_a_server_whose_engines_need_more_gpus_than_a_pod_has_is_refused() -> No
 def test_weights_are_made_in_zones_of_one_region(zones: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=r"^WeightsArgs\.zones"):
         replace(weights_args(make_settings()), zones=zones)
+
+
+def test_weights_from_an_image_need_the_image() -> None:
+    with pytest.raises(ValueError, match=r"^WeightsArgs\.volume has source image and no image"):
+        replace(weights_args(make_settings()), volume=Weights(source="image"))
 
 
 def test_a_quota_below_nothing_is_refused() -> None:

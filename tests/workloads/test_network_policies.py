@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 
-from settings.derived.traffic import traffic
+from facts.ranges import PRIVATE_RANGES
+from settings.derived.traffic import Traffic, VpcRanges, traffic
+from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
-from tests.workloads.network_policy_semantics import Endpoint, allowed
+from tests.workloads.network_policy_semantics import Endpoint, address_of, allowed, network_of
 from workloads.network_policies import (
+    DNS_PODS,
+    DNS_SERVERS,
+    HEALTH_CHECKS,
     Addresses,
     Flow,
     Namespaces,
@@ -44,6 +52,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "unmonitored": {"monitoring": {"enabled": False}},
+    "a VPC with other addresses": {
+        **GATEWAY,
+        "network": {"nodeCidr": "100.70.0.0/20", "podCidr": "240.0.0.0/13", "serviceCidr": "34.118.224.0/20"},
+    },
 }
 
 
@@ -72,6 +84,10 @@ STRANGER = pod(app="something-else")
 CLIENT = pod(**{"app": "chat", "vllm-fleet/client": "true"})
 OTHER_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps")
 CLIENT_NAMESPACE = Endpoint(labels={"app": "chat"}, namespace="apps", namespace_labels={"vllm-fleet/client": "true"})
+KUBE_DNS = Endpoint(labels={"k8s-app": "kube-dns"}, namespace="kube-system")
+DNS_CACHE = Endpoint(labels={"k8s-app": "node-local-dns"}, namespace="kube-system")
+SYSTEM_POD = Endpoint(labels={"k8s-app": "konnectivity-agent"}, namespace="kube-system")
+FALSE_DNS = Endpoint(labels={"k8s-app": "kube-dns"}, namespace="apps")
 COLLECTOR = Endpoint(labels={"app": "collector"}, namespace="gke-gmp-system")
 PROXY = outside("10.8.0.7")
 PROBE = outside("35.191.10.1")
@@ -86,16 +102,19 @@ def examples(party: Party) -> list[Endpoint]:
     if isinstance(party, Pods):
         return [pod(**{"pod-template-hash": "7f", **dict(party.labels)})]
     if isinstance(party, Namespaces):
+        label, marks = party.pods or ("any", ("pod",))
         return [
-            Endpoint(labels={"any": "pod"}, namespace="elsewhere", namespace_labels={party.label: value})
+            Endpoint(labels={label: mark}, namespace="elsewhere", namespace_labels={party.label: value})
             for value in party.values
+            for mark in marks
         ]
     assert isinstance(party, Addresses)
     excepted = [ipaddress.ip_network(one) for one in party.excepted]
     found = []
     for cidr in party.ranges:
         block = ipaddress.ip_network(cidr)
-        for address in (block[0], block[-1]):
+        # The internet begins and ends with special ranges.
+        for address in (block[0], block[-1], *([block[2**24]] if block.prefixlen == 0 else [])):
             if not any(address in one for one in excepted):
                 found.append(outside(str(address)))
     assert found
@@ -123,6 +142,8 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     made, table = specs(settings), flows(traffic(settings))
     pods = [SERVER, PICKER, WRITER, BENCHMARK, STRANGER, CLIENT]
     others = [OTHER_NAMESPACE, CLIENT_NAMESPACE, COLLECTOR, PROXY, PROBE, OFFICE, HUB, METADATA, CONTROL_PLANE]
+    others += [KUBE_DNS, DNS_CACHE, SYSTEM_POD, FALSE_DNS, outside("10.32.0.10"), outside("34.118.224.10")]
+    others += [outside("100.70.0.9"), outside("224.0.0.251"), outside("240.0.0.9"), outside("198.18.0.1")]
     others += [outside("169.254.20.10"), outside("130.211.3.9"), outside("10.65.0.1"), outside("192.168.1.1")]
     checked = denied = 0
     for source in pods + others:
@@ -151,12 +172,14 @@ def _means(party: Party, end: Endpoint) -> bool:
         return end.is_pod and end.namespace == NAMESPACE and set(party.labels) <= set((end.labels or {}).items())
     if isinstance(party, Namespaces):
         known = {"kubernetes.io/metadata.name": end.namespace, **end.namespace_labels}
-        return end.is_pod and known.get(party.label) in party.values
+        label, marks = party.pods or ("", ())
+        meant = party.pods is None or (end.labels or {}).get(label) in marks
+        return end.is_pod and known.get(party.label) in party.values and meant
     if end.is_pod:
         return False
-    address = ipaddress.ip_address(end.address)
-    return any(address in ipaddress.ip_network(one) for one in party.ranges) and not any(
-        address in ipaddress.ip_network(one) for one in party.excepted
+    address = address_of(end.address)
+    return any(address in network_of(one) for one in party.ranges) and not any(
+        address in network_of(one) for one in party.excepted
     )
 
 
@@ -209,7 +232,42 @@ def test_an_exception_is_written_only_into_the_block_that_holds_it() -> None:
     made = sent_policies(flows(traffic(make_settings(server={"replicas": 12, "internalLoadBalancer": True}))))
     rule = next(rule for rule in made["server"]["ingress"] if "ipBlock" in rule["from"][0])
     blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"].get("except") for peer in rule["from"]}
-    assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], "172.16.0.0/12": None, "192.168.0.0/16": None}
+    assert blocks == {"10.0.0.0/8": ["10.64.0.0/14"], **dict.fromkeys(PRIVATE_RANGES[1:])}
+
+
+@pytest.mark.parametrize("service_range", ["10.32.0.0/20", "34.118.224.0/20"])
+def test_names_resolve_whatever_answers_for_the_clusters_dns(service_range: str) -> None:
+    made = specs(make_settings(network={"serviceCidr": service_range}))
+    tenth = outside(str(ipaddress.ip_network(service_range)[10]))
+    for protocol in ("UDP", "TCP"):
+        for answering in (KUBE_DNS, DNS_CACHE, tenth):
+            assert allowed(made, source=WRITER, destination=answering, port=53, protocol=protocol)
+        for other in (SYSTEM_POD, FALSE_DNS, HUB, outside(str(ipaddress.ip_network(service_range)[11]))):
+            assert not allowed(made, source=WRITER, destination=other, port=53, protocol=protocol)
+    assert not allowed(made, source=WRITER, destination=KUBE_DNS, port=443)
+
+
+def test_the_internet_is_no_special_range_and_nothing_of_the_vpc() -> None:
+    """A VPC may use shared, reserved and even public addresses: a writer that may reach "the internet" must not reach those."""
+    network = {"nodeCidr": "100.70.0.0/20", "podCidr": "240.0.0.0/13", "serviceCidr": "34.118.224.0/20"}
+    made = specs(make_settings(network=network))
+    for inside in ("100.70.0.9", "100.64.0.1", "240.0.0.9", "34.118.224.5", "198.18.0.1", "224.0.0.251", "127.0.0.1"):
+        assert not allowed(made, source=WRITER, destination=outside(inside), port=443), inside
+    assert allowed(made, source=WRITER, destination=outside("34.118.240.1"), port=443)
+
+
+def test_the_picker_reaches_a_control_plane_in_the_node_range_whatever_that_is() -> None:
+    made = specs(make_settings(gateway={"enabled": True}, network={"nodeCidr": "34.96.0.0/20"}))
+    assert allowed(made, source=PICKER, destination=outside("34.96.0.5"), port=443)
+    assert not allowed(made, source=PICKER, destination=HUB, port=443)
+
+
+@pytest.mark.parametrize("name", ["weights-writer", "vllm-benchmark", "qwen35-pool-epp"])
+def test_a_server_is_not_named_like_a_workload_whose_way_out_it_would_get(name: str) -> None:
+    with pytest.raises(ValueError, match="a name of its own"):
+        Traffic(server=name)
+    with pytest.raises(SettingsError, match="a name of its own"):
+        make_settings(server={"name": name})
 
 
 def test_the_proxies_are_those_of_the_stacks_own_subnet() -> None:
@@ -218,11 +276,33 @@ def test_the_proxies_are_those_of_the_stacks_own_subnet() -> None:
     assert not allowed(made, source=outside("10.8.0.7"), destination=SERVER, port=8000)
 
 
-def test_a_guest_lets_in_the_whole_vpc_because_it_cannot_see_where_the_platforms_proxies_are() -> None:
+def test_where_the_ranges_are_not_known_the_whole_vpc_may_be_the_gateways_proxies() -> None:
     made = specs(make_settings(gateway={"enabled": True}, platform={"stack": "acme/vllm-fleet/base"}))
     assert allowed(made, source=outside("10.77.0.9"), destination=SERVER, port=8000)
     assert allowed(made, source=outside("10.77.0.9"), destination=PICKER, port=9002)
     assert not allowed(made, source=HUB, destination=SERVER, port=8000)
+
+
+def test_a_guests_policies_are_those_of_the_stack_that_it_joins() -> None:
+    """The ranges come from that stack's outputs, so they are known later than everything else."""
+    ranges = VpcRanges(nodes="100.70.0.0/20", pods="10.64.0.0/14", services="10.32.0.0/20", proxies="10.9.0.0/23")
+    guest = {"platform": {"stack": "acme/vllm-fleet/base"}, "gateway": {"enabled": True}}
+    recording = recorded_component(
+        lambda settings, opts: NetworkPolicies(
+            "policies",
+            NetworkPoliciesArgs(
+                namespace=NAMESPACE, traffic=traffic(settings), ranges=pulumi.Output.from_input(ranges)
+            ),
+            opts,
+        ),
+        **guest,
+    )
+    made = {resource.inputs["metadata"]["name"]: resource.inputs["spec"] for resource in objects(recording).values()}
+    assert made == sent_policies(flows(replace(traffic(make_settings(**guest)), ranges=ranges)))
+    sent = list(made.values())
+    assert allowed(sent, source=outside("10.9.0.7"), destination=SERVER, port=8000)
+    assert not allowed(sent, source=OFFICE, destination=SERVER, port=8000)
+    assert not allowed(sent, source=WRITER, destination=outside("100.70.0.9"), port=443)
 
 
 def test_an_empty_table_denies_everything() -> None:
@@ -276,3 +356,25 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
         for flow in flows(traffic(make_settings(**sections)))
     }
     assert written == known
+
+
+def test_the_guide_says_what_every_name_of_the_table_means() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
+    parties = {
+        party.name: party
+        for sections in SHAPES.values()
+        for flow in flows(traffic(make_settings(**sections)))
+        for party in (flow.from_, flow.to)
+    }
+    meanings = dict(re.findall(r"^\| ([a-z0-9-]+(?:, [a-z0-9-]+)*) \| (.*) \|$", guide, re.MULTILINE))
+    explained = {name: meaning for names, meaning in meanings.items() for name in names.split(", ")}
+    assert parties.keys() - {"server", "benchmark", "weights-writer"} <= explained.keys()
+    for name in ("dns", "health-checks", "vpc", "vpc-clients"):
+        party = parties[name]
+        assert isinstance(party, Addresses)
+        written = [
+            one.removesuffix("/32") for one in party.ranges if one in (*DNS_SERVERS, *HEALTH_CHECKS, *PRIVATE_RANGES)
+        ]
+        assert written
+        assert all(one in explained[name] for one in written), name
+    assert all(value in explained["cluster-dns"] for value in ("kube-system", *DNS_PODS[1]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -20,6 +23,7 @@ from workloads.weights.weights import (
     Weights,
     WeightsArgs,
     download_minutes,
+    image_class_fields,
     model_path,
     reader_class_fields,
     release_names,
@@ -30,6 +34,8 @@ HUGGINGFACE: dict[str, Any] = {"weights": {"source": "huggingface"}, "server": {
 TOKEN = "hf_notatokenbutlongenough"
 VOLUME = "weights-qwen3-5-27b-fp8-2e1b213-64gib"
 READER = f"{VOLUME}-2400mibps-b"
+HANDLE = "projects/models/global/images/qwen-2e1b213"
+IMAGE: dict[str, Any] = {"weights": {"source": "image", "image": HANDLE}}
 
 
 def args(**sections: Any) -> WeightsArgs:
@@ -65,10 +71,10 @@ def test_a_release_is_these_objects_and_no_others(plain: Recording) -> None:
         f"Job/{VOLUME}",
         f"PersistentVolumeClaim/{READER}",
         f"PersistentVolumeClaim/{VOLUME}-writer",
-        "StorageClass/vllm-weights-2400mibps-b",
-        "StorageClass/vllm-weights-writer-400mibps",
+        "StorageClass/vllm-test-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-writer-400mibps",
         f"VolumeSnapshot/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     ]
 
 
@@ -84,19 +90,19 @@ def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(p
     assert f"PersistentVolumeClaim/{VOLUME}-writer" in needs(plain, made[f"Job/{VOLUME}"])
     assert needs(plain, made[f"VolumeSnapshot/{VOLUME}"]) == {
         f"Job/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     }
     assert needs(plain, made[f"PersistentVolumeClaim/{READER}"]) == {
         f"VolumeSnapshot/{VOLUME}",
-        "StorageClass/vllm-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-2400mibps-b",
     }
 
 
 def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
     """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
     claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
-    assert needs(plain, claim) == {"StorageClass/vllm-weights-writer-400mibps"}
-    assert claim.inputs["spec"]["storageClassName"] == "vllm-weights-writer-400mibps"
+    assert needs(plain, claim) == {"StorageClass/vllm-test-weights-writer-400mibps"}
+    assert claim.inputs["spec"]["storageClassName"] == "vllm-test-weights-writer-400mibps"
 
 
 def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
@@ -122,13 +128,14 @@ def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_afte
 
 
 def test_the_image_outlives_the_stack_and_carries_model_and_revision(plain: Recording) -> None:
-    image_class = objects(plain)["VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213"].inputs
+    image_class = objects(plain)["VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213"].inputs
     assert image_class["deletionPolicy"] == "Retain"
     assert image_class["driver"] == "pd.csi.storage.gke.io"
     assert image_class["parameters"] == {
         "snapshot-type": "images",
         "image-family": "weights-qwen3-5-27b-fp8-2e1b213",
         "storage-locations": "europe-west4",
+        "labels": "fleet=vllm-test",
     }
 
 
@@ -145,7 +152,7 @@ def test_the_readers_volume_is_made_in_the_stacks_zone_before_a_gpu_node_is_aske
         {"match_label_expressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
     ]
     assert fields["parameters"] == {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "2400Mi"}
-    assert fields["mount_options"] == ["read_ahead_kb=4096"]
+    assert fields["mount_options"] == ["noload", "read_ahead_kb=4096"]
 
 
 def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
@@ -171,6 +178,8 @@ def test_the_stacks_labels_are_on_its_disks() -> None:
     labelled = args(labels={"team": "inference", "cost-centre": "7"})
     for fields in (writer_class_fields(labelled), reader_class_fields(labelled)):
         assert fields["parameters"]["labels"] == "cost-centre=7,team=inference"
+    image = image_class_fields(labelled, release_names(labelled))
+    assert image["parameters"]["labels"] == "cost-centre=7,fleet=vllm-test,team=inference"
 
 
 @pytest.mark.parametrize(
@@ -294,6 +303,61 @@ def test_a_server_gets_claim_and_path_and_mounts_both_read_only() -> None:
 def test_without_a_volume_there_is_nothing_to_make_and_nothing_to_mount() -> None:
     recording = release(**HUGGINGFACE)
     assert objects(recording) == {}
+
+
+def test_an_image_that_is_there_becomes_the_readers_volume_and_nothing_is_downloaded() -> None:
+    recording = release(**IMAGE)
+    made = objects(recording)
+    (content,) = (key for key in made if key.startswith("VolumeSnapshotContent/"))
+    (snapshot,) = (key for key in made if key.startswith("VolumeSnapshot/"))
+    (reader,) = (key for key in made if key.startswith("PersistentVolumeClaim/"))
+    assert set(made) == {content, snapshot, reader, "StorageClass/vllm-test-weights-2400mibps-b"}
+    assert made[content].inputs["spec"] == {
+        "deletionPolicy": "Retain",
+        "driver": "pd.csi.storage.gke.io",
+        "source": {"snapshotHandle": HANDLE},
+        "volumeSnapshotRef": {"kind": "VolumeSnapshot", "name": snapshot.partition("/")[2], "namespace": "vllm"},
+    }
+    assert made[snapshot].inputs["spec"] == {"source": {"volumeSnapshotContentName": content.partition("/")[2]}}
+    assert made[snapshot].inputs["metadata"]["annotations"] == {
+        "pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"
+    }
+    assert made[reader].inputs["spec"]["dataSource"]["name"] == snapshot.partition("/")[2]
+    assert needs(recording, made[snapshot]) == {content}
+    assert needs(recording, made[reader]) == {snapshot, "StorageClass/vllm-test-weights-2400mibps-b"}
+    assert [problems(manifest(resource)) for resource in made.values()] == [[]] * len(made)
+
+
+def test_another_image_and_the_stacks_own_each_make_a_volume_of_their_own() -> None:
+    other = {"weights": {"source": "image", "image": f"{HANDLE}-b"}}
+    names = [release_names(args(**sections)) for sections in ({}, IMAGE, other)]
+    for field in ("volume", "reader", "image_content"):
+        assert len({getattr(one, field) for one in names}) == 3
+    assert len({one.release for one in names}) == 1
+
+
+def test_a_self_link_names_the_same_image() -> None:
+    linked = {"weights": {"source": "image", "image": f"https://www.googleapis.com/compute/v1/{HANDLE}"}}
+    assert release_names(args(**linked)) == release_names(args(**IMAGE))
+
+
+def test_nothing_is_written_after_the_last_sync(tmp_path: Path) -> None:
+    """The image may be taken the moment the script has ended, of a disk that is still mounted."""
+    volume, seen = tmp_path / "volume", tmp_path / "seen"
+    (volume / "org" / "model" / ".git").mkdir(parents=True)
+    (volume / "org" / "model" / "config.json").write_text("{}")
+    (volume / "MANIFEST.sha256").write_text("")
+    (volume / "REVISION").write_text(f"org/model {'a' * 40}\n")
+    listing = 'ls -AlR --time-style=full-iso "$TARGET"'
+    sync = tmp_path / "sync"
+    sync.write_text(f"#!/bin/sh\n{listing} >{seen}\n")
+    sync.chmod(0o755)
+    given = {"MODEL_ID": "org/model", "REVISION": "a" * 40, "REMOTE": "http://nowhere.invalid", "TARGET": str(volume)}
+    environment = {**given, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LC_ALL": "C"}
+    script = FOLDER / "weights" / "weights_download.sh"
+    subprocess.run(["sh", script], env=environment, check=True, capture_output=True)
+    after = subprocess.run(["sh", "-c", listing], env=environment, check=True, capture_output=True, text=True)
+    assert seen.read_text() == after.stdout
 
 
 def test_the_hugging_face_token_is_a_secret_and_reaches_the_pod_as_a_file_only() -> None:

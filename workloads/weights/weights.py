@@ -1,11 +1,13 @@
 """The weights as an immutable release: one download, one disk image, one read-only volume that every replica mounts.
 
 The order is the safety: the image is taken only after the Job has ended, because an image of a disk that is still
-written holds half a file system; and the readers' claim exists only after the image is ready.
+written holds half a file system; and the readers' claim exists only after the image is ready. The writer's node may
+have the file system mounted when the image is taken: the script has synced it, and readers leave its journal alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -48,6 +50,9 @@ ZONE_KEY = "topology.gke.io/zone"
 """The driver's own key; nodes carry topology.kubernetes.io/zone, volumes this one."""
 READ_AHEAD_KB = 4096
 """Weights are read front to back. Source: GKE docs and samples for Hyperdisk ML."""
+NO_JOURNAL = "noload"
+"""Mounts an image that was taken of a mounted disk: ext4 would replay the journal, and a disk attached read-only refuses
+that. The driver would then mount with this option by itself, and skip READ_AHEAD_KB. Decision 49."""
 NONROOT = 65532
 """User and group of the writer; no file of its image belongs to it."""
 
@@ -57,8 +62,11 @@ STARTUP_MINUTES = 30
 # Assumed: a C4A node, the image pull and a busy day.
 STORAGE_TIMEOUT = "60m"
 """Image and volume creation. Source: GKE docs saw about 3 minutes for 100 GB; a 64 TiB volume takes far longer."""
+FIND_TIMEOUT = "5m"
+"""Until the driver has found an image that is there already. Assumed: seconds; a wrong name is never found."""
 
 _SCRIPT = "weights_download.sh"
+_UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +79,8 @@ class WeightsMount:
     """The folder to hand to vLLM as its model."""
     depends_on: tuple[pulumi.Resource, ...]
     """What must be there before a pod can mount the claim."""
+    written_here: bool = True
+    """Whether a pod of this release wrote the volume, and so had a node."""
 
     def volume(self, name: str = "weights") -> VolumeArgsDict:
         """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
@@ -95,6 +105,8 @@ class ReleaseNames:
     writer_class: str
     reader_class: str
     image_class: str
+    image_content: str
+    """The object that stands for an image which is there already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +118,9 @@ class WeightsArgs:
     model: Model
     """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
     volume: VolumeSection = field(default_factory=VolumeSection)
-    """Where the weights are downloaded (`hyperdisk`: once, onto one volume that every replica mounts; `huggingface`: by each replica,
-    and nothing is made but the token), the volume's size and throughput, the writer's. `token_secret` is the caller's to read."""
+    """Where the weights come from (`hyperdisk`: one download onto one volume that every replica mounts; `image`: that volume from a
+    disk image, at least as large as the image; `huggingface`: each replica downloads, and nothing is made but the token), the
+    volume's size and throughput, the writer's machine. `token_secret` is the caller's to read."""
     zones: Sequence[str]
     """Zones of the servers, all of one region, e.g. ("us-central1-b",): each gets a volume of its own."""
     class_prefix: str
@@ -120,6 +133,10 @@ class WeightsArgs:
     def __post_init__(self) -> None:
         if len({_region(zone) for zone in self.zones}) != 1:
             raise ValueError(f"WeightsArgs.zones is {list(self.zones)}; allowed: one zone or more, of one region")
+        if self.volume.source == "image" and not self.volume.image:
+            raise ValueError(
+                "WeightsArgs.volume has source image and no image; write projects/PROJECT/global/images/NAME"
+            )
 
 
 def _region(zone: str) -> str:
@@ -132,7 +149,9 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
     # 36 characters: with revision and size, a Job's pods still fit into 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    volume = f"{release}-{args.volume.size_gib}gib"
+    # Another image is another volume, although model and revision say that the same is in it.
+    image = f"-{hashlib.sha256(args.volume.image_handle.encode()).hexdigest()[:6]}" if args.volume.image else ""
+    volume = f"{release}-{args.volume.size_gib}gib{image}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
     # Classes belong to the cluster, not to a namespace: another release on the same cluster has its own.
     prefix = args.class_prefix
@@ -144,6 +163,7 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
         writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
         reader_class=f"{prefix}-weights-{args.volume.throughput_mibps}mibps-{zones}",
         image_class=f"{prefix}-{release}",
+        image_content=f"{prefix}-{volume}",
     )
 
 
@@ -163,69 +183,62 @@ def download_minutes(model: Model) -> int:
 
 
 class Weights(pulumi.ComponentResource):
-    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads."""
+    """The weights of one model. With `source="huggingface"` there is no volume: each replica downloads; with `source="image"`
+    there is no writer: the volume is made from an image that is there already, which nothing here changes or deletes.
+    """
 
     mount: WeightsMount | None
     """How a server mounts the weights; None where it downloads for itself."""
     token: SecretStore | None
     """Where a pod that downloads finds the Hugging Face token; None without one."""
+    token_version: pulumi.Input[str] | None
+    """What changes with the token: `secret_files.Stored.version`."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
         token: list[pulumi.Resource] = []
-        self.token = None
+        self.token = self.token_version = None
         if args.hf_token is not None:
             self.token = secret_files.store_of(args.hf_token)
-            stored = HfToken(
+            made = HfToken(
                 f"{name}-token",
                 HfTokenArgs(space=args.space, token=args.hf_token),
                 pulumi.ResourceOptions(parent=self),
             )
-            token.append(stored.store)
-        self.mount = self._release(name, args, token) if args.volume.source == "hyperdisk" else None
+            self.token_version = made.stored.version
+            token.append(made.stored.object)
+        self.mount = self._volume(name, args, token) if args.volume.has_volume else None
         self.register_outputs({})
 
-    def _release(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+    def _written(self, name: str, args: WeightsArgs, made: _Objects, token: list[pulumi.Resource]) -> pulumi.Resource:
+        """The snapshot of a volume that one Job writes."""
         names = release_names(args)
-        common = labels(args.space.labels, WRITER_APP)
-
-        def metadata(object_name: str, **annotations: str) -> ObjectMetaArgsDict:
-            made: ObjectMetaArgsDict = {"name": object_name, "namespace": args.space.namespace, "labels": common}
-            return {**made, "annotations": dict(annotations)} if annotations else made
-
-        def cluster_wide(object_name: str) -> ObjectMetaArgsDict:
-            return {"name": object_name, "labels": common}
-
-        def options(*needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
-            timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
-            return pulumi.ResourceOptions(parent=self, depends_on=list(needs), custom_timeouts=timeouts)
-
         writer_class = k8s.storage.v1.StorageClass(
             f"{name}-writer-class",
-            metadata=cluster_wide(names.writer_class),
+            metadata=made.cluster_wide(names.writer_class),
             **writer_class_fields(args),
-            opts=options(),
+            opts=made.options(),
         )
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
-            metadata=metadata("weights-download"),
+            metadata=made.metadata("weights-download"),
             data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
-            opts=options(),
+            opts=made.options(),
         )
         # The class is named by a plain string and `depends_on`, here and below: a class that is replaced (its labels
         # changed) must not take the claim, and with it the weights, along.
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
-            metadata=metadata(names.writer),
+            metadata=made.metadata(names.writer),
             spec=claim_spec("ReadWriteOnce", names.writer_class, args.volume.size_gib),
-            opts=options(writer_class),
+            opts=made.options(writer_class),
         )
         download = k8s.batch.v1.Job(
             f"{name}-download",
             # A Job that failed for good is replaced by the next `pulumi up`, which then goes on with the same volume.
-            metadata=metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
+            metadata=made.metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
             spec=download_job_spec(args, names),
-            opts=options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
+            opts=made.options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
         )
         # k8s.apiextensions.CustomResource carries a spec only, and this kind has none: its fields are at the top.
         image_class = pulumi.CustomResource(
@@ -234,27 +247,53 @@ class Weights(pulumi.ComponentResource):
             {
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
-                "metadata": cluster_wide(names.image_class),
-                **image_class_fields(_region(args.zones[0]), names),
+                "metadata": made.cluster_wide(names.image_class),
+                **image_class_fields(args, names),
             },
-            options(),
+            # Late, with the image: a webhook of GKE's may judge this kind, too, and a new cluster has no node to run it.
+            made.options(download),
         )
-        image = k8s.apiextensions.CustomResource(
+        return k8s.apiextensions.CustomResource(
             f"{name}-image",
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshot",
-            metadata=metadata(names.volume, **{"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}),
+            metadata=made.metadata(names.volume, **_UNTIL_READY),
             spec={
                 "volumeSnapshotClassName": names.image_class,
                 "source": {"persistentVolumeClaimName": names.writer},
             },
-            opts=options(download, image_class, timeout=STORAGE_TIMEOUT),
+            opts=made.options(download, image_class, timeout=STORAGE_TIMEOUT),
         )
+
+    def _found(self, name: str, args: WeightsArgs, made: _Objects) -> pulumi.Resource:
+        """The snapshot that stands for an image which is there already."""
+        names = release_names(args)
+        content = k8s.apiextensions.CustomResource(
+            f"{name}-image-content",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshotContent",
+            metadata=made.cluster_wide(names.image_content),
+            spec=image_content_spec(args, names),
+            opts=made.options(),
+        )
+        return k8s.apiextensions.CustomResource(
+            f"{name}-image",
+            api_version="snapshot.storage.k8s.io/v1",
+            kind="VolumeSnapshot",
+            metadata=made.metadata(names.volume, **_UNTIL_READY),
+            spec={"source": {"volumeSnapshotContentName": names.image_content}},
+            opts=made.options(content, timeout=FIND_TIMEOUT),
+        )
+
+    def _volume(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+        """The volume that servers mount, and the image it is made from."""
+        names, made = release_names(args), _Objects(self, args)
+        image = self._written(name, args, made, token) if args.volume.is_written else self._found(name, args, made)
         reader_class = k8s.storage.v1.StorageClass(
             f"{name}-reader-class",
-            metadata=cluster_wide(names.reader_class),
+            metadata=made.cluster_wide(names.reader_class),
             **reader_class_fields(args),
-            opts=options(),
+            opts=made.options(),
         )
         source: TypedLocalObjectReferenceArgsDict = {
             "api_group": "snapshot.storage.k8s.io",
@@ -265,13 +304,40 @@ class Weights(pulumi.ComponentResource):
         # disk. The server waits for its volume anyway, and no node is asked for before it is there.
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
-            metadata=metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
+            metadata=made.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
             spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
-            opts=options(image, reader_class),
+            opts=made.options(image, reader_class),
         )
         return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
+            claim_name=names.reader,
+            mount_path=MOUNT_PATH,
+            model_path=model_path(args.model),
+            depends_on=(reader,),
+            written_here=args.volume.is_written,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """Metadata and options of a release's objects."""
+
+    parent: Weights
+    args: WeightsArgs
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return labels(self.args.space.labels, WRITER_APP)
+
+    def metadata(self, name: str, **annotations: str) -> ObjectMetaArgsDict:
+        made: ObjectMetaArgsDict = {"name": name, "namespace": self.args.space.namespace, "labels": self._labels}
+        return {**made, "annotations": dict(annotations)} if annotations else made
+
+    def cluster_wide(self, name: str) -> ObjectMetaArgsDict:
+        return {"name": name, "labels": self._labels}
+
+    def options(self, *needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
+        timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
+        return pulumi.ResourceOptions(parent=self.parent, depends_on=list(needs), custom_timeouts=timeouts)
 
 
 def _disk_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -310,16 +376,17 @@ def reader_class_fields(args: WeightsArgs) -> dict[str, Any]:
         },
         "volume_binding_mode": "Immediate",
         "allowed_topologies": [{"match_label_expressions": [{"key": ZONE_KEY, "values": sorted(args.zones)}]}],
-        "mount_options": [f"read_ahead_kb={READ_AHEAD_KB}"],
+        "mount_options": [NO_JOURNAL, f"read_ahead_kb={READ_AHEAD_KB}"],
         "allow_volume_expansion": False,
         "reclaim_policy": "Delete",
     }
 
 
-def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
+def image_class_fields(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]:
     """A class that takes disk images. A snapshot allows about six restores an hour, an image any number.
 
-    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes.
+    Retain: the image is the release. It outlives the claim, the namespace and the cluster, at the price of its bytes. Its
+    family says which release it is, its label `fleet` who had it made.
     """
     return {
         "driver": DRIVER,
@@ -327,8 +394,22 @@ def image_class_fields(region: str, names: ReleaseNames) -> dict[str, Any]:
         "parameters": {
             "snapshot-type": "images",
             "image-family": names.release,
-            "storage-locations": region,
+            "storage-locations": _region(args.zones[0]),
+            **_disk_labels({**args.disk_labels, "fleet": args.class_prefix}),
         },
+    }
+
+
+def image_content_spec(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]:
+    """An image that is there already, as the snapshot controller knows images. Retain: it is not this program's to delete.
+
+    Source: GoogleCloudPlatform/ai-on-gke, gke-disk-image-builder, WriteK8sManifests: the same two objects.
+    """
+    return {
+        "deletionPolicy": "Retain",
+        "driver": DRIVER,
+        "source": {"snapshotHandle": args.volume.image_handle},
+        "volumeSnapshotRef": {"kind": "VolumeSnapshot", "name": names.volume, "namespace": args.space.namespace},
     }
 
 

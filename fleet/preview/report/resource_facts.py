@@ -150,6 +150,11 @@ def _snapshot_class(inputs: Any) -> Facts:
         yield f"{str(policy).lower()} with its object" if policy == "Delete" else "outlives its object"
 
 
+def _snapshot_content(inputs: Any) -> Facts:
+    if (handle := at(inputs, "spec.source.snapshotHandle")) is not None:
+        yield str(handle)
+
+
 def _rules(inputs: Any) -> Facts:
     groups = _items(inputs, "spec.groups")
     yield plural(sum(len(_items(group, "rules")) for group in groups), "rule")
@@ -326,6 +331,7 @@ _FACTS: Mapping[str, Callable[[Any], Facts]] = {
     "PersistentVolume": _volume,
     "StorageClass": _storage_class,
     "VolumeSnapshotClass": _snapshot_class,
+    "VolumeSnapshotContent": _snapshot_content,
     "Rules": _rules,
     "ResourceQuota": _quota,
     "NetworkPolicy": _network_policy,

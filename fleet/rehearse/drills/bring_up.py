@@ -10,6 +10,7 @@ from fleet.rehearse.apply.operations import UPSERT
 from fleet.rehearse.drills.conditions import needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.meter import GPU_LABEL
+from fleet.rehearse.simulation.attachments import WITHOUT_OPTIONS, loses_mount_options
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         "every machine is in the zones of the stack",
         set(zones) <= set(stage.settings.zones),
         ", ".join(zones) or "none made",
+    )
+    slow = sorted(
+        {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}
+    )
+    proof.check(
+        "every volume is mounted with the options of its class",
+        not slow,
+        "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "every one",
     )
     most = stage.meter.gpu_nodes.highest() * 8
     proof.check(f"never more than {servers * 8} GPUs at once", most <= servers * 8, f"at most {most}")

@@ -38,7 +38,7 @@ def on_spot(least: int) -> Skip:
 
 def writes_weights(settings: Settings) -> str:
     """Only where this stack writes a weights volume."""
-    return "" if settings.weights.source == "hyperdisk" else "the stack writes no weights volume"
+    return "" if settings.weights.is_written else "the stack writes no weights volume"
 
 
 def has_gateway(settings: Settings) -> str:

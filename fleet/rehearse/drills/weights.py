@@ -1,9 +1,10 @@
-"""The weights: a writer that fails half way, and a new revision under load."""
+"""The weights: a writer that fails half way, a writer that goes, and a new revision under load."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.rehearse.api import VOLUME_SNAPSHOT_CONTENT, Manifest
 from fleet.rehearse.drills.conditions import all_of, needs_servers, writes_weights
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
@@ -42,6 +43,35 @@ def _writer_fails(stage: Stage, proof: Proof) -> None:
     proof.figure("Ready after", round(ready / 60, 1), "min")
 
 
+def _from_image(stage: Stage, proof: Proof) -> None:
+    servers, began = stage.settings.replicas, stage.clock.now_seconds()
+    (snapshot,) = stage.world.snapshots.all()
+    image = _image(stage, snapshot)
+    before = _volumes(stage)
+    report = stage.up(stage.record({"weights": {"source": "image", "image": image}}))
+    proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
+    done = stage.until_ready(servers)
+    downloads = stage.writer.attempts_since(began)
+    proof.check("nothing is downloaded", downloads == 0, f"{downloads} downloads")
+    lowest = stage.meter.ready_servers.lowest(began)
+    proof.check("never more than one server missing", lowest >= servers - 1, f"at worst {lowest} of {servers} Ready")
+    stage.until("the writer's volume and the servers' old one to go", lambda: not _volumes(stage) & before, 3600)
+    left = _volumes(stage)
+    proof.check("one volume is left, made of the image", len(left) == 1, ", ".join(sorted(left)))
+    (snapshot,) = stage.world.snapshots.all()
+    proof.check("the image is the same", _image(stage, snapshot) == image, _image(stage, snapshot))
+    proof.figure("from pulumi up to the last server", round((done - began) / 60, 1), "min")
+
+
+def _image(stage: Stage, snapshot: Manifest) -> str:
+    content = stage.api.get(VOLUME_SNAPSHOT_CONTENT, snapshot["status"]["boundVolumeSnapshotContentName"])
+    return "" if content is None else str(content["status"]["snapshotHandle"])
+
+
+def _volumes(stage: Stage) -> set[str]:
+    return {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all()}
+
+
 def _new_revision(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     before = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
@@ -78,6 +108,14 @@ DRILLS = (
         start="empty",
         speed=JOB_SPEED,
         skip=all_of(needs_servers(), writes_weights),
+    ),
+    Drill(
+        name="weights-from-image",
+        title="The writer and its volume go: weights.source: image",
+        proves="a volume of the image in place of the old one, servers one by one, nothing downloaded again",
+        play=_from_image,
+        skip=all_of(needs_servers(), writes_weights),
+        fast=False,
     ),
     Drill(
         name="new-revision",

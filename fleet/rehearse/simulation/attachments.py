@@ -10,6 +10,7 @@ times faster.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,9 +19,13 @@ from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda, Backoff
 from fleet.rehearse.simulation.disk_reports import DiskReports
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World, has_open_journal
 
 ENDED: Final = ("Succeeded", "Failed")
+UNMOUNT_WALL_SECONDS: Final = 20.0
+"""How long a file system counts as mounted after its last pod. Wall time: what acts on the end of a Job does so in a blink of
+the real clock, which reads as minutes on a scaled one."""
+WITHOUT_OPTIONS: Final = "its journal is open: mounted by a second attempt, without read_ahead_kb"
 _MARK: Final = {"metadata": {"annotations": {VOLUMES_ATTACHED: "attached"}}}
 
 UseKey = tuple[str, str]
@@ -50,6 +55,8 @@ class Attachments:
         self._lock = threading.Lock()
         self._backoff = Backoff()
         self._uses: dict[UseKey, _Use] = {}
+        self._left_wall_seconds: dict[str, float] = {}
+        """When a node let go of a volume for good, by volume."""
         self._placed: set[str] = set()
         """Uids of pods with claims that have a node and have not ended."""
         world.pods.listen(self._on_pod)
@@ -59,6 +66,12 @@ class Attachments:
         """Whether a node has this volume."""
         with self._lock:
             return any(use.is_held for (_, name), use in self._uses.items() if name == volume_name)
+
+    def is_mounted(self, volume_name: str) -> bool:
+        """Whether a node has this volume's file system mounted, or had it until a moment ago."""
+        with self._lock:
+            left = self._left_wall_seconds.get(volume_name)
+        return self.holds(volume_name) or (left is not None and time.monotonic() - left < UNMOUNT_WALL_SECONDS)
 
     # Pods come and go
 
@@ -145,7 +158,10 @@ class Attachments:
                 return  # the last pod left, or the node went, in between
             use.is_attached = True
             pods = tuple(use.pods)
-        self._reports.note(self._claim_name(key[1]), f"attached to {key[0]}", mood="good", since_seconds=began)
+        claim, volume = self._claim_name(key[1]), self._world.volumes.get(key[1])
+        self._reports.note(claim, f"attached to {key[0]}", mood="good", since_seconds=began)
+        if volume is not None and loses_mount_options(volume):
+            self._reports.note(claim, f"{key[0]}: {WITHOUT_OPTIONS}", mood="bad")
         for namespace, name in pods:
             self._agenda.soon(self._mark, namespace, name)
 
@@ -175,6 +191,7 @@ class Attachments:
 
     def _let_go(self, key: UseKey, use: _Use) -> None:
         self._backoff.forget(key)
+        self._left_wall_seconds[key[1]] = time.monotonic()
         if use.is_attached:
             self._reports.note(self._claim_name(key[1]), f"detached from {key[0]}")
 
@@ -193,6 +210,15 @@ class Attachments:
         claim = (volume["spec"].get("claimRef") or {}) if volume else {}
         name: str = claim.get("name", volume_name)
         return name
+
+
+def loses_mount_options(volume: Manifest) -> bool:
+    """Whether a node mounts the volume in a second attempt, with `noload` in place of the class's own settings.
+
+    The first attempt ends with "write access unavailable, cannot proceed (try mounting with noload)". The driver tries again
+    with `noload` and returns before it sets read_ahead_kb. Source: persistent-disk CSI driver, node.go, NodeStageVolume.
+    """
+    return has_open_journal(volume) and "noload" not in volume["spec"].get("mountOptions", ())
 
 
 def claims_of(pod: Manifest) -> list[str]:

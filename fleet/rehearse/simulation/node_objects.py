@@ -151,7 +151,7 @@ def _labels(offer: Offer) -> dict[str, str]:
             keys.ACCELERATOR: GPU_TYPE,
             f"{keys.GKE}/gke-accelerator-count": str(machine.gpus),
             f"{keys.GKE}/gke-gpu": "true",
-            f"{keys.GKE}/gke-gpu-driver-version": offer.driver_version,
+            keys.DRIVER: offer.driver_version,
             f"{keys.GKE}/gke-ephemeral-storage-local-ssd": "true",
         }
     return {key: value for key, value in found.items() if value is not None}

@@ -26,6 +26,7 @@ GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = f"{GKE}/compute-class"
 MACHINE_FAMILY: Final = f"{GKE}/machine-family"
 ACCELERATOR: Final = f"{GKE}/gke-accelerator"
+DRIVER: Final = f"{GKE}/gke-gpu-driver-version"
 SPOT: Final = f"{GKE}/gke-spot"
 PROVISIONING: Final = f"{GKE}/gke-provisioning"
 FLEX_START: Final = f"{GKE}/gke-flex-start"
@@ -129,7 +130,14 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
         return _reserved(needs, stock, class_name)
     zones = _zones(needs, stock.gpu_zones) or tuple(sorted(_pinned(needs) or stock.gpu_zones))
     return tuple(
-        Offer(machine=A4, mode=mode, zone=zone, compute_class=class_name, max_run_seconds=needs.wanted(MAX_RUN))
+        Offer(
+            machine=A4,
+            mode=mode,
+            zone=zone,
+            compute_class=class_name,
+            max_run_seconds=needs.wanted(MAX_RUN),
+            driver_version=needs.wanted(DRIVER) or "default",
+        )
         for zone in zones
     )
 
@@ -171,6 +179,7 @@ def _reserved(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Of
             reservation=name,
             reservation_project=needs.wanted(RESERVATION_PROJECT),
             reservation_blocks=needs.wanted(RESERVATION_BLOCKS),
+            driver_version=needs.wanted(DRIVER) or "default",
         ),
     )
 

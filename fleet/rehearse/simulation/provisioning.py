@@ -6,14 +6,21 @@ import threading
 from math import ceil
 from typing import Final
 
-from fleet.rehearse.api import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, ApiRefusedError, Manifest
+from fleet.rehearse.api import (
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
+    ApiRefusedError,
+    Manifest,
+)
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda, Backoff
 from fleet.rehearse.simulation.attachments import Attachments
 from fleet.rehearse.simulation.disk_reports import DiskReports
 from fleet.rehearse.simulation.pod_needs import quantity
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import World
+from fleet.rehearse.simulation.world import OPEN_JOURNAL, World, has_open_journal
 
 DRIVER: Final = "pd.csi.storage.gke.io"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
@@ -89,6 +96,9 @@ class Provisioning:
         if current is None or current["metadata"]["uid"] != claim["metadata"]["uid"]:
             return
         volume = _volume_manifest(claim, storage_class, zone)
+        content = self._content(claim)
+        if content is not None and has_open_journal(content):
+            volume["metadata"]["annotations"][OPEN_JOURNAL] = "true"
         try:
             self._world.api.create(volume)
         except ApiRefusedError as refusal:
@@ -107,7 +117,23 @@ class Provisioning:
         snapshot = self._world.snapshots.get(named["name"], claim["metadata"]["namespace"])
         if snapshot is None:
             return f'volumesnapshots "{named["name"]}" not found'
-        return "" if (snapshot.get("status") or {}).get("readyToUse") else f"snapshot {named['name']} is not Ready"
+        status = snapshot.get("status") or {}
+        if not status.get("readyToUse"):
+            return f"snapshot {named['name']} is not Ready"
+        # Source: external-provisioner, controller.go, getSnapshotSource.
+        wanted, least = quantity(claim["spec"]["resources"]["requests"]["storage"]), quantity(status.get("restoreSize"))
+        return (
+            f"requested volume size {wanted:.0f} is less than the size {least:.0f} for the source snapshot {named['name']}"
+            if wanted < least
+            else ""
+        )
+
+    def _content(self, claim: Manifest) -> Manifest | None:
+        """The image that the claim's disk is made from; None for a disk that begins empty."""
+        named = claim["spec"].get("dataSource")
+        snapshot = self._world.snapshots.get(named["name"], claim["metadata"]["namespace"]) if named else None
+        bound = ((snapshot or {}).get("status") or {}).get("boundVolumeSnapshotContentName")
+        return self._world.api.get(VOLUME_SNAPSHOT_CONTENT, bound) if bound else None
 
     # Volumes
 

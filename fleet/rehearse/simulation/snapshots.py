@@ -1,4 +1,4 @@
-"""Volumes become images: the snapshot controller and the driver's half of it, played."""
+"""Volumes become images, and images that are there get a snapshot: the snapshot controller and the driver, played."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.rehearse.simulation.disk_reports import DiskReports, timestamp
 from fleet.rehearse.simulation.pod_needs import quantity
 from fleet.rehearse.simulation.provisioning import DRIVER, SIMULATED_PROJECT
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import World
+from fleet.rehearse.simulation.world import OPEN_JOURNAL, World, has_open_journal
 
 VOLUME_SNAPSHOT_CLASS: Final = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass")
 
@@ -49,6 +49,9 @@ class Snapshots:
         snapshot = self._world.snapshots.get(name, namespace)
         if snapshot is None:
             return
+        if named := snapshot["spec"]["source"].get("volumeSnapshotContentName"):
+            self._bind(snapshot, named)
+            return
         uid, class_name = snapshot["metadata"]["uid"], snapshot["spec"]["volumeSnapshotClassName"]
         found, volume = self._world.api.get(VOLUME_SNAPSHOT_CLASS, class_name), self._volume(snapshot)
         if found is None or volume is None:
@@ -60,15 +63,44 @@ class Snapshots:
             # Google takes the image all the same, and the file system in it is torn.
             self._refuse(snapshot, f"rehearsal: {', '.join(pods)} still has the volume mounted; depend on its Job")
             return
-        if self._attachments.holds(volume["metadata"]["name"]):
-            # The writer has ended and its node is about to let go: the driver waits without a word, and so do we.
-            self._again(snapshot)
-            return
+        # A Job is complete before its node has unmounted the disk, and the driver forces the image all the same.
+        # Source: persistent-disk CSI driver, gce-compute.go, CreateImage: ForceCreate(true).
+        journal = {OPEN_JOURNAL: "true"} if self._attachments.is_mounted(volume["metadata"]["name"]) else {}
         self._backoff.forget(uid)
         self._reports.clear(snapshot)
-        self._announce(snapshot, found, volume)
+        self._announce(snapshot, found, volume, journal)
         began = self._world.clock.now_seconds()
         self._agenda.after(self._timings.image_create_seconds, self._done, snapshot, volume, began)
+
+    def _bind(self, snapshot: Manifest, content_name: str) -> None:
+        """A snapshot of an image that somebody made: nothing is copied. An image that this rehearsal did not take is
+        believed to be there; its size is not known.
+        """
+        metadata, api = snapshot["metadata"], self._world.api
+        content = api.get(VOLUME_SNAPSHOT_CONTENT, content_name)
+        if content is None:
+            self._reports.trouble(snapshot, "SnapshotContentMissing", "VolumeSnapshotContent is missing")
+            self._again(snapshot)
+            return
+        self._backoff.forget(metadata["uid"])
+        self._reports.clear(snapshot)
+        handle = content["spec"]["source"]["snapshotHandle"]
+        same = (one for one in api.list_all(VOLUME_SNAPSHOT_CONTENT) if _image_of(one) == handle)
+        taken = next((one for one in same if "restoreSize" in one["status"]), None)
+        size = {} if taken is None else {"restoreSize": taken["status"]["restoreSize"]}
+        if taken is not None and has_open_journal(taken):
+            api.patch(
+                VOLUME_SNAPSHOT_CONTENT, content_name, None, {"metadata": {"annotations": {OPEN_JOURNAL: "true"}}}
+            )
+        status = {"snapshotHandle": handle, "readyToUse": True, **size}
+        api.patch(VOLUME_SNAPSHOT_CONTENT, content_name, None, {"status": status}, subresource="status")
+        ready = {
+            "boundVolumeSnapshotContentName": content_name,
+            "readyToUse": True,
+            **({"restoreSize": str(size["restoreSize"])} if size else {}),
+        }
+        api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
+        self._reports.note(metadata["name"], f"image {handle.rpartition('/')[2]} found", mood="good")
 
     def _refuse(self, snapshot: Manifest, why: str) -> None:
         message = f"Failed to create snapshot content with error {why}"
@@ -98,7 +130,9 @@ class Snapshots:
         bound = claim["spec"].get("volumeName") if claim else None
         return self._world.volumes.get(bound) if bound else None
 
-    def _announce(self, snapshot: Manifest, snapshot_class: Manifest, volume: Manifest) -> None:
+    def _announce(
+        self, snapshot: Manifest, snapshot_class: Manifest, volume: Manifest, annotations: dict[str, str]
+    ) -> None:
         metadata = snapshot["metadata"]
         content = f"snapcontent-{metadata['uid']}"
         try:
@@ -106,7 +140,7 @@ class Snapshots:
                 {
                     "apiVersion": VOLUME_SNAPSHOT_CONTENT.api_version,
                     "kind": VOLUME_SNAPSHOT_CONTENT.kind,
-                    "metadata": {"name": content},
+                    "metadata": {"name": content, "annotations": annotations},
                     "spec": {
                         "deletionPolicy": snapshot_class["deletionPolicy"],
                         "driver": DRIVER,
@@ -155,3 +189,8 @@ class Snapshots:
         ready = {"readyToUse": True, "creationTime": timestamp()}
         api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
         self._reports.note(metadata["name"], "image taken", mood="good", since_seconds=began)
+
+
+def _image_of(content: Manifest) -> str:
+    handle: str = (content.get("status") or {}).get("snapshotHandle", "")
+    return handle

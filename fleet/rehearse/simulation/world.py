@@ -23,6 +23,10 @@ VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
 """Annotation that the disk stand-in writes ("attached") on a scheduled pod once each of its volumes is attached. A pod with
 persistent volumes starts its containers only then."""
 
+OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
+"""Annotation ("true") of an image that was taken while a node had its disk mounted, and of every volume made from it: ext4
+wants to replay the journal before it mounts, which a disk that is attached read-only does not allow."""
+
 
 class World:
     """The cluster, the clock and the shared mirrors. Enter it after every stand-in has added its listeners."""
@@ -44,6 +48,11 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def has_open_journal(one: Manifest) -> bool:
+    """Whether an image, or a volume made from it, holds a journal that was never replayed."""
+    return OPEN_JOURNAL in (one["metadata"].get("annotations") or {})
 
 
 def is_ready(one: Manifest) -> bool:

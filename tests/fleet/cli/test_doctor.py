@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fleet.cli.machine import Check, inspect_machine, lacks
 from fleet.rehearse.control_plane import build, cache, modules, toolchain
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.doctor.replies import FakeGcloud, limit, quota
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +132,7 @@ def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pyt
     assert lacks(checks, "preview") == ()
     check = _named("rehearsal packages")
     assert check.found.startswith("kubernetes missing, pinned ")
-    assert check.mend.endswith("-m pip install -r requirements-rehearsal.txt")
+    assert check.mend == "make setup-rehearsal"
 
 
 def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +143,7 @@ def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest
     assert lacks(checks, "preview") == ()
     check = _named("benchmark packages")
     assert check.found.startswith("numpy missing, pinned ")
-    assert check.mend.endswith("-m pip install -r requirements-benchmark.txt")
+    assert check.mend == "make setup-benchmark"
 
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +181,11 @@ def test_a_gcloud_without_a_login_is_a_lack_of_what_reaches_a_cluster(tmp_path: 
     (tmp_path / ".config" / "gcloud").mkdir(parents=True)
     (tmp_path / ".config" / "gcloud" / "application_default_credentials.json").write_text("another login")
     check = examined(tmp_path, path=tools(tmp_path / "bin", gcloud="exit 0"))["by_name"]["gcloud login"]
-    assert (check["ok"], check["found"], check["mend"]) == (False, "no account is active", "gcloud auth login")
+    assert (check["ok"], check["found"], check["mend"]) == (
+        False,
+        "no account is active",
+        "gcloud auth login --update-adc",
+    )
     assert check["steps"] == ["up", "bench"]
     check = examined(tmp_path)["by_name"]["gcloud login"]
     assert (check["ok"], check["found"]) == (True, "me@example.com is active")
@@ -244,6 +250,105 @@ def test_people_get_a_command_for_each_lack(tmp_path: Path, golden: Golden) -> N
     hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
     text = fleet("doctor", path=str(tmp_path), **hidden).stdout
     golden("doctor/bare.txt", text.replace(".".join(map(str, sys.version_info[:3])), "3.11.9"))
+
+
+def test_one_step_is_shown_alone(tmp_path: Path) -> None:
+    hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
+    lines = fleet("doctor", "--for", "bench", path=str(tmp_path), **hidden).stdout.splitlines()
+    assert [line.split()[0] for line in lines if line and not line.startswith(" ")] == ["bench"]
+
+
+def test_the_stack_to_begin_with_is_suggested(tmp_path: Path) -> None:
+    mend = examined(tmp_path, path=str(tmp_path))["by_name"]["project id"]["mend"]
+    assert mend in (ROOT / "README.md").read_text()
+
+
+def live(tmp_path: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    folder = project(tmp_path / "project", test=LIVE_STACK, other=LIVE_STACK.replace("mode: spot", "mode: spo"))
+    return fleet(
+        "doctor",
+        "--for",
+        "up",
+        "--live",
+        "--stack",
+        "test",
+        "--root",
+        str(folder),
+        *arguments,
+        path=path,
+        HOME=str(tmp_path),
+        # Nothing of this machine's network: what is asked without gcloud is not answered.
+        https_proxy="http://127.0.0.1:9",
+    )
+
+
+LIVE_STACK = SMALL_STACK.replace("replicas: 1", "replicas: 12")
+
+
+def test_google_cloud_is_asked_and_nothing_but_asked(tmp_path: Path) -> None:
+    fake = FakeGcloud(tmp_path / "bin")
+    done = live(tmp_path, fake.path, "--format", "json")
+    found = json.loads(done.stdout)["live"]
+    rows = {row["name"]: row for row in found["rows"]}
+    assert (found["stack"], found["project"], found["region"]) == ("test", "fleet-tests", "europe-west4")
+    assert rows["Spot and flex-start B200 GPUs, europe-west4"]["state"] == "ready"
+    # The two that go to Google's own addresses.
+    assert [row["name"] for row in found["rows"] if row["state"] != "ready"] == [
+        "permissions on the project",
+        "test-docker-hub",
+    ]
+    assert (found["clean"], done.returncode) == (False, 1)
+    assert "ya29" not in done.stdout + done.stderr
+    verbs = {word for line in fake.asked for word in line.partition(" | ")[0].split()} & {
+        "list",
+        "describe",
+        "create",
+        "update",
+    }
+    assert verbs == {"list", "describe"}
+
+
+def test_a_missing_quota_decides_the_exit_code_and_is_shown_with_its_request(tmp_path: Path) -> None:
+    fake = FakeGcloud(tmp_path / "bin")
+    name = "PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region"
+    fake.says(f"beta quotas info describe {name}", json.dumps(quota(name, limit(64))))
+    done = live(tmp_path, fake.path)
+    assert done.returncode == 1
+    assert f"--quota-id={name}" in done.stdout
+    assert "--preferred-value=96" in done.stdout
+
+
+def test_the_quotas_command_is_found_on_either_track(tmp_path: Path) -> None:
+    fake = FakeGcloud(tmp_path / "bin")
+    name = "quotas info describe PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region"
+    fake.fails(f"beta {name}", "ERROR: (gcloud.beta) Invalid choice: quotas.")
+    fake.says(name, json.dumps(quota("any", limit(96))))
+    rows = json.loads(live(tmp_path, fake.path, "--format", "json").stdout)["live"]["rows"]
+    assert next(row for row in rows if row["name"].startswith("Spot"))["granted"] == 96
+
+
+def test_without_a_login_or_gcloud_nothing_is_asked(tmp_path: Path) -> None:
+    fake = FakeGcloud(tmp_path / "bin")
+    (fake.folder / "gcloud").write_text(
+        "#!/bin/sh\necho 'ERROR: (gcloud.x) You do not currently have an active account selected.' >&2\nexit 1\n"
+    )
+    done = live(tmp_path, fake.path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "gcloud auth login --update-adc" in done.stderr
+    done = live(tmp_path, str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "gcloud is not on PATH" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--live", "--stack", "dev"), ("--for", "bench", "--live"), ("--for", "up", "--live")]
+)
+def test_live_goes_with_up_and_a_stack_that_may_be_brought_up(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = fleet("doctor", *arguments, path=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    done = fleet("doctor", "--for", "up", "--live", "--stack", "dev", path=str(tmp_path))
+    assert done.returncode == 2
+    assert "gcp:project" in done.stderr  # the placeholder
 
 
 def _named(name: str) -> Check:

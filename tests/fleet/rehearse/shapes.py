@@ -42,6 +42,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
     },
+    "weights from an image": {
+        "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},
+        "server": {"replicas": 2},
+    },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rules.exposure import NOT_THE_INTERNET
 from tests.policy.case import (
+    HERE,
     Edit,
     append,
     arguments,
@@ -35,13 +37,11 @@ def _networks(*cidrs: str, **more: Any) -> Edit:
 def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
     """One more NetworkPolicy."""
     spec = {"podSelector": {"matchLabels": {"app": "one"}} if pods is None else pods, direction: [entry]}
-    return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+    return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": HERE}, "spec": spec})
 
 
 _HTTPS = [{"protocol": "TCP", "port": 443}]
-_INTERNET = {
-    "ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"]}
-}
+_INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(NOT_THE_INTERNET)}}
 _POD = {"podSelector": {"matchLabels": {"app": "two"}}}
 
 CASES = (

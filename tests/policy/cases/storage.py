@@ -59,6 +59,17 @@ def _disk(**props: Any) -> Edit:
     return new("by-hand", "gcp:compute/disk:Disk", inputs, beside="platform-network-vpc")
 
 
+def _image(deletion_policy: str) -> Edit:
+    """A disk image that was there before the stack."""
+    spec = {
+        "deletionPolicy": deletion_policy,
+        "driver": "pd.csi.storage.gke.io",
+        "source": {"snapshotHandle": "projects/theirs/global/images/weights"},
+    }
+    content = {"kind": "VolumeSnapshotContent", "metadata": {"name": "image"}, "spec": spec}
+    return new("image", "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotContent", content)
+
+
 def _machine(**selectors: str) -> Edit:
     return put(_WRITER, f"{POD}.nodeSelector", value={key.replace("_", "-"): value for key, value in selectors.items()})
 
@@ -75,7 +86,7 @@ CASES = (
         "the claim is attached for writing",
         _ATTACHED_FOR_WRITING,
         stack="spot",
-        says="$391.32 an hour (12 A4 nodes, Spot, list price)",
+        says="$391.28 to $517.67 an hour",
     ),
     of_resource(
         "reader-mounts-writable",
@@ -149,7 +160,7 @@ CASES = (
     of_resource("hyperdisk-limit", "less than the least throughput", _throughput(300), says="400 MiB/s"),
     of_resource("hyperdisk-limit", "more than the most throughput", _throughput(200_000), says="102400 MiB/s"),
     of_resource("hyperdisk-limit", "a mode it does not have", _mode("ReadWriteMany"), says="ReadWriteMany"),
-    of_resource("hyperdisk-limit", "25 readers", _throughput(2000), _replicas(25), says="2385 MiB/s for 25"),
+    of_resource("hyperdisk-limit", "25 readers", _throughput(480), _replicas(25), says="500 MiB/s for 25"),
     of_resource(
         "hyperdisk-limit", "31 readers of 32 TiB", _throughput(400_000), _size("32Ti"), _replicas(31), says="30 nodes"
     ),
@@ -169,7 +180,7 @@ CASES = (
         "twelve readers on the least, by hand",
         _throughput(400),
         stack="spot",
-        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.32 an hour"),
+        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.28 to"),
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
     of_program(
@@ -237,6 +248,8 @@ CASES = (
     of_resource("weights-unprotected", "a disk", _disk(labels={"env": "prod"})),
     sound("weights-unprotected", "a disk that is kept", _disk(labels={"env": "prod"}, deletionPolicy="ABANDON")),
     sound("weights-unprotected", "a test", _FLEETING),
+    of_resource("weights-unprotected", "an image of somebody else's that goes with the stack", _image("Delete")),
+    sound("weights-unprotected", "an image that is there already", _image("Retain")),
     sound("weights-unprotected", "a protected claim", _FLEETING, options("weights-reader", protect=True), stack="cud"),
     sound(
         "weights-unprotected",
@@ -245,6 +258,14 @@ CASES = (
         put(_READER_CLASS, "reclaimPolicy", value="Retain"),
         stack="cud",
     ),
+    of_program(
+        "reader-replays-journal",
+        "the readers' class leaves out noload",
+        result("workloads.weights.weights.reader_class_fields", lambda fields: fields["mount_options"].pop(0) and None),
+        stack="guest",
+    ),
+    of_resource("reader-replays-journal", "no mount options", drop(_READER_CLASS, "mountOptions"), stack="spot"),
+    sound("reader-replays-journal", "a volume that begins empty", _ONLY_COPY, drop(_READER_CLASS, "mountOptions")),
     of_program(
         "weights-copied-by-snapshot",
         "readers restored from a snapshot",

@@ -145,6 +145,24 @@ def test_a_model_of_the_profiles_family_keeps_its_flags(model: str) -> None:
     assert not settings.serving.left_out
 
 
+@pytest.mark.parametrize(
+    ("changes", "write"),
+    [
+        ({}, None),
+        ({"moeBackend": None}, "flashinfer_cutlass"),
+        ({"moeBackend": "flashinfer_trtllm"}, "flashinfer_cutlass"),
+    ],
+)
+def test_the_mixture_of_experts_runs_kernels_that_write_nothing_into_the_image(
+    changes: dict[str, Any], write: str | None
+) -> None:
+    model = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40, "sizeGb": 250.0}
+    problem = found(model=model, server={"profile": "397b-nvfp4", "engine": changes}).get("experts-write-into-image")
+    assert (problem is None) == (write is None)
+    if problem is not None and write is not None:
+        assert (problem.level, write in problem.write) == ("refused", True)
+
+
 def test_extra_arguments_count() -> None:
     settings = make_settings(server={"profile": "record", "engine": {"extraArgs": ["--data-parallel-size-local=2"]}})
     assert DeclaredServer(settings).flags.engines == 2

@@ -51,13 +51,41 @@ def test_a_range_with_host_bits_is_refused_with_the_range_it_meant() -> None:
     assert found(network={"nodeCidr": "10.0.0.1/20"})["not-a-range"].write == "10.0.0.0/20"
 
 
+@pytest.mark.parametrize(
+    ("key", "cidr"),
+    [
+        ("nodeCidr", "169.254.0.0/16"),
+        ("nodeCidr", "127.0.0.0/20"),
+        ("podCidr", "224.0.0.0/4"),
+        ("podCidr", "0.0.0.0/8"),
+        ("serviceCidr", "199.36.153.0/24"),
+        ("podCidr", "240.0.0.0/4"),
+    ],
+)
+def test_no_subnet_lies_where_google_cloud_accepts_none(key: str, cidr: str) -> None:
+    assert found(network={key: cidr})["range-prohibited"].value == cidr
+
+
+@pytest.mark.parametrize("cidr", ["100.64.0.0/14", "240.0.0.0/14", "34.64.0.0/14"])
+def test_a_subnet_may_lie_in_shared_reserved_and_public_addresses(cidr: str) -> None:
+    assert refused(network={"podCidr": cidr}) == set()
+
+
 @pytest.mark.parametrize("ports", [{"minPortsPerVm": 1000}, {"minPortsPerVm": 4096, "maxPortsPerVm": 4096}])
 def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
     assert refused(network={"nat": ports}) & {"nat-ports-power-of-two", "nat-ports-order"}
 
 
 @pytest.mark.parametrize(
-    "networks", [[], [{"name": "all", "cidr": "0.0.0.0/0"}], [{"name": "x", "cidr": "10.0.0.1/8"}]]
+    "networks",
+    [
+        [],
+        [{"name": "all", "cidr": "0.0.0.0/0"}],
+        [{"name": "x", "cidr": "10.0.0.1/8"}],
+        [{"name": "half", "cidr": "0.0.0.0/1"}, {"name": "the other half", "cidr": "128.0.0.0/1"}],
+        [{"name": "half", "cidr": "128.0.0.0/1"}],
+        [{"name": str(number), "cidr": f"{number}.0.0.0/8"} for number in range(256)],
+    ],
 )
 def test_an_ip_endpoint_open_to_everybody_is_refused(networks: list[dict[str, str]]) -> None:
     assert "open-control-plane" in refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": networks}})
@@ -77,6 +105,19 @@ def test_downloads_per_replica_are_for_one_replica_only() -> None:
     assert refused(weights={"source": "huggingface"}, server={"replicas": 1}) == set()
 
 
+@pytest.mark.parametrize(
+    ("weights", "is_refused"),
+    [
+        ({"source": "image"}, True),
+        ({"image": "projects/models/global/images/a"}, True),
+        ({"source": "huggingface", "image": "projects/models/global/images/a"}, True),
+        ({"source": "image", "image": "projects/models/global/images/a"}, False),
+    ],
+)
+def test_an_image_belongs_to_the_source_image(weights: dict[str, Any], *, is_refused: bool) -> None:
+    assert ("weights-image" in refused(weights=weights, server={"replicas": 1})) is is_refused
+
+
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
     problem = found(weights={"sizeGib": 28})["weights-volume-too-small"]
     assert problem.value == 28
@@ -84,7 +125,7 @@ def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
 
 
 def test_throughput_below_what_many_readers_need_is_refused() -> None:
-    assert "hyperdisk-limit" in refused(weights={"throughputMibps": 1200}, server={"replicas": 40})
+    assert "hyperdisk-limit" in refused(weights={"throughputMibps": 400}, server={"replicas": 21})
 
 
 def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
@@ -137,7 +178,8 @@ def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
 
 def test_a_paused_reservation_is_still_paid_for() -> None:
     settings = make_settings(
-        capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y"}, server={"replicas": 0}
+        capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y", "usdPerNodeHour": 88.93},
+        server={"replicas": 0},
     )
     assert figures(settings).bill.residual_usd_per_hour > 12 * 88.93
 

@@ -18,12 +18,31 @@ def selector(**capacity: Any) -> dict[str, str]:
 
 def test_spot_asks_for_spot_nodes_and_leaves_no_more_grace_than_a_notice() -> None:
     placement = make_settings(capacity={"mode": "spot"}).placement
-    assert placement.node_selector == {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}
+    assert placement.node_selector == {
+        f"{GKE}/gke-accelerator": "nvidia-b200",
+        f"{GKE}/gke-gpu-driver-version": "latest",
+        f"{GKE}/gke-spot": "true",
+    }
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
     assert placement.grace_seconds == 15
     assert placement.pre_stop_seconds < placement.grace_seconds
     assert placement.interruptible
     assert placement.price_key == "spot"
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        {"mode": "spot"},
+        {"mode": "flex-start", "runDurationSeconds": 86_400},
+        {"mode": "calendar", "reservation": "cal"},
+        {"mode": "reservation", "name": "cal"},
+    ],
+    ids=lambda capacity: capacity["mode"],
+)
+def test_every_mode_asks_for_the_latest_driver(capacity: dict[str, Any]) -> None:
+    """A ladder's rungs say it in their class: tests/workloads/test_capacity_ladder.py."""
+    assert selector(**capacity)[f"{GKE}/gke-gpu-driver-version"] == "latest"
 
 
 def test_flex_start_names_its_run_duration_and_never_a_reservation_or_spot() -> None:
@@ -51,8 +70,14 @@ def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> N
 
 def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
     placement = make_settings(capacity={"mode": "ladder"}).placement
-    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm"}
+    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm-test"}
     assert placement.grace_seconds == 15  # its last rung may be Spot
+    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
+
+
+def test_a_ladder_without_spot_tolerates_none() -> None:
+    placement = make_settings(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False}).placement
+    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu"}
 
 
 @pytest.mark.parametrize("seconds", [599, 604_801])

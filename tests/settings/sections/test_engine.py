@@ -145,11 +145,12 @@ def test_a_flag_in_two_halves_is_refused_without_repeating_either() -> None:
 
 
 def test_every_variable_the_pod_sets_is_refused_as_an_extra_one() -> None:
+    from workloads.server.pod import DRIVER_LIBRARIES
     from workloads.server.vllm_args import env, writable_environment
 
     ours = [*env(Engine(estimate_cudagraphs=True), ready_timeout_seconds=60, offline=True), *writable_environment("/c")]
-    for entry in ours:
-        assert "set by the server itself" in refusal(extraEnv={entry["name"]: "x"})
+    for name in (*(entry["name"] for entry in ours), *DRIVER_LIBRARIES):
+        assert "set by the server itself" in refusal(extraEnv={name: "x"})
 
 
 def test_flags_are_described_by_the_long_names_of_the_ledger() -> None:

@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
     "cluster": IP_ENDPOINT,
     "server": {"replicas": 8, "apiKeySecret": "api-key"},
     "weights": {"tokenSecret": "hf-token"},
+    "registry": {"dockerHubUser": "fleetpulls", "dockerHubTokenSecret": "docker-hub"},
     "labels": {"team": "inference"},
 }
 

@@ -38,7 +38,7 @@ def test_a_nat_is_a_change_to_its_router() -> None:
 
 def test_a_grant_is_one_binding_of_a_policy() -> None:
     parameters, body = sent("secretIamMember:SecretIamMember")
-    assert parameters["resource"] == "projects/fleet-tests/secrets/api-key"
+    assert parameters["resource"] == "projects/fleet-tests/secrets/docker-hub"
     (binding,) = body["policy"]["bindings"]
     assert binding["role"] == "roles/secretmanager.secretAccessor"
     assert len(binding["members"]) == 1

@@ -78,3 +78,9 @@ def test_every_kubernetes_object_is_replaced_with_its_name() -> None:
 def test_only_what_nobody_knows_is_guessed() -> None:
     assert {rule.certainty for rule in rules_of("acme:x:Y")} == {"guess"}
     assert "guess" not in {rule.certainty for rule in rules_of("kubernetes:acme.io/v1:Thing")}
+
+
+def test_an_account_for_pulls_changes_the_image_repository_in_place() -> None:
+    patterns = {rule.pattern for rule in rules_of("gcp:artifactregistry/repository:Repository")}
+    assert "remoteRepositoryConfig.dockerRepository" in patterns
+    assert patterns.isdisjoint({"remoteRepositoryConfig", "remoteRepositoryConfig.upstreamCredentials"})

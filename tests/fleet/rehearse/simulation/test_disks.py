@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from fleet.rehearse.api import STORAGE_CLASS, Manifest
+from fleet.rehearse.api import STORAGE_CLASS, VOLUME_SNAPSHOT_CONTENT, Manifest
+from fleet.rehearse.simulation.attachments import loses_mount_options
 from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.provisioning import DRIVER, PROVISIONER, SELECTED_NODE
 from fleet.rehearse.simulation.snapshots import VOLUME_SNAPSHOT_CLASS
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World
+from fleet.rehearse.simulation.world import VOLUMES_ATTACHED, World, has_open_journal
 from tests.fleet.rehearse.simulation.fake_world import FakeApi, feed, make_world, until
 
 ZONE = "europe-west4-b"
+SOURCE = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "image"}
 _uids = itertools.count(1)
 
 
@@ -101,6 +103,25 @@ class Scene:
         feed(self.world.snapshots, "added", made)
         return made
 
+    def image(self, name: str, handle: str, **status: Any) -> Manifest:
+        """The object that stands for an image: with a status one that was taken here, else one that was there before."""
+        content = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent", name, namespace="")
+        content["spec"]["source"] = {"snapshotHandle": handle}
+        content["status"] = {"snapshotHandle": handle, **status} if status else {}
+        self.api.objects[VOLUME_SNAPSHOT_CONTENT, content["metadata"]["name"]] = content
+        return content
+
+    def snapshot_of(self, content: Manifest) -> Manifest:
+        """A snapshot bound to that image, and what its status came to say."""
+        made = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
+        made["spec"] = {"source": {"volumeSnapshotContentName": content["metadata"]["name"]}}
+        feed(self.world.snapshots, "added", made)
+        until(self.is_imaged)
+        bodies = [body for kind, _, body, _ in self.api.patches if kind == "VolumeSnapshot"]
+        status: Manifest = bodies[-1]["status"]
+        feed(self.world.snapshots, "modified", {**made, "status": status})
+        return status
+
     def is_imaged(self) -> bool:
         """Whether the image is there, as the snapshot says."""
         return any(
@@ -176,8 +197,7 @@ def test_a_claim_deleted_meanwhile_leaves_no_volume(scene: Scene) -> None:
 
 def test_a_claim_waits_for_the_image_it_is_made_from_and_says_so_once(scene: Scene) -> None:
     scene.storage_class(waits=False)
-    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "image"}
-    scene.claim(accessModes=["ReadOnlyMany"], dataSource=source)
+    scene.claim(accessModes=["ReadOnlyMany"], dataSource=SOURCE)
     event = scene.event()
     assert event["reason"] == "ProvisioningFailed"
     assert event["involvedObject"]["name"] == "claim"
@@ -304,6 +324,64 @@ def test_an_image_is_taken_once_its_writer_has_ended_and_outlasts_its_snapshot(s
     assert content["spec"]["deletionPolicy"] == "Retain"
     feed(scene.world.snapshots, "deleted", snapshot)
     assert scene.api.deleted == []
+
+
+@pytest.mark.parametrize("options", [["noload", "read_ahead_kb=4096"], ["read_ahead_kb=4096"]])
+def test_an_image_taken_when_its_writer_ends_is_mounted_as_its_class_says_with_noload_alone(
+    scene: Scene, options: list[str]
+) -> None:
+    scene.storage_class(waits=True)
+    scene.node("node")
+    scene.bound()
+    scene.pod("writer", "claim")
+    until(lambda: scene.marked() == ["writer"])
+    feed(scene.world.pods, "deleted", scene.world.pods.get("writer", "vllm") or {})
+    snapshot = scene.snapshot()
+    until(scene.is_imaged)
+    (content,) = scene.made("VolumeSnapshotContent")
+    scene.api.objects[VOLUME_SNAPSHOT_CONTENT, content["metadata"]["name"]] = content
+    status = {"readyToUse": True, "boundVolumeSnapshotContentName": content["metadata"]["name"]}
+    feed(scene.world.snapshots, "modified", {**snapshot, "status": status})
+    scene.api.objects[STORAGE_CLASS, "class"]["mountOptions"] = options
+    scene.bound("reader", accessModes=["ReadOnlyMany"], dataSource=SOURCE)
+    scene.pod("server", "reader")
+    until(lambda: "server" in scene.marked())
+    (volume,) = (one for one in scene.made("PersistentVolume") if one["spec"]["claimRef"]["name"] == "reader")
+    assert loses_mount_options(volume) is ("noload" not in options)
+    told = [one.text for one in scene.world.timeline.moments() if one.subject == "reader" and one.mood == "bad"]
+    assert bool(told) is loses_mount_options(volume)
+
+
+def test_a_disk_that_nobody_mounted_has_no_open_journal(scene: Scene) -> None:
+    scene.storage_class(waits=False)
+    scene.bound()
+    scene.snapshot()
+    until(scene.is_imaged)
+    (content,) = scene.made("VolumeSnapshotContent")
+    assert not has_open_journal(content)
+
+
+def test_an_image_that_is_there_is_found_and_an_unknown_one_is_believed(scene: Scene) -> None:
+    status = scene.snapshot_of(scene.image("theirs", "projects/models/global/images/theirs"))
+    assert status["readyToUse"] is True
+    assert "restoreSize" not in status
+
+
+def test_a_volume_smaller_than_its_image_is_told_on_the_claim(scene: Scene) -> None:
+    scene.storage_class(waits=False)
+    handle = "projects/simulated/global/images/snapshot-1"
+    scene.image("taken", handle, readyToUse=True, restoreSize=100 * 2**30)
+    assert scene.snapshot_of(scene.image("found", handle))["restoreSize"] == str(100 * 2**30)
+    scene.claim(accessModes=["ReadOnlyMany"], dataSource=SOURCE)
+    assert "is less than the size" in scene.event()["message"]
+    assert scene.made("PersistentVolume") == []
+
+
+def test_a_snapshot_whose_content_is_missing_says_so(scene: Scene) -> None:
+    made = thing("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "image")
+    made["spec"] = {"source": {"volumeSnapshotContentName": "gone"}}
+    feed(scene.world.snapshots, "added", made)
+    assert scene.event()["reason"] == "SnapshotContentMissing"
 
 
 def test_an_image_of_a_claim_without_a_volume_says_so(scene: Scene) -> None:

@@ -1,0 +1,302 @@
+"""What the answers mean for a stack, one row for each thing it needs. Pure: the same answers give the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from facts.machines import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE
+from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.judge_quota import quota_row
+from fleet.doctor.questions import Answer, image_repository, reservation_of
+from fleet.doctor.rows import Row
+from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
+from settings.derived.google_cloud_needs import required_apis, required_permissions
+from settings.derived.quota_needs import machine_types, quota_needs
+from settings.sections.capacity import Calendar
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
+    """Every row, in the order in which a first `pulumi up` would meet it."""
+    of_project = f"--project={settings.project}"
+    rows = [
+        *_rows(
+            "billing",
+            settings.project,
+            "on",
+            answers["billing"],
+            lambda said: _billing(settings, said),
+            look=f"gcloud billing projects describe {settings.project}",
+        ),
+        *_rows(
+            "API",
+            "APIs",
+            len(required_apis(settings)),
+            answers["APIs"],
+            lambda said: _apis(settings, said),
+            look=f"gcloud services list --enabled {of_project}",
+        ),
+        *_rows(
+            "permission",
+            "permissions on the project",
+            len(required_permissions(settings)),
+            answers["permissions"],
+            lambda said: _permissions(settings, said),
+            look=f"gcloud projects get-iam-policy {settings.project}",
+        ),
+        *_rows(
+            "zone",
+            "machine types",
+            ", ".join(settings.zones),
+            answers["machine types"],
+            lambda said: _machine_types(settings, said),
+            look=f"gcloud compute machine-types list --zones={','.join(settings.zones)} {of_project}",
+        ),
+        *_rows(
+            "zone",
+            ACCELERATOR,
+            ", ".join(settings.zones),
+            answers["accelerator types"],
+            lambda said: _accelerators(settings, said),
+            look=f"gcloud compute accelerator-types list --filter=name={ACCELERATOR} {of_project}",
+        ),
+    ]
+    if (reserved := reservation_of(settings)) is not None:
+        name, owner = reserved
+        rows += _rows(
+            "reservation",
+            name,
+            settings.replicas,
+            answers["reservation"],
+            lambda said: _reservation(settings, said),
+            look=f"gcloud compute reservations list --project={owner}",
+        )
+    rows += [quota_row(need, settings, answers) for need in quota_needs(settings)]
+    if settings.owns_platform:
+        rows += _rows(
+            "images",
+            image_repository(settings),
+            "reachable",
+            answers["images"],
+            lambda said: _images(settings, said),
+            look=f"gcloud artifacts repositories describe {image_repository(settings)} --location={settings.region} {of_project}",
+        )
+    return tuple(rows)
+
+
+def _rows(
+    area: str,
+    name: str,
+    needed: int | str,
+    answer: Answer,
+    read: Callable[[Any], Iterable[Row]],
+    *,
+    look: str,
+) -> Iterator[Row]:
+    """The rows that an answer means, or one that says why there is none."""
+    try:
+        if isinstance(answer, NoAnswerError):
+            raise answer
+        yield from list(read(answer))
+    except NoAnswerError as error:
+        mend = "gcloud auth login --update-adc" if error.reason == "login" else look
+        yield Row(area=area, name=name, state="unknown", needed=needed, granted="", why=str(error), mend=mend)
+
+
+def _billing(settings: Settings, said: Any) -> Iterator[Row]:
+    found = mapping(said)
+    if "projectId" not in found and "billingEnabled" not in found:
+        raise unreadable()
+    # Left out where it is false, as protobuf's JSON form does.
+    on = found.get("billingEnabled") is True
+    yield Row(
+        area="billing",
+        name=settings.project,
+        state="ready" if on else "missing",
+        needed="on",
+        granted="on" if on else "off",
+        missing="" if on else "a billing account",
+        why="" if on else "nothing that costs money can be made in a project without one",
+        mend="" if on else f"gcloud billing projects link {settings.project} --billing-account=ACCOUNT",
+    )
+
+
+def _apis(settings: Settings, said: Any) -> Iterator[Row]:
+    on = {word(mapping(one.get("config")).get("name")) for one in objects(said)}
+    needed = required_apis(settings)
+    off = [api for api in needed if api not in on]
+    yield Row(
+        area="API",
+        name="APIs",
+        state="by up" if off else "ready",
+        needed=len(needed),
+        granted=len(needed) - len(off),
+        missing=len(off) or "",
+        why=f"`pulumi up` enables {', '.join(off)}" if off else "",
+        # Limits of an API that is off cannot be read.
+        mend=f"gcloud services enable {' '.join(off)} --project={settings.project}" if off else "",
+    )
+
+
+def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
+    needed = required_permissions(settings)
+    granted = mapping(said).get("permissions", [])
+    if not isinstance(granted, list):
+        raise unreadable()
+    lacking: dict[str, list[str]] = {}
+    for permission, role in needed.items():
+        if permission not in granted:
+            lacking.setdefault(role, []).append(permission)
+    if not lacking:
+        yield Row(
+            area="permission", name="permissions on the project", state="ready", needed=len(needed), granted=len(needed)
+        )
+    for role, permissions in lacking.items():
+        of_role = [permission for permission, its in needed.items() if its == role]
+        yield Row(
+            area="permission",
+            name=role,
+            state="missing",
+            needed=len(of_role),
+            granted=len(of_role) - len(permissions),
+            missing=len(permissions),
+            why=f"{', '.join(permissions)}, asked as the login that `pulumi up` uses",
+            mend=f"gcloud projects add-iam-policy-binding {settings.project} --member=user:YOUR-ADDRESS --role={role}",
+        )
+
+
+def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
+    offered = {(word(one.get("name")), word(one.get("zone"))) for one in objects(said)}
+    for machine in machine_types(settings):
+        zones = [zone for zone in settings.zones if (machine, zone) in offered]
+        yield _in_zones(settings, machine, zones, [])
+
+
+def _accelerators(settings: Settings, said: Any) -> Iterator[Row]:
+    everywhere = sorted({word(one.get("zone")) for one in objects(said) if one.get("name") == ACCELERATOR})
+    yield _in_zones(settings, ACCELERATOR, [zone for zone in settings.zones if zone in everywhere], everywhere)
+
+
+def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Row:
+    without = [zone for zone in settings.zones if zone not in zones]
+    elsewhere = f"; the project sees it in {', '.join(everywhere)}" if everywhere and without else ""
+    return Row(
+        area="zone",
+        name=name,
+        state="missing" if without else "ready",
+        needed=", ".join(settings.zones),
+        granted=", ".join(zones) or "none",
+        missing=", ".join(without),
+        why=f"not offered there{elsewhere}" if without else "offered; whether one is free now, only `pulumi up` tells",
+        mend=f"pulumi config set --path 'vllm-fleet:zones[0]' ZONE --stack {settings.stack}" if without else "",
+    )
+
+
+def _reservation(settings: Settings, said: Any) -> Iterator[Row]:
+    found, capacity = objects(said), settings.capacity
+    name, owner = reservation_of(settings) or ("", "")
+    if not found:
+        ordered = isinstance(capacity, Calendar) and capacity.create is not None
+        why = f"not found in {', '.join(settings.zones)}"
+        yield Row(
+            area="reservation",
+            name=name,
+            state="by up" if ordered else "missing",
+            needed=settings.replicas,
+            granted=0,
+            missing=settings.replicas,
+            why="requested by this stack"
+            if ordered
+            else f"{why}; a window of calendar mode appears once it is approved",
+            mend="" if ordered else f"gcloud compute reservations list --project={owner}",
+        )
+        return
+    for one in found:
+        yield _one_reservation(settings, name, owner, one)
+
+
+def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[str, Any]) -> Row:
+    zone, held = word(found.get("zone")), mapping(found.get("specificReservation"))
+    count, used = whole(held.get("count")), whole(held.get("inUseCount", 0))
+    machine = word(mapping(held.get("instanceProperties")).get("machineType"))
+    wrong = []
+    if found.get("status") != "READY":
+        wrong.append(f"its status is {found.get('status')}, not READY")
+    if found.get("specificReservationRequired") is not True:
+        wrong.append(
+            "it is not a specific reservation (specificReservationRequired), the only kind that Autopilot uses"
+        )
+    if machine != MACHINE_TYPE:
+        wrong.append(f"it holds {machine}, not {MACHINE_TYPE}")
+    needed, free = settings.replicas, count - used
+    if count < needed:
+        wrong.append(f"it holds {count} machines")
+    why = f"{count} of {MACHINE_TYPE} ({count * GPUS_PER_NODE} GPUs) in {zone}, {used} in use"
+    look = f"gcloud compute reservations describe {name} --zone={zone} --project={owner}"
+    if wrong:
+        return Row(
+            area="reservation",
+            name=name,
+            state="missing",
+            needed=needed,
+            granted=free,
+            missing=max(0, needed - count) or "",
+            why="; ".join(wrong),
+            mend=look,
+        )
+    if free < needed:
+        # A stack that is up uses its own machines.
+        why += f"; fewer than {needed} are free, which is right only where this stack itself uses the others"
+        return Row(
+            area="reservation",
+            name=name,
+            state="unknown",
+            needed=needed,
+            granted=free,
+            missing=needed - free,
+            why=why,
+            mend=f"gcloud compute instances list --filter=zone:{zone} --project={settings.project}",
+        )
+    return Row(area="reservation", name=name, state="ready", needed=needed, granted=free, why=why)
+
+
+def _images(settings: Settings, said: Any) -> Iterator[Row]:
+    found, name, needed = mapping(said), image_repository(settings), "reachable"
+    if not found:
+        why = "made by `pulumi up`; whether Docker Hub answers through it, only a pull tells"
+        yield Row(area="images", name=name, state="by up", needed=needed, granted="not there yet", why=why)
+        return
+    repository, code = mapping(found.get("repository")), whole(found.get("pull"))
+    if repository.get("mode") != "REMOTE_REPOSITORY":
+        raise unreadable()
+    remote = mapping(repository.get("remoteRepositoryConfig", {}))
+    as_whom = (
+        "with an account" if remote.get("upstreamCredentials") else "anonymously, an address that many projects share"
+    )
+    if settings.registry is not None and not remote.get("upstreamCredentials"):
+        as_whom += " (`pulumi up` adds the account)"
+    image = f"{settings.server.image.repository}@{settings.server.image.digest[:19]}"
+    if code == 200:
+        yield Row(
+            area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {as_whom}"
+        )
+        return
+    says = {
+        403: "permission denied: the login needs roles/artifactregistry.reader on it",
+        404: f"Docker Hub has no {image}, or the repository may not read it",
+        429: f"Docker Hub's pull limit is reached, {as_whom}; wait six hours, or give it an account",
+    }.get(code)
+    yield Row(
+        area="images",
+        name=name,
+        state="missing" if says else "unknown",
+        needed=needed,
+        granted=f"HTTP {code}",
+        why=says or "it does not answer as a registry",
+        mend="vllm-fleet:registry: {dockerHubUser: NAME, dockerHubTokenSecret: SECRET} in the stack file (docs/google-cloud.md)"
+        if code == 429
+        else f"gcloud artifacts repositories describe {name} --location={settings.region} --project={settings.project}",
+    )

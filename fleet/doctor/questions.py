@@ -1,0 +1,171 @@
+"""What Google Cloud is asked about a stack: every question at once, each with a timeout, each failing alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from facts.machines import ACCELERATOR
+from facts.quotas import SERVICE
+from fleet.clients.side_by_side import side_by_side
+from fleet.doctor import gcloud, rest
+from fleet.doctor.gcloud import NoAnswerError, plain
+from infra.naming import name_of
+from settings.derived.google_cloud_needs import required_permissions
+from settings.derived.quota_needs import QuotaNeed, machine_types, quota_needs
+from settings.sections.capacity import Calendar, Ladder, Reservation
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+Answer = Any | NoAnswerError
+"""What gcloud printed, as JSON, or why it did not."""
+
+RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
+"""Of all questions the one that gcloud has no command for: `projects.testIamPermissions`."""
+REGISTRY = "https://{region}-docker.pkg.dev"
+
+
+def ask_all(settings: Settings) -> dict[str, Answer]:
+    """Every answer by the name of its question."""
+    asked = questions(settings)
+
+    def answer(name: str) -> Answer:
+        try:
+            return asked[name]()
+        except NoAnswerError as error:
+            return error
+
+    names = list(asked)
+    return dict(zip(names, side_by_side(answer, names, len(names)), strict=True))
+
+
+def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
+    """Every question about this stack, by name."""
+    project, region = settings.project, settings.region
+    of_project = f"--project={project}"
+    asked: dict[str, Callable[[], Any]] = {
+        quota_question(need): partial(_quota_infos, need, project) for need in quota_needs(settings)
+    }
+    asked |= {
+        "region": lambda: gcloud.ask("compute", "regions", "describe", region, of_project),
+        "project": lambda: gcloud.ask("compute", "project-info", "describe", of_project),
+        "machine types": lambda: gcloud.ask(
+            "compute",
+            "machine-types",
+            "list",
+            f"--zones={','.join(settings.zones)}",
+            f"--filter=name=({' '.join(machine_types(settings))})",
+            of_project,
+        ),
+        "accelerator types": lambda: gcloud.ask(
+            "compute", "accelerator-types", "list", f"--filter=name={ACCELERATOR}", of_project
+        ),
+        "APIs": lambda: gcloud.ask("services", "list", "--enabled", of_project),
+        "billing": lambda: gcloud.ask("billing", "projects", "describe", project),
+        "permissions": lambda: _permissions(settings),
+    }
+    if (reserved := reservation_of(settings)) is not None:
+        asked["reservation"] = lambda: _reservations(*reserved, settings.zones)
+    if settings.owns_platform:
+        asked["images"] = lambda: _images(settings)
+    return asked
+
+
+def quota_question(need: QuotaNeed) -> str:
+    """Name of the question about a quota."""
+    return f"quota {need.quota.metric}"
+
+
+def reservation_of(settings: Settings) -> tuple[str, str] | None:
+    """Name and project of the reservation that the stack's machines come from; None where there is none yet, or at all."""
+    match settings.capacity:
+        case Reservation(name=name, project=project):
+            return name, project or settings.project
+        case Ladder(reservation=rung) if rung is not None:
+            return rung.name, rung.project or settings.project
+        case Calendar(reservation=name):
+            return name, settings.project
+    return None
+
+
+def image_repository(settings: Settings) -> str:
+    """Id of the repository that the stack pulls Docker Hub's images through."""
+    return name_of(settings.stack, "docker-hub")
+
+
+_TRACKS: Final = (("beta",), ())
+"""Cloud Quotas' commands are beta in gcloud 528 and have left beta since."""
+
+
+def _quota_infos(need: QuotaNeed, project: str) -> list[Any]:
+    """What Cloud Quotas knows under each id of the quota, without those that the project does not have."""
+    found = []
+    for quota_id in need.quota.ids:
+        try:
+            found.append(_quota_info(quota_id, project))
+        except NoAnswerError as error:
+            if error.reason != "not found":
+                raise
+    return found
+
+
+def _quota_info(quota_id: str, project: str) -> Any:
+    refused = NoAnswerError("this gcloud has no `quotas` command", "no such command")
+    for track in _TRACKS:
+        try:
+            return gcloud.ask(
+                *track, "quotas", "info", "describe", quota_id, f"--service={SERVICE}", f"--project={project}"
+            )
+        except NoAnswerError as error:
+            if error.reason != "no such command":
+                raise
+            refused = error
+    raise refused
+
+
+def _reservations(name: str, project: str, zones: tuple[str, ...]) -> list[Any]:
+    """The reservation of that name in each zone that has one."""
+    found = []
+    for zone in zones:
+        try:
+            found.append(
+                gcloud.ask("compute", "reservations", "describe", name, f"--zone={zone}", f"--project={project}")
+            )
+        except NoAnswerError as error:
+            if error.reason != "not found":
+                raise
+    return found
+
+
+def _permissions(settings: Settings) -> Any:
+    url = f"{RESOURCE_MANAGER}/v1/projects/{settings.project}:testIamPermissions"
+    code, said = rest.status("POST", url, rest.token(), {"permissions": list(required_permissions(settings))})
+    if code != 200:
+        raise _refused(code, said)
+    return said
+
+
+def _images(settings: Settings) -> Mapping[str, Any]:
+    """The image repository, and the status of asking it for vLLM's image; empty where the repository is not there yet."""
+    name, project, region = image_repository(settings), settings.project, settings.region
+    try:
+        found = gcloud.ask(
+            "artifacts", "repositories", "describe", name, f"--location={region}", f"--project={project}"
+        )
+    except NoAnswerError as error:
+        if error.reason in ("not found", "API off"):
+            return {}
+        raise
+    image = settings.server.image
+    url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{image.digest}"
+    code, _ = rest.status("HEAD", url, rest.token())
+    return {"repository": found, "pull": code}
+
+
+def _refused(code: int, said: Any) -> NoAnswerError:
+    error = said.get("error") if isinstance(said, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    reason: gcloud.Reason = "login" if code == 401 else "forbidden" if code == 403 else "refused"
+    return NoAnswerError(f"HTTP {code}: {plain(str(message or 'no reason given'))}", reason)

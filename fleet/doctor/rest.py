@@ -1,0 +1,68 @@
+"""What no gcloud command asks: one request to one of Google's own addresses, with the user's token, which is never shown."""
+
+from __future__ import annotations
+
+import json
+import os
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from fleet.doctor import gcloud
+from fleet.doctor.gcloud import NoAnswerError, plain
+
+VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
+"""Source: Terraform's and Pulumi's Google providers read an access token from it."""
+ANSWER_SECONDS: Final = 20.0
+_LOGINS: Final = (("auth", "application-default", "print-access-token"), ("auth", "print-access-token"))
+"""The provider acts as the application default credentials; gcloud's own login is asked where there are none."""
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A redirect is an answer: followed, it would carry the token to another host."""
+
+
+_open: Final = build_opener(_NoRedirect).open
+
+
+def token() -> str:
+    """An access token, of the login that the Google Cloud provider uses where there is one. Raises NoAnswerError."""
+    if given := os.environ.get(VARIABLE, "").strip():
+        return given
+    refused = NoAnswerError("no login", "login")
+    for login in _LOGINS:
+        try:
+            if found := gcloud.text(*login).strip():
+                return found
+        except NoAnswerError as error:
+            refused = error
+    raise refused
+
+
+def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    """HTTP status and JSON body (None where there is none) of a request. Raises NoAnswerError where nothing came back."""
+    request = Request(  # noqa: S310 - Google's addresses, written in this package
+        url,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", "Accept": "*/*"},
+    )
+    try:
+        with _open(request, timeout=ANSWER_SECONDS) as reply:
+            return reply.status, _json(reply.read())
+    except HTTPError as error:
+        with error:
+            return error.code, _json(error.read())
+    except TimeoutError:
+        raise NoAnswerError(f"no answer within {ANSWER_SECONDS:.0f} s", "timeout") from None
+    except (URLError, HTTPException, OSError) as error:
+        raise NoAnswerError(f"no answer: {plain(str(getattr(error, 'reason', error)))}", "unreachable") from None
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,44 @@
+"""Reads JSON of other people's programs: a form that is not the expected one is no answer, never a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet.doctor.gcloud import NoAnswerError
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value, an object. Raises NoAnswerError."""
+    if not isinstance(value, dict):
+        raise unreadable()
+    return value
+
+
+def objects(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The value, a list of objects. Raises NoAnswerError."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise unreadable()
+    return value
+
+
+def word(value: Any) -> str:
+    """The value, text, of which the last part where it is a URL: `.../zones/europe-west4-b`. Raises NoAnswerError."""
+    if not isinstance(value, str) or not value:
+        raise unreadable()
+    return value.rpartition("/")[2]
+
+
+def whole(value: Any) -> int:
+    """The value, a number, or text that is one: Google writes 64-bit numbers as text. Raises NoAnswerError."""
+    if isinstance(value, bool):
+        raise unreadable()
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise unreadable() from None
+
+
+def unreadable() -> NoAnswerError:
+    """Why there is no answer, where there is one that cannot be read."""
+    return NoAnswerError("the answer has a form that this version of fleet does not know", "unreadable")

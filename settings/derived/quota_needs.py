@@ -1,0 +1,116 @@
+"""How much of each Compute Engine quota a stack needs while it is at its full size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from facts.disks import throughput_floor_mibps
+from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
+from facts.quotas import (
+    ALL_CPUS,
+    ALL_GPUS,
+    BOOT_DISK_GIB,
+    HYPERDISK_BALANCED_CAPACITY,
+    HYPERDISK_ML_CAPACITY,
+    HYPERDISK_ML_THROUGHPUT,
+    SPOT_B200,
+    Quota,
+    family_cpus,
+    machine_for_cpus,
+)
+from settings.derived.benchmark_load import load_of
+from settings.sections.capacity import FlexStart, Ladder, Spot
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaNeed:
+    """What a stack takes of one quota."""
+
+    quota: Quota
+    amount: int
+    because: str
+    """The sum, for a person."""
+
+
+def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
+    """Every quota that the stack counts against, with what it takes of it; none that it takes nothing of.
+
+    Machines of a reservation are not among them: they counted against the quota when they were reserved (in calendar mode against none).
+    Source: AI Hypercomputer docs, consumption options; whether a shared reservation counts where it is used is unverified.
+    """
+    return tuple(need for need in (*_gpus(settings), *_cpus(settings), *_disks(settings)) if need.amount > 0)
+
+
+def machine_types(settings: Settings) -> tuple[str, ...]:
+    """Machine types that the stack's zones must offer, sorted; the writer's and the picker's as GKE is expected to choose them."""
+    return tuple(sorted({MACHINE_TYPE, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
+
+
+def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
+    if not isinstance(settings.capacity, Spot | FlexStart | Ladder):
+        return
+    because = f"{settings.replicas} {MACHINE_TYPE} of {GPUS_PER_NODE} GPUs"
+    if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
+        because += "; fewer where the reservation serves some"
+    yield QuotaNeed(quota=SPOT_B200, amount=settings.gpus, because=because)
+    yield QuotaNeed(quota=ALL_GPUS, amount=settings.gpus, because=because)
+
+
+def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
+    total, parts = 0, list[str]()
+    by_family: dict[str, list[tuple[str, int]]] = {}
+    for machine, count in (*_c4(settings), *_writer(settings)):
+        by_family.setdefault(machine.partition("-")[0], []).append((machine, count))
+    for family, machines in sorted(by_family.items()):
+        amount = sum(_vcpus(machine) * count for machine, count in machines)
+        because = " and ".join(f"{count} {machine}" for machine, count in machines)
+        yield QuotaNeed(quota=family_cpus(family), amount=amount, because=because)
+        total, parts = total + amount, [*parts, because]
+    yield QuotaNeed(
+        quota=ALL_CPUS, amount=total, because=f"{' and '.join(parts)}; the nodes of Autopilot's own pods come on top"
+    )
+
+
+def _disks(settings: Settings) -> Iterator[QuotaNeed]:
+    size, zones = settings.weights.size_gib, len(settings.zones)
+    if settings.weights.source == "hyperdisk":
+        yield QuotaNeed(
+            quota=HYPERDISK_ML_CAPACITY,
+            amount=size * (zones + 1),
+            because=f"{size} GiB each for the writer, {', '.join(settings.zones)}",
+        )
+        slowest, read = ceil(throughput_floor_mibps(size)), settings.weights.throughput_mibps
+        yield QuotaNeed(
+            quota=HYPERDISK_ML_THROUGHPUT,
+            amount=slowest + read * zones,
+            because=f"{slowest} MiB/s for the writer, {read} each for {', '.join(settings.zones)}",
+        )
+    nodes = settings.replicas + sum(count for _, count in (*_c4(settings), *_writer(settings)))
+    yield QuotaNeed(
+        quota=HYPERDISK_BALANCED_CAPACITY,
+        amount=nodes * BOOT_DISK_GIB,
+        because=f"boot disks of {nodes} nodes, {BOOT_DISK_GIB} GiB each",
+    )
+
+
+def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
+    if settings.benchmark.enabled:
+        yield settings.benchmark.machine_type, load_of(settings).pods
+    if settings.gateway.enabled and settings.gateway.epp.on_c4:
+        yield f"c4-standard-{machine_for_cpus(settings.gateway.epp.cpu)}", settings.gateway.epp.replicas
+
+
+def _writer(settings: Settings) -> Iterator[tuple[str, int]]:
+    if settings.weights.source == "hyperdisk":
+        writer = settings.weights.writer
+        yield f"{writer.machine_family}-standard-{machine_for_cpus(writer.cpu)}", 1
+
+
+def _vcpus(machine: str) -> int:
+    return int(machine.rpartition("-")[2])

@@ -1,0 +1,313 @@
+"""What Google Cloud's answers mean for a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.judge import judge
+from fleet.doctor.live import neighbours
+from fleet.doctor.questions import questions
+from fleet.doctor.rows import Row
+from settings.derived.google_cloud_needs import required_permissions
+from settings.stack import Settings
+from tests.fleet.doctor.replies import answers, limit, quota, reservation, zoned
+from tests.support.settings import make_settings
+
+SPOT = make_settings()
+RESERVED = make_settings(capacity={"mode": "reservation", "name": "b200-production"})
+OFF = NoAnswerError("Cloud Quotas API has not been used", "API off")
+
+
+def answered(settings: Settings, **changed: Any) -> dict[str, Any]:
+    """What `ask_all` gives for a project that has everything, except for what is changed; underscores are spaces."""
+    said = answers()
+    infos = [one for words, one in said.items() if words.startswith("beta quotas")]
+    by_metric = {one["quotaId"].partition("-per-project")[0].replace("-", "_"): one for one in infos}
+    found = {f"quota {metric}": [one] for metric, one in by_metric.items()}
+    for family in ("C4", "C4A"):
+        found[f"quota {family}_CPUS"] = [by_metric["CPUS_PER_VM_FAMILY"]]
+    found |= {
+        "region": said["compute regions describe europe-west4"],
+        "project": said["compute project-info describe"],
+        "machine types": said["compute machine-types list"],
+        "accelerator types": said["compute accelerator-types list"],
+        "APIs": said["services list"],
+        "billing": said["billing projects describe fleet-tests"],
+        "permissions": {"permissions": list(required_permissions(settings))},
+        "reservation": [reservation()],
+        "images": {"repository": said["artifacts repositories describe test-docker-hub"], "pull": 200},
+    }
+    found |= {
+        name.replace("_", " ", 1) if name.startswith("quota") else name.replace("_", " "): it
+        for name, it in changed.items()
+    }
+    return {name: found[name] for name in questions(settings)}
+
+
+def rows(settings: Settings = SPOT, **changed: Any) -> dict[str, Row]:
+    return {row.name: row for row in judge(settings, answered(settings, **changed))}
+
+
+def test_a_project_with_everything_is_ready() -> None:
+    found = rows()
+    assert {row.state for row in found.values()} == {"ready"}
+    assert [row.mend for row in found.values() if row.mend] == []
+    gpus = found["Spot and flex-start B200 GPUs, europe-west4"]
+    assert (gpus.needed, gpus.granted, gpus.missing) == (96, 96, "")
+
+
+def test_quota_that_is_too_low_is_requested_by_its_name_region_and_sum() -> None:
+    low = quota("PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region", limit(64))
+    row = rows(quota_PREEMPTIBLE_NVIDIA_B200_GPUS=[low])["Spot and flex-start B200 GPUs, europe-west4"]
+    assert (row.state, row.needed, row.granted, row.missing) == ("missing", 96, 64, 32)
+    assert row.mend.startswith(
+        "gcloud beta quotas preferences create --service=compute.googleapis.com --project=fleet-tests "
+    )
+    for part in (
+        "--quota-id=PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region",
+        "--dimensions=region=europe-west4",
+        "--preferred-value=96",
+    ):
+        assert part in row.mend.split()
+
+
+def test_the_limit_of_another_family_or_region_is_not_this_ones() -> None:
+    settings = make_settings(benchmark={"enabled": True})
+    found = rows(settings)
+    assert (found["C4A vCPU, europe-west4"].granted, found["C4A vCPU, europe-west4"].state) == (64, "ready")
+    c4 = found["C4 vCPU, europe-west4"]
+    assert (c4.needed, c4.granted, c4.missing, c4.state) == (32, 24, 8, "missing")
+    assert "--dimensions=region=europe-west4,vm_family=C4" in c4.mend.split()
+
+
+GPUS = "quota_PREEMPTIBLE_NVIDIA_B200_GPUS"
+GPU_ROW = "Spot and flex-start B200 GPUs, europe-west4"
+
+
+@pytest.mark.parametrize(
+    ("row", "granted", "state"),
+    [
+        (limit(-1), "unlimited", "ready"),
+        (limit(None), 0, "missing"),  # a zero is left out
+        (limit(8, "us-central1"), "", "unknown"),
+        (limit(200, gpu_family="NVIDIA_H100"), "", "unknown"),
+        (limit(200, "europe-west4-b", zone="europe-west4-b"), 200, "ready"),
+        ({"applicableLocations": ["europe-west4"]}, "", "unknown"),
+        ({"applicableLocations": "europe-west4", "details": {"value": "200"}}, "", "unknown"),
+        ({"applicableLocations": ["europe-west4"], "details": {"value": "many"}}, "", "unknown"),
+        ({"applicableLocations": ["europe-west4"], "details": 200}, "", "unknown"),
+    ],
+)
+def test_a_row_that_is_not_understood_is_unknown_and_never_fine(
+    row: dict[str, Any], granted: object, state: str
+) -> None:
+    found = rows(**{GPUS: [quota("any", row)]})[GPU_ROW]
+    assert (found.granted, found.state) == (granted, state)
+    assert bool(found.mend) == (state != "ready")
+
+
+@pytest.mark.parametrize("infos", [[], [{}], [{"dimensionsInfos": {}}], {"quotaInfos": []}, "64", None, [["64"]]])
+def test_an_answer_of_another_form_is_unknown(infos: Any) -> None:
+    found = rows(**{GPUS: infos})[GPU_ROW]
+    assert (found.state, found.granted) == ("unknown", "")
+    assert "PREEMPTIBLE_NVIDIA_B200_GPUS" in found.mend
+
+
+def test_the_more_specific_row_comes_first_and_counts() -> None:
+    specific = limit(8, "europe-west4", region="europe-west4")
+    assert rows(**{GPUS: [quota("any", specific, limit(400))]})[GPU_ROW].granted == 8
+
+
+def test_no_limit_in_a_zones_copy_is_no_grant() -> None:
+    in_zone = limit(-1, "europe-west4-b", zone="europe-west4-b")
+    name = "Hyperdisk ML throughput, europe-west4"
+    copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", in_zone)
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].state == "unknown"
+    copy = quota("HDML-TOTAL-THROUGHPUT-per-project-zone", limit(400, "europe-west4-b", zone="europe-west4-b"))
+    assert rows(quota_HDML_TOTAL_THROUGHPUT=[copy])[name].granted == 400
+
+
+@pytest.mark.parametrize(
+    ("error", "mend"),
+    [
+        (OFF, "gcloud services enable cloudquotas.googleapis.com --project=fleet-tests"),
+        (NoAnswerError("x", "no such command"), "gcloud components install beta"),
+    ],
+)
+def test_why_a_quota_is_unknown_decides_what_mends_it(error: NoAnswerError, mend: str) -> None:
+    assert rows(**{GPUS: error})[GPU_ROW].mend == mend
+
+
+def test_the_older_list_answers_where_cloud_quotas_does_not() -> None:
+    found = rows(quota_HDB_TOTAL_GB=OFF)["Hyperdisk Balanced capacity, europe-west4"]
+    assert (found.state, found.granted) == ("ready", 8_192)
+    assert "500 in use" in found.why
+    unnamed = {"quotas": [{"limit": 8_192.0, "usage": 0.0}]}
+    assert rows(quota_HDB_TOTAL_GB=OFF, region=unnamed)["Hyperdisk Balanced capacity, europe-west4"].state == "unknown"
+
+
+def test_an_increase_that_google_does_not_take_is_told() -> None:
+    closed = quota(
+        "any",
+        limit(0),
+        quotaIncreaseEligibility={"isEligible": False, "ineligibilityReason": "NO_VALID_BILLING_ACCOUNT"},
+    )
+    assert "NO_VALID_BILLING_ACCOUNT" in rows(**{GPUS: [closed]})[GPU_ROW].why
+
+
+def test_a_zone_without_b200_is_missing_and_those_with_it_are_named() -> None:
+    elsewhere = [zoned("acceleratorTypes", "nvidia-b200", "us-central1-b")]
+    row = rows(accelerator_types=elsewhere)["nvidia-b200"]
+    assert (row.state, row.missing) == ("missing", "europe-west4-b")
+    assert "us-central1-b" in row.why
+
+
+@pytest.mark.parametrize("said", [{}, [1], [{"name": "a4-highgpu-8g"}], [{"zone": "x"}], "nothing"])
+def test_machine_types_of_another_form_are_unknown(said: Any) -> None:
+    assert rows(machine_types=said)["machine types"].state == "unknown"
+
+
+def test_an_empty_list_of_machine_types_is_a_zone_without_them() -> None:
+    assert rows(machine_types=[])["a4-highgpu-8g"].state == "missing"
+
+
+@pytest.mark.parametrize(
+    ("changed", "state"),
+    [
+        ({}, "ready"),
+        ({"status": "CREATING"}, "missing"),
+        ({"specificReservationRequired": False}, "missing"),
+        ({"specificReservation": {"count": "8", "instanceProperties": {"machineType": "a4-highgpu-8g"}}}, "missing"),
+        ({"specificReservation": {"count": "12", "instanceProperties": {"machineType": "a3-ultragpu-8g"}}}, "missing"),
+        (
+            {
+                "specificReservation": {
+                    "count": "12",
+                    "inUseCount": "1",
+                    "instanceProperties": {"machineType": "a4-highgpu-8g"},
+                }
+            },
+            "unknown",
+        ),
+        ({"specificReservation": None, "aggregateReservation": {}}, "unknown"),
+        ({"specificReservation": {"count": "twelve"}}, "unknown"),
+    ],
+)
+def test_a_reservation_must_be_ready_specific_of_this_machine_and_free(changed: Mapping[str, Any], state: str) -> None:
+    row = rows(RESERVED, reservation=[reservation(**changed)])["b200-production"]
+    assert (row.state, row.needed) == (state, 12)
+
+
+def test_a_reservation_that_is_not_there_is_missing_unless_this_stack_orders_it() -> None:
+    assert rows(RESERVED, reservation=[])["b200-production"].state == "missing"
+    window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
+    ordered = make_settings(capacity={"mode": "calendar", "reservation": "january", "create": window})
+    assert rows(ordered, reservation=[])["january"].state == "by up"
+
+
+def test_reserved_machines_ask_for_no_gpu_quota() -> None:
+    assert GPU_ROW not in rows(RESERVED)
+    ladder = make_settings(capacity={"mode": "ladder", "reservation": {"name": "b200-production"}})
+    assert {"b200-production", GPU_ROW} <= rows(ladder).keys()
+
+
+def test_apis_that_are_off_are_no_obstacle() -> None:
+    row = rows(APIs=[])["APIs"]
+    assert (row.state, row.granted, row.missing) == ("by up", 0, row.needed)
+    assert "compute.googleapis.com" in row.mend.split()
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ({"projectId": "fleet-tests"}, "missing"),  # false is left out
+        ({"projectId": "fleet-tests", "billingEnabled": False}, "missing"),
+        ({"billingEnabled": "yes", "projectId": "fleet-tests"}, "missing"),
+        ({}, "unknown"),
+        ([], "unknown"),
+    ],
+)
+def test_billing_counts_as_on_only_where_google_says_so(said: Any, state: str) -> None:
+    assert rows(billing=said)["fleet-tests"].state == state
+
+
+def test_missing_permissions_are_told_by_the_role_that_has_them() -> None:
+    some = [one for one in required_permissions(SPOT) if not one.startswith("container.")]
+    found = [row for row in rows(permissions={"permissions": some}).values() if row.area == "permission"]
+    assert [(row.name, row.state) for row in found] == [("roles/container.admin", "missing")]
+    assert "--role=roles/container.admin" in found[0].mend
+    assert len([row for row in rows(permissions={}).values() if row.area == "permission"]) == 8
+    assert rows(permissions={"permissions": "all"})["permissions on the project"].state == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [(200, "ready"), (403, "missing"), (404, "missing"), (429, "missing"), (503, "unknown"), (302, "unknown")],
+)
+def test_docker_hub_is_asked_through_the_repository(code: int, state: str) -> None:
+    repository = answers()["artifacts repositories describe test-docker-hub"]
+    row = rows(images={"repository": repository, "pull": code})["test-docker-hub"]
+    assert row.state == state
+    assert ("registry" in row.mend) == (code == 429)
+
+
+def test_a_repository_that_up_will_make_is_no_obstacle() -> None:
+    assert rows(images={})["test-docker-hub"].state == "by up"
+
+
+def test_a_guest_asks_for_nothing_that_its_host_has() -> None:
+    guest = make_settings(platform={"stack": "organization/vllm-fleet/spot"}, namespace="other")
+    found = rows(guest)
+    assert "test-docker-hub" not in found
+    assert "compute.networks.create" not in required_permissions(guest)
+
+
+def test_one_question_without_an_answer_takes_no_other_with_it() -> None:
+    everything = answered(SPOT)
+    in_older_lists = {"region", "project", "quota GPUS_ALL_REGIONS", "quota HDB_TOTAL_GB"}
+    for name in everything:
+        found = judge(SPOT, {**everything, name: NoAnswerError("no answer within 30 s", "timeout")})
+        unknown = [row for row in found if row.state == "unknown"]
+        assert len(unknown) == (0 if name in in_older_lists else 1), name
+        assert all(row.mend for row in unknown)
+
+
+def test_other_stacks_of_the_project_are_mentioned() -> None:
+    dev = make_settings("dev", server={"replicas": 1})
+    elsewhere = make_settings("away", region="us-central1", zones=["us-central1-b"])
+    foreign = make_settings("foreign", project="another-project")
+    first, second = neighbours(SPOT, [SPOT, dev, elsewhere, foreign])
+    assert first.startswith("stack dev takes 8 Spot and flex-start B200 GPUs, 8 GPUs of all regions, ")
+    assert "B200" not in second  # another region's
+    assert "GPUs of all regions" in second
+
+
+ODD = (None, True, -7, 1.5, float("inf"), "", "text", [], ["text"], {}, {"value": "9"}, [{}], [None], [[1]])
+
+
+def _spoilt(value: Any) -> Iterator[Any]:
+    """The value with each part of it in turn replaced by each odd one."""
+    yield from ODD
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        for odd in _spoilt(part):
+            copy = value.copy()
+            copy[key] = odd
+            yield copy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [SPOT, RESERVED], ids=["spot", "reserved"])
+def test_no_answer_of_whatever_form_ends_the_look(settings: Settings) -> None:
+    said = answered(settings)
+    for name, answer in said.items():
+        for odd in _spoilt(answer):
+            try:
+                found = judge(settings, {**said, name: odd})
+            except Exception as error:
+                raise AssertionError(f"{name}: {odd!r}") from error
+            assert all(row.mend for row in found if row.state in ("missing", "unknown"))
