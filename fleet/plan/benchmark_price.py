@@ -38,6 +38,16 @@ class Price:
         """Dollars of the stack over the measurement."""
         return self.usd_per_hour * self.minutes / 60
 
+    def short(self) -> str:
+        """The same in one phrase."""
+        least = "at least " if self.at_least else ""
+        own = self.machines_usd_per_hour
+        spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
+        return (
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes; the stack costs {least}{format_usd(self.usd)} meanwhile, "
+            f"{spent} of it for machines of its own ({self.machines} x {self.machine_type})"
+        )
+
     def format(self) -> str:
         """Some sentences for somebody who decides whether to go on."""
         least = "at least " if self.at_least else ""
