@@ -11,6 +11,7 @@ import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.options import Root, Stack
+from fleet.cli.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
     from fleet.rehearse.drills.drill import Drill
@@ -64,6 +65,7 @@ def rehearse(
 
     folder = find_root(root)
     name = require_stack(folder, stack)
+    require_rehearsal_packages()
     if out is not None:
         _prepare(out)
     return _play(folder, name, drills, speed, format_, out)
