@@ -55,44 +55,47 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
 
 
 def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
-    """What is replaced and what is deleted, by name."""
-    for end in ENDS:
-        names = [
-            f"{kind_of(one.type)} {cloud_name(recorded[one.urn]) if one.urn in recorded else one.name}"
-            for one in changes.resources
-            if one.operation == end and one.custom
-        ]
+    """What is replaced, what may be, and what is deleted, by name."""
+    ends: dict[str, list[str]] = {"Replaced": [], "May be replaced": [], "Deleted": []}
+    for one in changes.resources:
+        if one.operation in ENDS and one.custom:
+            end = "Deleted" if one.operation == "delete" else "May be replaced" if one.maybe else "Replaced"
+            name = cloud_name(recorded[one.urn]) if one.urn in recorded else one.name
+            ends[end].append(f"{kind_of(one.type)} {name}")
+    for end, names in ends.items():
         if names:
             rest = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-            yield f"{end.capitalize()}d: {format_list([*names[:_MOST_NAMES], *rest])}"
+            yield f"{end}: {format_list([*names[:_MOST_NAMES], *rest])}"
 
 
 def _rate(changes: Changes, figures: Figures, modelled: Modelled | None) -> Iterator[str]:
     """Tokens a second before and after, each with its label; an estimate is called one."""
-    rate = {one.id: one for one in changes.deltas}
-    total, output = rate.get("tokens-per-second"), rate.get("output-tokens-per-second")
-    radius = changes.blast_radius
-    serving = radius.replicas_restarted or radius.replicas_added or radius.replicas_removed
-    if not serving and not (total is not None and total.changed):
+    deltas = {one.id: one for one in changes.deltas}
+    total, output, radius = (
+        deltas.get("tokens-per-second"),
+        deltas.get("output-tokens-per-second"),
+        changes.blast_radius,
+    )
+    moves = total is not None and total.changed
+    if not moves and (
+        figures.total_tokens_per_s
+        or not (radius.replicas_restarted or radius.replicas_added or radius.replicas_removed)
+    ):
         return
-    was = "nothing published"
-    if total is not None and total.before is not None:
-        exported = next((one.before for one in changes.outputs if one.path == "publishedFigure"), "")
-        label = str(exported).partition(" (")[2].removesuffix(")") or "published"
-        and_output = f", {output.before:,.0f} output" if output is not None and output.before is not None else ""
-        was = f"{total.before:,.0f} tok/s total{and_output} ({label})"
     if figures.replicas == 0:
         now = "none: the fleet is paused"
-    elif figures.total_tokens_per_s is not None and figures.match.figure is not None:
-        if total is None or not total.changed:
-            return
+    elif figures.match.figure is not None and figures.total_tokens_per_s is not None:
         now = (
             f"{figures.total_tokens_per_s:,} tok/s total, {figures.output_tokens_per_s:,} output "
             f"({figures.match.figure.label})"
         )
-    elif modelled is not None:
-        now = f"{modelled.short()}; nothing published for the new shape"
     else:
-        now = "nothing published for the new shape"
-    if was != now:
-        yield f"{was} becomes {now}" if was[0].isdigit() else f"Throughput: {was} before; {now}"
+        estimate = f"{modelled.short()}; " if modelled is not None else ""
+        now = f"{estimate}nothing is published for the new shape"
+    if total is None or total.before is None:
+        yield f"Throughput, of which nothing was published before: {now}"
+        return
+    exported = next((one.before for one in changes.outputs if one.path == "publishedFigure"), "")
+    label = str(exported).partition(" (")[2].removesuffix(")") or "published"
+    and_output = f", {output.before:,.0f} output" if output is not None and output.before is not None else ""
+    yield f"{total.before:,.0f} tok/s total{and_output} ({label}) becomes {now}"
