@@ -62,7 +62,9 @@ if settings.platform.stack is None:
     # Every object on the cluster depends on its provider, so this puts the whole network, the proxy-only subnet
     # with it, behind the last Gateway on destroy: load balancers hold that subnet and would block it.
     behind = ResourceOptions(parent=own, depends_on=[cluster, network])
-    kubernetes = k8s.Provider("platform-kubernetes", kubeconfig=cluster.kubeconfig, opts=behind)
+    kubernetes = k8s.Provider(
+        "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
+    )
     platform = own.made_of(results=results, network=network, images=images, cluster=cluster, project_number=number)
 else:
     other = SharedPlatformArgs(
@@ -100,13 +102,8 @@ guards = NamespaceArgs(
     labels=marks,
 )
 namespace = Namespace("namespace", guards, on_cluster)
-first: list[pulumi.Resource] = [access, namespace]
-if isinstance(capacity, Ladder):
-    name = ladder_class(settings.namespace)
-    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, labels=marks)
-    first.append(CapacityLadder("ladder", rungs, on_cluster))
 # No pod starts before its service account, its quota and the policies that guard it are there.
-guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=first)
+guarded = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace])
 space = Space(namespace=namespace.name, labels=marks, image_prefix=platform.image_prefix)
 release = WeightsArgs(
     space=space,
@@ -118,6 +115,14 @@ release = WeightsArgs(
     disk_labels=settings.labels,
 )
 weights = Weights("weights", release, guarded)
+placed = guarded
+if isinstance(capacity, Ladder):
+    name = ladder_class(settings.namespace)
+    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, labels=marks)
+    # After the weights: GKE may bring the kind ComputeClass long after the cluster, and the download is time for that.
+    after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
+    ladder = CapacityLadder("ladder", rungs, after_weights)
+    placed = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, namespace, ladder])
 replica = ServerArgs(
     space=space,
     name=settings.server.name,
@@ -128,13 +133,14 @@ replica = ServerArgs(
     image=settings.server.image,
     weights=weights.mount,
     hf_token=weights.token,
+    hf_token_version=weights.token_version,
     api_key=settings.api_key_secret or secrets.api_key,
     resources=settings.server.resources,
     startup_minutes=settings.server.startup_minutes,
     internal_load_balancer=settings.server.internal_load_balancer,
     annotations=declarations(settings),
 )
-server = Server("server", replica, guarded)
+server = Server("server", replica, placed)
 gateway: Gateway | None = None
 if settings.gateway.enabled:
     gateway = Gateway("gateway", GatewayArgs(space=space, server=server, gateway=settings.gateway), guarded)

@@ -1,24 +1,34 @@
 """What a fleet costs an hour, item by item, and what goes on costing when it is paused or destroyed.
 
-Prices come from facts/data/prices.yaml. A price nobody could date is unknown: its item stays on the bill without an
-amount, and every total is then "at least". Nothing unknown is counted as zero.
+Prices come from facts/data/prices.csv, for the stack's own region alone. One that nobody published for it is unknown: its
+item stays on the bill without an amount, and every total is then "at least". Nothing unknown is counted as zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from math import inf
 from typing import Any
 
-from facts import ledger
+from facts import ledger, prices
 from facts.ledger import Source
+from facts.machines import MACHINE_TYPE
+from facts.prices import Mode, Price
 
 # Source: Google Cloud price pages convert a monthly price to an hourly one with 730 hours.
 HOURS_PER_MONTH = 730
 SECONDS_PER_HOUR = 3600
 
-CAPACITY_KEYS = ("spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder")
+NAT_GATEWAY_VMS = 32
+"""VMs that a NAT gateway is paid for; those beyond are free. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
+BOOT_DISK_GIB = 400
+"""Boot disk of a node for the Performance and Accelerator classes. Source: GKE cluster autoscaler, disks.go, Autopilot defaults."""
+
+CAPACITY_KEYS = ("spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
+LADDER_STEPS = ("reservation", "flex-start", "spot")
+"""The steps of a ladder, in the order in which they are asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +53,12 @@ class FleetShape:
 
     nodes: int
     """A4 nodes that run."""
+    region: str
+    """Whose prices count; a price of another region is never used."""
     capacity: str
     """A key of the `capacity` section of prices.yaml."""
+    ladder: tuple[str, ...] = LADDER_STEPS
+    """Steps of a ladder: some of LADDER_STEPS. Only counts for the capacity `ladder`."""
     committed_nodes: int | None = None
     """Nodes a commitment or reservation is paid for; None takes `nodes`. Only counts for committed capacity."""
     usd_per_node_hour: float | None = None
@@ -52,6 +66,8 @@ class FleetShape:
     cluster: bool = True
     """False where the cluster belongs to another stack."""
     weights: WeightsShape | None = None
+    download_gib: float = 0
+    """GiB that come through Cloud NAT before the servers first answer."""
     benchmark_machine_type: str | None = None
     """Machine of the benchmark clients' nodes; None where no benchmark runs."""
     benchmark_machines: int = 1
@@ -82,6 +98,7 @@ class FleetShape:
             "nat_gateways",
             "registry_gib",
             "bucket_gib",
+            "download_gib",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
@@ -99,7 +116,7 @@ class LineItem:
     name: str
     quantity: float
     unit: str
-    """What the price is for, for example "node-hour" or "GiB-month"."""
+    """What the price is for, for example "node-hour" or "GiB-month"; without an hour or a month it is paid once."""
     unit_price_usd: float | None
     """None where no dated price is known; `reason` then says why."""
     paid_at_zero_replicas: bool
@@ -107,13 +124,23 @@ class LineItem:
     paid_after_destroy: bool = False
     """Whether the line stays when the stack is destroyed."""
     reason: str | None = None
-    source: Source | None = None
+    price: Price | None = None
+    """The list price with its region, date and source; None where it is unknown or the stack states its own."""
+    elsewhere: Price | None = None
+    """The cheapest one published for another region, where this one has none; never used."""
     note: str | None = None
+    steps: Mapping[str, float | None] = field(default_factory=dict)
+    """USD per unit of each step of a ladder, whose price is that of the step that has capacity."""
+
+    @property
+    def source(self) -> Source | None:
+        """Where the price comes from."""
+        return None if self.price is None else ledger.source(self.price.source)
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Dollars an hour; None where the price is unknown."""
-        if self.unit_price_usd is None:
+        """Dollars an hour; None where the price is unknown, or paid once."""
+        if self.unit_price_usd is None or not self.unit.endswith(("-hour", "-month")):
             return None
         hours = HOURS_PER_MONTH if self.unit.endswith("-month") else 1
         return self.quantity * self.unit_price_usd / hours
@@ -129,9 +156,27 @@ class LineItem:
 class Bill:
     """What a fleet costs. Every amount is a lower bound where `unknown` names items."""
 
+    region: str
     items: tuple[LineItem, ...]
     excluded: tuple[str, ...]
     """Costs that follow traffic and are on no line."""
+    once: tuple[LineItem, ...] = ()
+    """What is paid once, and again when it is done again: in no total."""
+
+    @property
+    def nodes(self) -> LineItem:
+        """The line of the GPU nodes."""
+        return next(item for item in self.items if item.id == "nodes")
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Dollars an hour, at least; None where the nodes have no price: without them no amount says what the fleet costs."""
+        unpriced = self.nodes.unit_price_usd is None and self.nodes.quantity
+        return None if unpriced else self.usd_per_hour_known
+
+    def old(self, today: date) -> tuple[LineItem, ...]:
+        """Items whose price nobody has looked at for `prices.OLD_AFTER_DAYS`."""
+        return tuple(item for item in (*self.items, *self.once) if item.price is not None and item.price.is_old(today))
 
     @property
     def usd_per_hour_known(self) -> float:
@@ -168,21 +213,35 @@ class Bill:
 
         Give it total or output tokens a second: the answer is per million of those.
         """
-        nodes = next(item for item in self.items if item.id == "nodes")
-        if nodes.usd_per_hour is None or tokens_per_s <= 0:
+        if self.nodes.usd_per_hour is None or tokens_per_s <= 0:
             return None
         return self.usd_per_hour_known / (tokens_per_s * SECONDS_PER_HOUR) * 1e6
 
+    def prices_in_words(self) -> str:
+        """Region and dates of its list prices: "europe-west4, 2026-07-03 to 2026-07-30"."""
+        listed = [item.price for item in (*self.items, *self.once) if item.price is not None]
+        dates = sorted(price.date for price in listed if price.region == self.region)
+        if not dates:
+            return f"{self.region}, none known"
+        return f"{self.region}, {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
+
     def total_in_words(self) -> str:
         """The hourly total as a reader should see it: "$391.32 an hour", or "at least ..." where prices are unknown."""
+        nodes, unknown = self.nodes, len(self.unknown)
         amount = f"${self.usd_per_hour_known:,.2f} an hour"
-        return f"at least {amount} ({_prices_unknown(len(self.unknown))})" if self.unknown else amount
+        if self.usd_per_hour is None:
+            each = [f"{name} {_amount(usd, nodes.quantity)}" for name, usd in nodes.steps.items()]
+            told = ", ".join(each) or f"no price for {self.region}"
+            rest = f"at least {amount}" if unknown > 1 else amount
+            return f"{nodes.quantity:g} node{'' if nodes.quantity == 1 else 's'}: {told}; everything else {rest}"
+        return f"at least {amount} ({_prices_unknown(unknown)})" if unknown else amount
 
 
 def bill(shape: FleetShape) -> Bill:
     """The bill of a fleet."""
     items = tuple(_as_stated(item, shape.stated_prices) for item in _items(shape))
-    return Bill(items=items, excluded=tuple(ledger.load("prices")["excluded"]))
+    once = tuple(_as_stated(item, shape.stated_prices) for item in _once(shape))
+    return Bill(region=shape.region, items=items, once=once, excluded=tuple(ledger.load("prices")["excluded"]))
 
 
 def priced_items() -> dict[str, str]:
@@ -190,90 +249,157 @@ def priced_items() -> dict[str, str]:
     return {id_: str(price["unit"]) for id_, price in ledger.section("prices", "items").items()}
 
 
-def capacity_usd_per_node_hour(capacity: str) -> float | None:
-    """List price of an A4 node-hour bought that way; None where no dated price is known."""
-    price: float | None = ledger.entry("prices", "capacity", capacity)["usd"]
-    return price
+def node_price(capacity: str, region: str) -> Price | None:
+    """List price of an A4 node-hour bought that way in that region; None where none was published."""
+    mode: Mode | None = ledger.entry("prices", "capacity", capacity).get("mode")
+    return None if mode is None else prices.find(MACHINE_TYPE, region, mode)
 
 
 def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
     if item.id not in stated:
         return item
     return replace(
-        item, unit_price_usd=stated[item.id], reason=None, source=None, note="price stated in the stack file"
+        item,
+        unit_price_usd=stated[item.id],
+        reason=None,
+        price=None,
+        elsewhere=None,
+        note="price stated in the stack file",
     )
 
 
 def _items(shape: FleetShape) -> Iterator[LineItem]:
-    price = ledger.entry("prices", "capacity", shape.capacity)
-    committed = bool(price["committed"])
-    paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
-    if shape.usd_per_node_hour is not None:
-        price = {**price, "usd": shape.usd_per_node_hour, "source": None, "note": "price stated in the stack file"}
-    yield _line("nodes", price, paid_nodes, stays=committed)
+    yield _nodes(shape)
     if shape.cluster:
-        yield _item("cluster-fee", 1, stays=True)
+        yield _item("cluster-fee", 1, shape, stays=True)
     if shape.nodes:
-        yield _item("autopilot-premium", shape.nodes, stays=False)
+        yield _item("autopilot-premium", shape.nodes, shape, stays=False)
+    machines = shape.nodes + (shape.benchmark_machines if shape.benchmark_machine_type else 0)
+    if machines:
+        yield _item("boot-disk", machines * BOOT_DISK_GIB, shape, stays=False)
     if shape.weights is not None:
-        yield from _weights_items(shape.weights)
+        yield from _weights_items(shape.weights, shape)
     if shape.benchmark_machine_type is not None:
-        name, machines = "Benchmark clients while they run", shape.benchmark_machines
-        yield _machine("benchmark", name, shape.benchmark_machine_type, machines, stays=False)
+        name = f"Benchmark clients while they run: {shape.benchmark_machine_type} on demand"
+        yield _machine("benchmark", name, shape.benchmark_machine_type, shape.benchmark_machines, shape, stays=False)
     if shape.epp_machine_type is not None:
-        yield _machine("epp", "Endpoint picker", shape.epp_machine_type, 1, stays=True)
+        name = f"Endpoint picker: {shape.epp_machine_type} on demand"
+        yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
     elif shape.epp_vcpus:
-        yield _item("epp", shape.epp_vcpus, stays=True)
+        yield _item("epp", shape.epp_vcpus, shape, stays=True)
     if shape.load_balancers:
-        yield _item("load-balancer", shape.load_balancers, stays=True)
+        yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.nat_gateways:
-        yield _item("nat-gateway", shape.nat_gateways * max(1, shape.nodes), stays=True)
+        yield _item("nat-gateway", shape.nat_gateways * min(max(1, shape.nodes), NAT_GATEWAY_VMS), shape, stays=True)
+        yield _item("nat-address", shape.nat_gateways, shape, stays=True)
     if shape.registry_gib:
-        yield _item("registry", shape.registry_gib, stays=True)
+        yield _item("registry", shape.registry_gib, shape, stays=True)
     if shape.bucket_gib:
-        yield _item("bucket", shape.bucket_gib, stays=True, retained=shape.bucket_retained)
+        yield _item("bucket", shape.bucket_gib, shape, stays=True, retained=shape.bucket_retained)
 
 
-def _weights_items(weights: WeightsShape) -> Iterator[LineItem]:
-    volumes = weights.copies + (1 if weights.writer_throughput_mibps else 0)
+def _once(shape: FleetShape) -> Iterator[LineItem]:
+    if shape.download_gib:
+        yield _item("nat-data", shape.download_gib, shape, stays=False)
+
+
+def _nodes(shape: FleetShape) -> LineItem:
+    what = ledger.entry("prices", "capacity", shape.capacity)
+    committed = bool(what["committed"])
+    paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
+    price = node_price(shape.capacity, shape.region)
+    line = LineItem(
+        id="nodes",
+        name=what["name"],
+        quantity=paid_nodes,
+        unit="node-hour",
+        unit_price_usd=None if price is None else price.usd,
+        paid_at_zero_replicas=committed,
+        price=price,
+    )
+    if shape.usd_per_node_hour is not None:
+        return _as_stated(line, {"nodes": shape.usd_per_node_hour})
+    if price is not None:
+        return line
+    steps = _ladder(shape) if shape.capacity == "ladder" else {}
+    elsewhere = _elsewhere(MACHINE_TYPE, what["mode"]) if "mode" in what else None
+    told = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
+    reason = f"{_why_unknown(what, shape.region, elsewhere)}{told}; state yours as the price of a node-hour"
+    return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
+
+
+def _ladder(shape: FleetShape) -> dict[str, float | None]:
+    """USD a node-hour of each step; None where it is not published, as a reservation's never is."""
+    found = {step: node_price(step, shape.region) for step in LADDER_STEPS if step in shape.ladder}
+    return {step: None if price is None else price.usd for step, price in found.items()}
+
+
+def _weights_items(weights: WeightsShape, shape: FleetShape) -> Iterator[LineItem]:
+    written = bool(weights.writer_throughput_mibps)
+    volumes = weights.copies + written
     throughput_mibps = weights.throughput_mibps * weights.copies + weights.writer_throughput_mibps
-    yield _item("hyperdisk-ml-capacity", weights.size_gib * volumes, stays=True)
-    yield _item("hyperdisk-ml-throughput", throughput_mibps, stays=True)
+    whose = " (readers and writer)" if written else ""
+    for id_, quantity in (
+        ("hyperdisk-ml-capacity", weights.size_gib * volumes),
+        ("hyperdisk-ml-throughput", throughput_mibps),
+    ):
+        line = _item(id_, quantity, shape, stays=True)
+        yield replace(line, name=line.name + whose)
     if weights.image_gib:
-        yield _item("disk-image", weights.image_gib, stays=True, retained=weights.image_retained)
+        yield _item("disk-image", weights.image_gib, shape, stays=True, retained=weights.image_retained)
 
 
-def _item(id_: str, quantity: float, *, stays: bool, retained: bool = False) -> LineItem:
-    return _line(id_, ledger.entry("prices", "items", id_), quantity, stays=stays, retained=retained)
+def _item(id_: str, quantity: float, shape: FleetShape, *, stays: bool, retained: bool = False) -> LineItem:
+    return _line(id_, ledger.entry("prices", "items", id_), id_, quantity, shape, stays=stays, retained=retained)
 
 
-def _machine(id_: str, what: str, machine_type: str, number: int, *, stays: bool) -> LineItem:
-    price = ledger.section("prices", "machines").get(machine_type)
-    if price is None:
-        reason = f"no dated price for {machine_type} was found"
-        price = {"name": f"{machine_type} node", "unit": "node-hour", "usd": None, "reason": reason}
-    return _line(id_, {**price, "name": f"{what}: {price['name']}"}, number, stays=stays)
+def _machine(id_: str, name: str, machine_type: str, number: int, shape: FleetShape, *, stays: bool) -> LineItem:
+    return _line(id_, {"name": name, "unit": "node-hour"}, machine_type, number, shape, stays=stays)
 
 
-def _line(id_: str, price: Mapping[str, Any], quantity: float, *, stays: bool, retained: bool = False) -> LineItem:
-    usd = price["usd"]
-    source_id = price.get("source")
+def _line(
+    id_: str,
+    what: Mapping[str, Any],
+    priced: str,
+    quantity: float,
+    shape: FleetShape,
+    *,
+    stays: bool,
+    retained: bool = False,
+) -> LineItem:
+    price = prices.find(priced, shape.region)
+    elsewhere = None if price is not None else _elsewhere(priced)
     return LineItem(
         id=id_,
-        name=price["name"],
+        name=what["name"],
         quantity=quantity,
-        unit=price["unit"],
-        unit_price_usd=usd,
+        unit=what["unit"],
+        unit_price_usd=None if price is None else price.usd,
         paid_at_zero_replicas=stays,
         paid_after_destroy=retained,
-        reason=price.get("reason") if usd is None else None,
-        source=ledger.source(source_id) if source_id and usd is not None else None,
-        note=price.get("note") if usd is not None else None,
+        reason=_why_unknown(what, shape.region, elsewhere) if price is None else None,
+        price=price,
+        elsewhere=elsewhere,
+        note=what.get("note") if price is not None else None,
     )
+
+
+def _elsewhere(what: str, mode: Mode = "on-demand") -> Price | None:
+    return next(iter(prices.published(what, mode)), None)
+
+
+def _why_unknown(what: Mapping[str, Any], region: str, elsewhere: Price | None) -> str:
+    if elsewhere is None:
+        return str(what.get("reason") or "no dated price was found")
+    return f"no dated price for {region} was found; {elsewhere.region}'s, ${elsewhere.usd:,g} of {elsewhere.date}, is not used"
 
 
 def _sum_known(items: tuple[LineItem, ...]) -> float:
     return sum(item.usd_per_hour for item in items if item.usd_per_hour is not None)
+
+
+def _amount(usd: float | None, quantity: float) -> str:
+    return "unknown" if usd is None else f"${usd * quantity:,.2f}"
 
 
 def _prices_unknown(count: int) -> str:

@@ -1,7 +1,7 @@
 """Limits of Hyperdisk ML, the volume type that serves one copy of the weights to many nodes.
 
 Source: Google Cloud documentation, "About Hyperdisk for GKE" and "About Hyperdisk ML", Compute Engine release notes
-of 2026-03.
+of 2026-03 and 2026-08.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ MAX_THROUGHPUT_MIBPS = 2_097_152
 MAX_MIBPS_PER_GIB = 1600
 MIN_THROUGHPUT_MIBPS = 400
 MIN_MIBPS_PER_GIB = 0.12
-# Above this many readers the volume must be provisioned with at least 100 MB/s for each.
+# Above this many readers the volume must be provisioned with at least 20 MiB/s for each. Source: Google Cloud release notes of
+# 2026-08-03, by sources.yaml, finops-changelog-2026-08; it was 100 before.
 READERS_WITHOUT_A_SHARE = 20
-MBPS_PER_READER = 100
+MIBPS_PER_READER = 20
 # Source: release-note summary, 2026-03: (largest size in GiB, VMs that may attach read-only).
 _READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
 # Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g: most that one node reads from a volume. Assumed to hold for A4.
@@ -73,12 +74,8 @@ def max_readers(size_gib: float) -> int:
 
 
 def throughput_for_readers_mibps(readers: int) -> int:
-    """Lowest throughput Google asks for that many readers, in MiB/s rounded up (the rule is stated in MB/s); 0 up to
-    20 readers.
-    """
-    if readers <= READERS_WITHOUT_A_SHARE:
-        return 0
-    return -(-readers * MBPS_PER_READER * 10**6 // 2**20)
+    """Lowest throughput Google asks for that many readers; 0 up to 20 readers."""
+    return 0 if readers <= READERS_WITHOUT_A_SHARE else readers * MIBPS_PER_READER
 
 
 def check_volume(*, size_gib: float, throughput_mibps: float | None, readers: int = 0) -> tuple[Finding, ...]:
@@ -138,7 +135,7 @@ def _throughput_findings(size_gib: float, throughput_mibps: float, readers: int)
             Finding(
                 field="throughput_mibps",
                 value=throughput_mibps,
-                message=f"above {READERS_WITHOUT_A_SHARE} readers each needs {MBPS_PER_READER} MB/s: "
+                message=f"above {READERS_WITHOUT_A_SHARE} readers each needs {MIBPS_PER_READER} MiB/s: "
                 f"{needed} MiB/s for {readers}",
                 remedy=f"set the throughput to {max(needed, floor_whole)} MiB/s or more",
             )

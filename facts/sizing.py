@@ -30,6 +30,9 @@ VOLUME_SPACE_FACTOR = 1.1
 VOLUME_STEP_GIB = 16
 # Assumed: what reading the weights may add to a start of about 17 minutes before nobody minds.
 READ_SECONDS = 75.0
+# Assumed: the most it may take where so many readers share one volume that its size limits them; what policy throughput-below-readers
+# allows.
+MOST_READ_SECONDS = 300.0
 # Throughput in round steps, so that one more replica is not one more update of a disk that allows one in six hours.
 THROUGHPUT_STEP_MIBPS = 400
 # Measured: a stock benchmark client spends 30 to 35 microseconds on each chunk of a stream, vLLM 0.18.1 on one core.
@@ -118,10 +121,11 @@ def size(
 
 
 def volume_size_gib(weights_gb: float, readers: int = 1) -> int:
-    """Size of the volume that takes the download, GiB, in steps; large enough for the throughput its readers must have."""
+    """Size of the volume that takes the download, GiB, in steps; large enough that all its readers have it in MOST_READ_SECONDS."""
     needed = max(float(MIN_SIZE_GIB), weights_gb * GIB_PER_GB * VOLUME_SPACE_FACTOR)
     most = max_readers(ceil(needed / VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
-    for_readers = throughput_for_readers_mibps(min(readers, most)) / MAX_MIBPS_PER_GIB
+    together = min(readers, most) * weights_gb * 1e9 / 2**20 / MOST_READ_SECONDS
+    for_readers = max(together, throughput_for_readers_mibps(min(readers, most))) / MAX_MIBPS_PER_GIB
     return ceil(max(needed, for_readers) / VOLUME_STEP_GIB) * VOLUME_STEP_GIB
 
 

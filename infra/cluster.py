@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
+from settings.names import cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -52,8 +54,8 @@ class ClusterArgs:
     nodes: NodeIdentity
     """The service account that the nodes run as."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    """Name, release channel, deletion protection, who reaches the control plane by its IP endpoint beside the DNS endpoint, and when
-    GKE may upgrade."""
+    """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, who reaches the control plane by
+    its IP endpoint beside the DNS endpoint, and when GKE may upgrade."""
 
     def __post_init__(self) -> None:
         endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
@@ -71,6 +73,9 @@ class Cluster(pulumi.ComponentResource):
     cluster: container.Cluster
     kubeconfig: pulumi.Output[str]
     """A kubeconfig, as JSON, without credentials of its own: `gke-gcloud-auth-plugin` brings the caller's."""
+    identity: pulumi.Output[str]
+    """What tells this cluster from every other one, also from a later one of the same name: for `cluster_identifier` of a Kubernetes
+    provider, which then replaces its objects when this changes and never when only the kubeconfig does."""
     workload_pool: pulumi.Output[str]
     """The pool that Kubernetes service accounts are principals of: `PROJECT.svc.id.goog`."""
 
@@ -78,9 +83,10 @@ class Cluster(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
         place, cluster = args.network.place, args.cluster
         pool = f"{place.project}.svc.id.goog"
+        called = cluster.name or cluster_name(place.name_prefix)
         self.cluster = container.Cluster(
             f"{name}-autopilot",
-            name=cluster.name,
+            name=called,
             project=place.project,
             location=place.region,
             description=f"vLLM fleet, stack {place.name_prefix}",
@@ -134,8 +140,9 @@ class Cluster(pulumi.ComponentResource):
         # a role has to wait for the cluster, so the name comes out of it.
         self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
         self.kubeconfig = pulumi.Output.secret(
-            _kubeconfig(f"gke_{place.project}_{place.region}_{cluster.name}", self.cluster)
+            _kubeconfig(f"gke_{place.project}_{place.region}_{called}", self.cluster)
         )
+        self.identity = _dns_endpoint(self.cluster).apply(_digest)
         self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
 
 
@@ -197,9 +204,7 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     an entry without one exactly when the server is not an IP address.
     Source: google-cloud-sdk, api_lib/container/kubeconfig handling (`ClusterConfig.Load`).
     """
-    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has no server to write.
-    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
-    server = pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _server(known[1]))
+    server = _dns_endpoint(cluster).apply("https://{}".format)
     return pulumi.Output.json_dumps(
         {
             "apiVersion": "v1",
@@ -225,11 +230,23 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
     )
 
 
-def _server(endpoint: str | None) -> str:
+def _dns_endpoint(cluster: container.Cluster) -> pulumi.Output[str]:
+    """The host that GKE draws for a cluster when it is made, and keeps for its life."""
+    # The id is unknown until the cluster exists, and the endpoint with it: a planned cluster has none.
+    endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
+    return pulumi.Output.all(cluster.id, endpoint).apply(lambda known: _there(known[1]))
+
+
+def _there(endpoint: str | None) -> str:
     if not endpoint:
         raise pulumi.RunError(
             "the cluster reports no DNS endpoint, so nothing can reach it: its creation broke off or failed, or the endpoint was "
             "switched off. Look at its status with `gcloud container clusters list`. PROVISIONING or RUNNING: `pulumi refresh`, "
             "which waits for it, then `pulumi up`. ERROR: docs/first-up.md"
         )
-    return f"https://{endpoint}"
+    return endpoint
+
+
+def _digest(endpoint: str) -> str:
+    """Tells endpoints apart and leads to none: outputs are read by more people than the kubeconfig."""
+    return hashlib.sha256(endpoint.encode()).hexdigest()[:32]

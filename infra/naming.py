@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from settings.names import fitted
 
 MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
@@ -33,33 +33,19 @@ class Place:
 
 def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:
     """`<prefix>-<what>`: two prefixes in one project, e.g. two stacks' names, never give the same name."""
-    return _fit(prefix, what, limit)
+    return fitted(prefix, after=what, limit=limit)
 
 
 def bucket_name_of(project: str, prefix: str, what: str) -> str:
     """`<project>-<prefix>-<what>`: bucket names are shared by everybody, so the project's id goes first."""
-    return _fit(f"{project}-{prefix}", what, MAX_NAME)
+    return fitted(f"{project}-{prefix}", after=what, limit=MAX_NAME)
 
 
 def labels_of(stack: str, labels: Mapping[str, str]) -> dict[str, str]:
     """Labels for everything that takes them: those given, then `app` and `stack`, which cost reports group by."""
-    return {**labels, "app": "vllm-fleet", "stack": _fit(stack, "", MAX_NAME)}
+    return {**labels, "app": "vllm-fleet", "stack": fitted(stack, limit=MAX_NAME)}
 
 
 def title(text: str, limit: int) -> str:
     """`text` for a person to read, cut with dots where the API has room for `limit` letters; nothing tells two apart by it."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def _fit(prefix: str, what: str, limit: int) -> str:
-    """`prefix-what` in the letters that Google Cloud accepts, with a hash in place of what had to be changed or cut."""
-    tail = f"-{what}" if what else ""
-    plain = re.sub(r"[^a-z0-9-]+", "-", prefix.lower()).strip("-")
-    if not plain[:1].isalpha():
-        plain = f"s-{plain}".rstrip("-")
-    if plain == prefix and len(plain) + len(tail) <= limit:
-        return f"{plain}{tail}"
-    # "Dev" and "dev", or two names that differ only after the cut, must not meet.
-    digest = hashlib.sha256(prefix.encode()).hexdigest()[:6]
-    kept = plain[: limit - len(tail) - len(digest) - 1].rstrip("-")
-    return f"{kept}-{digest}{tail}"

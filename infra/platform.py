@@ -48,6 +48,7 @@ class OwnPlatform(pulumi.ComponentResource):
         """What these parts are to whoever runs on the cluster; they are the group's outputs, too."""
         outputs = PlatformOutputs(
             cluster_name=cluster.cluster.name,
+            cluster_identity=cluster.identity,
             project=pulumi.Output.from_input(network.place.project),
             project_number=project_number,
             region=pulumi.Output.from_input(network.place.region),
@@ -104,6 +105,7 @@ class SharedPlatform(pulumi.ComponentResource):
         self.kubernetes = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig=self.outputs.kubeconfig,
+            cluster_identifier=self.outputs.cluster_identity,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
         )
         self.register_outputs(self.outputs.export())

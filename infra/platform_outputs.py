@@ -10,6 +10,7 @@ from settings.derived.traffic import VpcRanges
 
 KEYS = {
     "clusterName": "cluster_name",
+    "clusterIdentity": "cluster_identity",
     "project": "project",
     "projectNumber": "project_number",
     "region": "region",
@@ -32,6 +33,8 @@ class PlatformOutputs:
     """A cluster and what stands around it, made by this stack or by another."""
 
     cluster_name: pulumi.Output[str]
+    cluster_identity: pulumi.Output[str]
+    """Changes with the cluster and with nothing else: `Cluster.identity`."""
     project: pulumi.Output[str]
     """Project id of the cluster."""
     project_number: pulumi.Output[str]

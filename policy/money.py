@@ -1,27 +1,68 @@
-"""What GPU nodes cost, as far as their selectors tell: list prices of A4 nodes."""
+"""What GPU nodes cost, as far as their selectors tell: list prices of A4 nodes.
+
+A pod names no region. Where the stack's resources tell it, its price counts; a single resource's money is told as the range
+over all regions with a price.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from facts import ledger
+from facts import prices
+from facts.machines import MACHINE_TYPE
+from facts.prices import Mode, Price
 from pods import GKE, Pod, pods
-from rule import Resource
+from rule import Resource, dig, listed
 
-SPOT_USD_PER_NODE_HOUR: Final[float] = ledger.value("prices.capacity.spot.usd")
-COMMITTED_USD_PER_NODE_HOUR: Final[float] = ledger.value("prices.capacity.cud-1y.usd")
+_WAYS: Final[dict[Mode, str]] = {
+    "spot": "Spot",
+    "flex-start": "flex-start",
+    "cud-1y": "reserved, 1-year commitment",
+}
+_ZONE: Final = re.compile(r"([a-z]+-[a-z]+\d+)(?:-[a-z])?")
 
 
-def usd_per_node_hour(pod: Pod) -> float | None:
-    """List price of the A4 nodes these pods select; None where no price is published for that way to get them.
+def node_price(pod: Pod, region: str) -> Price | None:
+    """List price in that region of an hour of the A4 nodes these pods select; None where none is published for that way to get them.
 
-    A reservation is priced as under a one-year commitment, the only dated price of a reserved A4.
+    A reservation is priced as under a one-year commitment: by itself it has no price.
     """
+    way = _way(pod)
+    return None if way is None else prices.find(MACHINE_TYPE, region, way)
+
+
+def region_of(resources: Sequence[Resource]) -> str:
+    """The region of a stack: that of its cluster or, for a guest of another's, of its disks; empty where none tells."""
+    for place in _places(resources):
+        if found := _ZONE.fullmatch(str(place or "")):
+            return found[1]
+    return ""
+
+
+def _places(resources: Sequence[Resource]) -> Iterator[object]:
+    for one in resources:
+        if one.type == "gcp:container/cluster:Cluster":
+            yield dig(one.props, "location")
+    for one in resources:
+        if one.is_kubernetes and one.kind == "StorageClass":
+            for term in listed(dig(one.props, "allowedTopologies")):
+                for expression in listed(dig(term, "matchLabelExpressions")):
+                    yield from listed(dig(expression, "values"))
+    for one in resources:
+        for pod in pods(one):
+            yield pod.selector("topology.kubernetes.io/zone")
+
+
+def _way(pod: Pod) -> Mode | None:
     if not pod.is_on_b200:
         return None
     if is_spot(pod):
-        return SPOT_USD_PER_NODE_HOUR
-    return COMMITTED_USD_PER_NODE_HOUR if pod.selector(f"{GKE}/reservation-name") else None
+        return "spot"
+    if pod.selector(f"{GKE}/gke-flex-start") == "true":
+        return "flex-start"
+    return "cud-1y" if pod.selector(f"{GKE}/reservation-name") else None
 
 
 def is_spot(pod: Pod) -> bool:
@@ -36,11 +77,22 @@ def at_stake(resource: Resource) -> str:
 
 
 def words(pod: Pod, nodes: int) -> str:
-    """What `nodes` nodes for such pods cost an hour."""
-    price = usd_per_node_hour(pod)
+    """What `nodes` nodes for such pods cost an hour, from the cheapest region to the dearest."""
+    way = _way(pod)
+    listed_prices = () if way is None else prices.published(MACHINE_TYPE, way)
     plural = "" if nodes == 1 else "s"
-    if price is None:
+    if way is None or not listed_prices:
         kind = "A4 node" if pod.is_on_b200 else "GPU node"
         return f"{nodes} {kind}{plural}, no published price"
-    way = "Spot" if is_spot(pod) else "reserved, 1-year commitment"
-    return f"${price * nodes:,.2f} an hour ({nodes} A4 node{plural}, {way}, list price)"
+    low, high = (f"${one.usd * nodes:,.2f}" for one in (listed_prices[0], listed_prices[-1]))
+    amount = low if low == high else f"{low} to {high}"
+    return f"{amount} an hour ({nodes} A4 node{plural}, {_WAYS[way]}, {origin(listed_prices)})"
+
+
+def origin(some: Sequence[Price]) -> str:
+    """Regions and dates of list prices: "list prices of 10 regions, 2026-07-03 to 2026-07-30"."""
+    regions, dates = sorted({one.region for one in some}), sorted({one.date for one in some})
+    where = " and ".join(regions) if len(regions) < 3 else f"{len(regions)} regions"
+    return (
+        f"list price{'' if len(regions) == 1 else 's'} of {where}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"
+    )

@@ -206,6 +206,16 @@ class Pod:
         """Its node selector."""
         return mapped(dig(self.spec, "nodeSelector"))
 
+    @property
+    def selected_keys(self) -> tuple[str, ...]:
+        """Every label of a node that it asks for: by node selector, or by node affinity, required or preferred."""
+        affinity = dig(self.spec, "affinity", "nodeAffinity")
+        required = dig(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+        preferred = dig(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+        terms = (*listed(required), *(dig(one, "preference") for one in listed(preferred)))
+        by_affinity = (str(dig(one, "key")) for term in terms for one in listed(dig(term, "matchExpressions")))
+        return tuple(sorted({*self.selectors, *by_affinity}))
+
     def selector(self, key: str) -> str | None:
         """What a node's label must be: by the node selector, or by a required affinity that leaves one value."""
         value = dig(self.selectors, key)

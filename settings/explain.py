@@ -38,7 +38,7 @@ _NO_SUCH_MODE = {
     ),
 }
 _NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"] = _NO_SUCH_MODE["on-demand"]
-_NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
+_NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 
 def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> list[Problem]:
@@ -48,6 +48,8 @@ def explain(error: ValidationError, root: type[BaseModel], prefix: str = "") -> 
     for detail in details:
         if detail["type"] == "too_short" and any(_is_inside(other, detail) for other in details):
             continue  # pydantic counts the items that are left once it has dropped the wrong ones
+        if detail["type"] == "default_factory_not_called":
+            continue  # a default that is made from other keys, one of which is wrong
         problem = _problem(detail, root, prefix)
         earlier = problems.setdefault((problem.path, problem.id), problem)
         if problem.allowed not in earlier.allowed:  # the branches of a union each say what they would take

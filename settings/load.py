@@ -100,7 +100,9 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         elif name in SECRET_KEYS:
             values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
-            values[name] = text
+            # An empty text is how Pulumi.yaml's default says "not set".
+            if text:
+                values[name] = text
         elif name in _SECTIONS:
             try:
                 section = tuples(json.loads(text))

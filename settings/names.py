@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,42 @@ HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 EPP_EXT_PROC_PORT: Final = 9002
 """Where the endpoint picker answers the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
+
+
+ARTICLE_CLUSTER: Final = "vllm-inference-cluster"
+"""The article's cluster; a stack's own has the stack's name behind it, because GKE has each name once in a project and region."""
+MAX_CLUSTER_NAME: Final = 40
+"""Source: GKE API v1, Cluster.name."""
+MAX_NAMESPACE: Final = 40
+"""Longest default. Kubernetes allows 63; names of classes are made of it, and a ComputeClass's is a label's value on its nodes."""
+
+
+def cluster_name(stack: str) -> str:
+    """Name of the cluster of a stack that gives it none."""
+    return fitted(stack, before=ARTICLE_CLUSTER, limit=MAX_CLUSTER_NAME)
+
+
+def stack_namespace(stack: str) -> str:
+    """Kubernetes namespace of a stack that names none. Two stacks of a project must not share one, on any clusters: Workload Identity
+    knows a pod by project, namespace and service account, and grants to the one would be grants to the other.
+    """
+    return fitted(stack, before="vllm", limit=MAX_NAMESPACE)
+
+
+def fitted(text: str, *, before: str = "", after: str = "", limit: int) -> str:
+    """`before-text-after` in lower-case letters, digits and dashes, a letter first, with a hash in place of what had to be changed
+    or cut.
+    """
+    plain = re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")
+    if not before and not plain[:1].isalpha():
+        plain = f"s-{plain}".rstrip("-")
+    digest = ""
+    if plain != text or len("-".join(filter(None, (before, plain, after)))) > limit:
+        # "Dev" and "dev", or two names that differ only after the cut, must not meet.
+        digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+        room = limit - len("-".join(filter(None, (before, digest, after)))) - 1
+        plain = plain[:room].rstrip("-")
+    return "-".join(filter(None, (before, plain, digest, after)))
 
 
 def own_server_name(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from facts.machines import GPUS_PER_NODE
-from settings.names import APP_LABEL, label_value
+from settings.names import APP_LABEL, label_value, stack_namespace
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
@@ -21,7 +21,7 @@ from settings.sections.platform import Platform
 from settings.sections.registry import Registry
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.section import Section
+from settings.sections.section import SecretVersion, Section
 from settings.sections.server import Server
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
@@ -41,8 +41,10 @@ class Settings(Section):
     """`gcp:region`: the region of network, cluster and registry."""
     zones: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z]$")], ...], Field(min_length=1)]
     """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
-    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = "vllm"
-    """Kubernetes namespace of everything this stack adds to the cluster."""
+    namespace: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")] = Field(
+        default_factory=lambda given: stack_namespace(given["stack"])
+    )
+    """Kubernetes namespace of everything this stack adds to the cluster. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
     """Where the cluster comes from."""
     network: Network = Network()
@@ -71,7 +73,7 @@ class Settings(Section):
     """The bucket for benchmark results."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = {}
     """Your own unit prices in USD, by the item's id in facts/data/prices.yaml, e.g. `{hyperdisk-ml-capacity: 0.10}` for a
-    GiB-month. Default: the list price where a dated source is known; items without one make totals lower bounds."""
+    GiB-month. Default: the list price published for the stack's region; items without one make totals lower bounds."""
     labels: dict[
         Annotated[str, Field(pattern=r"^[a-z][-_a-z0-9]{0,62}$")], Annotated[str, Field(pattern=r"^[-_a-z0-9]{0,63}$")]
     ] = {}
@@ -138,8 +140,10 @@ class Settings(Section):
         """Where pods get the Hugging Face token from; None where the stack has none: Qwen3.5-27B-FP8 is public."""
         return _store(self.hf_token_secret, self.has_hf_token)
 
-    def _of_project(self, secret: str | None) -> SecretManagerSecret | None:
-        return None if secret is None else SecretManagerSecret(project=self.project, name=secret)
+    def _of_project(self, secret: SecretVersion | None) -> SecretManagerSecret | None:
+        if secret is None:
+            return None
+        return SecretManagerSecret(project=self.project, name=secret.name, version=secret.version)
 
     @property
     def object_labels(self) -> dict[str, str]:

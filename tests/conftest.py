@@ -21,6 +21,9 @@ hypothesis.settings.register_profile("fleet", deadline=None, derandomize="CI" in
 hypothesis.settings.load_profile("fleet")
 
 
+# Prices age, and a finding says so: the day of every report that a test holds against its text.
+os.environ["SOURCE_DATE_EPOCH"] = "1787184000"  # 2026-08-20
+
 # A shell has what it starts in the background ignore Ctrl-C, and nohup the hang-up; every process that a test starts to interrupt it
 # would inherit that and go on for ever.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

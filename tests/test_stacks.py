@@ -15,6 +15,7 @@ from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transf
 from settings.names import stack_names
 from settings.rules.secrets_in_text import without_secrets
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
+from tests.support.recorded import goes_before
 from tests.support.schemas import problems
 from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
@@ -153,6 +154,14 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
             assert problems(reveal(dict(resource.inputs))) == [], resource.urn
             judged += 1
     assert judged > 15
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
+    recording = recorded(stack, "known")
+    (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
+    assert goes_before(recording, rules, "weights-download")
+    assert not goes_before(recording, rules, "server-deployment")
 
 
 @pytest.mark.parametrize("stack", STACKS)

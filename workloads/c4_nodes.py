@@ -12,17 +12,17 @@ COMPUTE_CLASS: Final = "Performance"
 MACHINE_FAMILY: Final = "c4"
 
 
-def node_selector(machine_type: str) -> dict[str, str]:
-    """Selector for one machine type."""
-    return {
-        f"{_GKE}/compute-class": COMPUTE_CLASS,
-        f"{_GKE}/machine-family": MACHINE_FAMILY,
-        "node.kubernetes.io/instance-type": machine_type,
-    }
+def node_selector() -> dict[str, str]:
+    """Selector for a C4 machine. Its size follows from the pod's requests: Autopilot refuses a selector on the machine type, makes
+    the smallest machine that holds the pod, and gives each pod of this class a machine of its own.
+
+    Source: facts/node_labels.py; GKE cluster autoscaler, compute_classes.go (sliceOfHardware), podpervmgenerators.go.
+    """
+    return {f"{_GKE}/compute-class": COMPUTE_CLASS, f"{_GKE}/machine-family": MACHINE_FAMILY}
 
 
 def node_affinity() -> dict[str, Any]:
-    """The same by affinity, for a chart that knows no nodeSelector; any C4 size.
+    """The same by affinity, for a chart that knows no nodeSelector.
 
     One term with two expressions: terms are alternatives, and the class alone may bring another family.
     """

@@ -35,14 +35,18 @@ class CapacityLadderArgs:
             raise ValueError(
                 f"CapacityLadderArgs.class_name is {self.class_name!r}; allowed: a name that does not begin with gke or autopilot"
             )
-        if not rung_names(self.ladder):
+        if self.ladder.reservation is None and self.ladder.flex_start_seconds is None and not self.ladder.spot:
             raise ValueError("CapacityLadderArgs.ladder has no rung; give it a reservation, flex_start_seconds or spot")
         if not self.zones:
             raise ValueError("CapacityLadderArgs.zones is empty; name the zones that have the weights")
 
 
 class CapacityLadder(pulumi.ComponentResource):
-    """The cluster-wide ComputeClass of `capacity.mode: ladder`; server pods select it by name and nothing else."""
+    """The cluster-wide ComputeClass of `capacity.mode: ladder`; server pods select it by name and nothing else.
+
+    GKE brings the kind some time after the cluster, and Pulumi looks for it for half a minute: let it depend on what takes
+    longer.
+    """
 
     compute_class: k8s.apiextensions.CustomResource
 
@@ -62,25 +66,11 @@ class CapacityLadder(pulumi.ComponentResource):
 def compute_class_spec(ladder: Ladder, zones: Sequence[str]) -> dict[str, Any]:
     """Spec of the ComputeClass: the rungs in the order in which they are tried."""
     return {
-        "description": "A4 nodes with eight B200: " + ", then ".join(rung_names(ladder)),
         "nodePoolAutoCreation": {"enabled": True},
         # The other choice hands out whatever machine there is, and the pods stay Pending beside it.
         "whenUnsatisfiable": "DoNotScaleUp",
         "priorities": _rungs(ladder, sorted(zones)),
     }
-
-
-def rung_names(ladder: Ladder) -> tuple[str, ...]:
-    """The rungs as words, first to last."""
-    return tuple(
-        word
-        for word, there in (
-            ("reservation", ladder.reservation is not None),
-            ("flex-start", ladder.flex_start_seconds is not None),
-            ("Spot", ladder.spot),
-        )
-        if there
-    )
 
 
 def _rungs(ladder: Ladder, zones: list[str]) -> list[dict[str, Any]]:

@@ -40,10 +40,15 @@ class MonitoringArgs:
 
 
 class Monitoring(pulumi.ComponentResource):
-    """Scrapes of the servers and of the endpoint picker, and the recording rules over them."""
+    """Scrapes of the servers and of the endpoint picker, and the recording rules over them.
+
+    They wait until a pod has had a node. A webhook judges rules and refuses them while it does not answer, its pod needs a
+    node too, and a new cluster has none. Not for servers that are ready: a fleet that lacks its last one is scraped too.
+    """
 
     def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Monitoring", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self, depends_on=list(args.server.after_first_node))
 
         def custom(what: str, kind: str, object_name: str, spec: dict[str, Any]) -> None:
             k8s.apiextensions.CustomResource(
@@ -52,7 +57,7 @@ class Monitoring(pulumi.ComponentResource):
                 kind=kind,
                 metadata={"name": object_name, "namespace": args.space.namespace, "labels": dict(args.space.labels)},
                 spec=spec,
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=child,
             )
 
         server, every = args.server, args.monitoring.interval_seconds

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from facts import figures, ledger
+from facts import figures, ledger, prices
 from facts.figures import Figure
+from facts.machines import MACHINE_TYPE
+from facts.prices import Price
 from fleet.plan.question.profiles import profile_facts, profile_names
 
 PAGE = Path(__file__).parents[1] / "provenance.md"
@@ -215,8 +217,9 @@ def _memory_and_money() -> Iterator[str]:
     yield from _heading("A million tokens, as the article has it")
     content = ledger.load("economics")
     own = content["self_hosted"]
+    bought = ledger.entry("prices", "article", "cud-1y")
     first = (
-        f"self-hosted, {own['nodes']} nodes at ${own['usd_per_node_hour']} an hour",
+        f"self-hosted, {own['nodes']} nodes at ${own['usd_per_node_hour']} an hour ({bought['region']}, {bought['date']})",
         f"${own['usd_per_million_tokens']:.2f}",
         _links(own["disputed"]),
     )
@@ -241,24 +244,43 @@ def _memory_and_money() -> Iterator[str]:
 
 def _prices() -> Iterator[str]:
     yield from _heading("Prices")
-    yield 'An unknown price is never counted as zero: bills say "at least".'
+    yield (
+        "A bill takes the newest price of the stack's own region, never another's. An unknown price is never counted as zero: "
+        'bills say "at least". Machines: `fleet prices --machine TYPE`, or facts/data/prices.csv.'
+    )
     yield ""
+    content = ledger.load("prices")
     rows = []
-    for key in ("capacity", "items", "machines"):
-        for id_, price in ledger.section("prices", key).items():
-            known = price["usd"] is not None
-            rows.append(
-                (
-                    f"`{key}.{id_}` {price['name']}",
-                    price["unit"],
-                    _usd(price["usd"]) if known else "unknown",
-                    f"`{price['source']}`, {ledger.source(price['source']).date}" if known else _NONE,
-                    (price.get("note") if known else price["reason"]) or _NONE,
-                )
-            )
-    yield from _table(("price", "unit", "USD", "source, date", "note or reason"), rows)
-    yield "Left out of an hourly bill: " + "; ".join(ledger.load("prices")["excluded"]) + "."
+    for id_, what in content["capacity"].items():
+        found = prices.published(MACHINE_TYPE, what["mode"]) if "mode" in what else ()
+        rows.append(_price_row(f"`capacity.{id_}` {what['name']}", "node-hour", what, found))
+    for id_, what in content["items"].items():
+        rows.append(_price_row(f"`items.{id_}` {what['name']}", what["unit"], what, prices.published(id_)))
+    yield from _table(("price", "unit", "USD by region", "source, date", "note or reason"), rows)
+    yield "The article's own prices of a node-hour, as it published them; no bill takes them:"
     yield ""
+    yield from _table(
+        ("capacity", "USD", "region, date", "note"),
+        [
+            (f"`{id_}`", _usd(one["usd"]), f"{one['region']}, {one['date']}", one["note"])
+            for id_, one in content["article"].items()
+        ],
+    )
+    yield "Left out of an hourly bill: " + "; ".join(content["excluded"]) + "."
+    yield ""
+
+
+def _price_row(name: str, unit: str, what: Mapping[str, Any], found: Sequence[Price]) -> tuple[str, ...]:
+    by_region = "; ".join(f"{one.region} {_usd(one.usd)}" for one in sorted(found, key=lambda one: one.region))
+    sources = sorted({f"`{one.source}`, {one.date}" for one in found})
+    reason = what.get("reason", "no dated price was found")
+    return (
+        name,
+        unit,
+        by_region or "unknown",
+        "; ".join(sources) or _NONE,
+        (what.get("note", _NONE) if found else reason),
+    )
 
 
 def _equivalences() -> Iterator[str]:

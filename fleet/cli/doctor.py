@@ -69,14 +69,16 @@ def doctor(
 
 def _look(folder: Path, stack: str | None) -> LiveReport:
     """What Google Cloud says of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
-    from fleet.cli.project import require_stack, stack_names
+    from fleet.cli.project import require_stack
     from fleet.doctor.live import look
     from settings.load import accept, parse
+    from settings.names import stack_names
     from settings.problems import SettingsError
     from settings.stack_file import read
 
     name = require_stack(folder, stack)
-    settings = accept(name, read(folder, name).config)
+    file = read(folder, name)
+    settings = accept(name, file.config, file.unopened)
     others = []
     for other in stack_names(folder):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
 
 _Format = Literal["text", "json", "html"]
-_Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+_Capacity = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 _Start = Literal["nothing", "cluster", "weights"]
 
 
@@ -162,6 +163,15 @@ def plan(
             "--hours-per-week", metavar="N", min=0.1, max=168.0, help="Hours the fleet runs.", show_default=False
         ),
     ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option(
+            "--region",
+            metavar="REGION",
+            help="Whose list prices count. Default: that of --zone, else europe-west4.",
+            show_default=False,
+        ),
+    ] = None,
     usd_per_node_hour: Annotated[
         float | None,
         typer.Option(
@@ -245,6 +255,7 @@ def plan(
                 loss_per_node_day=loss_per_node_day,
                 confidence=confidence,
                 hours_per_week=hours_per_week,
+                region=_region(region, zone, write=write is not None),
                 usd_per_node_hour=usd_per_node_hour,
                 starts_from=starts_from,
             )
@@ -294,6 +305,20 @@ def _check_options(
             raise CommandError(f"{option} belongs to --write")
     if out is not None and format_ == "text":
         raise CommandError("--out writes a page or a document: add --format html or --format json")
+
+
+def _region(region: str | None, zone: str | None, *, write: bool) -> str:
+    """The region whose prices count. What is written is priced where it will be."""
+    from fleet.plan.question.goals import DEFAULT_REGION
+
+    of_zone = (zone.rpartition("-")[0] if zone else DEFAULT_REGION) if write else None
+    if region is not None and not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
+        raise CommandError(f"--region {region} is not a region such as us-central1")
+    if region and of_zone and region != of_zone:
+        raise CommandError(
+            f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"
+        )
+    return region or of_zone or DEFAULT_REGION
 
 
 def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Format, out: Path | None) -> int:

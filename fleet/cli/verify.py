@@ -115,8 +115,8 @@ def _api_key(settings: Settings) -> str | None:
         return None
     key = os.environ.get(_KEY_VARIABLE, "").strip()
     if not key:
-        where = settings.server.api_key_secret
-        secret = f"Secret Manager holds it as {where}" if where else "`pulumi config get apiKey` prints it"
+        where = settings.api_key_secret
+        secret = f"Secret Manager holds it as {where.name}" if where else "`pulumi config get apiKey` prints it"
         raise CommandError(
             f"stack {settings.stack} asks for an API key below /v1, and {_KEY_VARIABLE} is not set; {secret}: "
             f"export {_KEY_VARIABLE}=..."

@@ -24,8 +24,8 @@ class Price:
     """From the first client's start to the last one's end."""
     machine_minutes: float
     """Until the benchmark's machines are there, at worst."""
-    usd_per_hour: float
-    """Of the whole stack, benchmark machines included."""
+    usd_per_hour: float | None
+    """Of the whole stack, benchmark machines included; None where its nodes have no price."""
     at_least: bool
     """Whether prices are missing from it."""
     machines: int
@@ -34,18 +34,19 @@ class Price:
     """Of all benchmark machines; None where no dated price is known."""
 
     @property
-    def usd(self) -> float:
+    def usd(self) -> float | None:
         """Dollars of the stack over the measurement."""
-        return self.usd_per_hour * self.minutes / 60
+        return None if self.usd_per_hour is None else self.usd_per_hour * self.minutes / 60
 
     def short(self) -> str:
         """The same in one phrase."""
-        least = "at least " if self.at_least else ""
         own = self.machines_usd_per_hour
         spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
+        least = "at least " if self.at_least else ""
+        whole = "at an unknown price" if self.usd is None else f"in which the stack costs {least}{format_usd(self.usd)}"
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes; the stack costs {least}{format_usd(self.usd)} meanwhile, "
-            f"{spent} of it for machines of its own ({self.machines} x {self.machine_type})"
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes {whole}, {spent} of it for machines of its own "
+            f"({self.machines} x {self.machine_type})"
         )
 
     def format(self) -> str:
@@ -57,10 +58,14 @@ class Price:
             if self.machines_usd_per_hour is None
             else f" {format_usd(self.machines_usd_per_hour * self.minutes / 60)} of it is for {machines}, on top of what runs anyway"
         )
+        stack = (
+            "What the stack costs is not known: its nodes have no price."
+            if self.usd_per_hour is None or self.usd is None
+            else f"The stack costs {least}{format_usd(self.usd_per_hour)} an hour, {least}{format_usd(self.usd)} over the runs."
+        )
         return (
             f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machines are there, "
-            f"which takes up to {self.machine_minutes:.0f} minutes. The stack costs {least}{format_usd(self.usd_per_hour)} an hour, {least}"
-            f"{format_usd(self.usd)} over the runs.{extra}. Nobody else should use the servers meanwhile."
+            f"which takes up to {self.machine_minutes:.0f} minutes. {stack}{extra}. Nobody else should use the servers meanwhile."
         )
 
 
@@ -78,7 +83,7 @@ def price_of(settings: Settings) -> Price:
         runs=len(load.points) * settings.benchmark.repeats,
         minutes=expected_seconds(settings) / 60,
         machine_minutes=PROVISIONING_MINUTES,
-        usd_per_hour=bill.usd_per_hour_known,
+        usd_per_hour=bill.usd_per_hour,
         at_least=bool(bill.unknown),
         machines=load.pods,
         machine_type=settings.benchmark.machine_type,

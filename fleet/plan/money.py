@@ -25,6 +25,7 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
     return cost.bill(
         FleetShape(
             nodes=machines,
+            region=question.region,
             capacity=question.capacity,
             usd_per_node_hour=question.usd_per_node_hour,
             weights=WeightsShape(
@@ -34,6 +35,7 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
                 writer_throughput_mibps=ceil(throughput_floor_mibps(sizing.volume_gib)),
                 image_gib=ceil(weights_gb * 1e9 / 2**30),
             ),
+            download_gib=ceil(weights_gb * 1e9 / 2**30),
             epp_vcpus=EPP_VCPUS if gateway else 0,
             load_balancers=int(gateway),
             nat_gateways=1,
@@ -44,7 +46,10 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
 
 def node_hour_usd(question: PlanQuestion) -> float | None:
     """Price of a node-hour: as stated, else the list price; None where no dated one is known."""
-    return question.usd_per_node_hour or cost.capacity_usd_per_node_hour(question.capacity)
+    if question.usd_per_node_hour is not None:
+        return question.usd_per_node_hour
+    price = cost.node_price(question.capacity, question.region)
+    return None if price is None else price.usd
 
 
 def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load: Performance) -> Money:

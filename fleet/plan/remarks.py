@@ -55,7 +55,7 @@ def _money(plan: Plan) -> Iterator[str]:
     unknown = [name for name in money.bill.unknown if money.usd_per_node_hour is not None or not name.startswith("A4")]
     if unknown:
         yield f'Amounts are "at least": no dated price is known for {format_list(unknown)}.'
-    if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "calendar", "reservation"):
+    if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "cud-3y", "calendar", "reservation"):
         yield "Committed nodes are paid for in all 168 hours of a week, whether they work or not."
 
 
@@ -66,7 +66,7 @@ def _capacity(plan: Plan) -> Iterator[str]:
             "Spot nodes go with 30 seconds' notice and may not be there at all; a loss costs "
             f"{plan.restart.likely_seconds / 60:.0f} minutes of one node where there is stock for another."
         )
-    if capacity == "cud-1y":
+    if capacity in ("cud-1y", "cud-3y"):
         yield "A commitment is a price, not capacity: it needs a reservation, which is what a stack file names."
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
 from facts.sizing import CONNECTIONS_PER_CLIENT
-from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
+from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.problems import Problem, SettingsError
@@ -22,12 +22,12 @@ from settings.stack import PLACEHOLDER_PROJECT
 if TYPE_CHECKING:
     from fleet.plan.plan import Plan
 
-DEFAULT_ZONE = "europe-west4-b"
+DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
 """A zone of the article's region; which zones have A4 is the reader's to find out."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
-_NAMED = frozenset({"cud-1y", "reservation", "calendar"})
+_NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacity that a reservation's name belongs to."""
 # Assumed: what a batch may run longer than planned before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
@@ -140,12 +140,12 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
         case "calendar":
             yield "    mode: calendar"
             yield f"    reservation: {reservation}"
-        case "reservation" | "cud-1y":
+        case "reservation" | "cud-1y" | "cud-3y":
             yield "    mode: reservation"
             yield f"    name: {reservation}"
             yield f"    nodes: {machines} # paid for, used or not"
-            if capacity == "cud-1y":
-                yield "    commitment: cud-1y"
+            if capacity != "reservation":
+                yield f"    commitment: {capacity}"
     if question.usd_per_node_hour is not None:
         yield f"    usdPerNodeHour: {question.usd_per_node_hour:g} # as stated to fleet plan"
     yield ""
@@ -282,7 +282,7 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             id="reservation-name",
             path="--reservation",
             value=reservation,
-            allowed="with cud-1y, reservation, calendar and ladder: lower-case letters, digits and hyphens",
+            allowed="with cud-1y, cud-3y, reservation, calendar and ladder: lower-case letters, digits and hyphens",
             why="it names the reservation that the nodes come from",
             write="--reservation b200-production",
         )

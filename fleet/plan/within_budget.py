@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 
 from facts.sizing import Sizing, size
 from fleet.plan.money import bill_of, node_hour_usd
@@ -20,19 +19,20 @@ def machines_within(
     """
     if node_hour_usd(question) is None:
         raise PlanImpossibleError(
-            f"no dated price of a node-hour is known for {question.capacity}, so a budget gives no number of nodes",
-            "state your price (--usd-per-node-hour), or plan for spot or cud-1y, which have one",
+            f"no dated price of a node-hour is known for {question.capacity} in {question.region}, so a budget gives no number of nodes",
+            "state your price (--usd-per-node-hour), or plan for what `fleet prices` shows",
         )
 
     def cost(nodes: int) -> float:
         machines = machines_for(nodes)
-        return bill_of(question, size_of_machines(question, machines), machines).usd_per_hour_known
+        # As every report shows it, in whole cents: the amount that a plan names buys that plan.
+        return round(bill_of(question, size_of_machines(question, machines), machines).usd_per_hour_known, 2)
 
     if cost(fewest) > usd_per_hour:
         count = plural(machines_for(fewest), "node")
         raise PlanImpossibleError(
             f"{format_usd(usd_per_hour)} an hour do not pay for the smallest fleet, {count} and what stands around",
-            f"{format_usd(ceil(100 * cost(fewest)) / 100)} an hour",
+            f"{format_usd(cost(fewest))} an hour",
         )
     low, high = fewest, MOST_MACHINES
     while low < high:

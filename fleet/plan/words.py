@@ -9,6 +9,7 @@ from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPe
 from fleet.report.words import format_milliseconds, format_number, format_usd, plural
 
 if TYPE_CHECKING:
+    from facts.cost import LineItem
     from facts.figures import Figure
     from facts.workloads import Lengths, Workload
     from fleet.plan.model.estimates import Estimate
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 CAPACITIES: Final[Mapping[str, str]] = {
     "spot": "Spot",
     "cud-1y": "a reservation priced by a 1-year commitment",
+    "cud-3y": "a reservation priced by a 3-year commitment",
     "flex-start": "flex-start",
     "calendar": "a calendar reservation",
     "reservation": "a reservation",
@@ -27,6 +29,7 @@ ROUTINGS: Final[Mapping[str, str]] = {"cluster-ip": "a plain Service", "inferenc
 _QUOTAS: Final[Mapping[str, str]] = {
     "spot": "{gpus}, preemptible",
     "cud-1y": "{gpus}, held by the reservation",
+    "cud-3y": "{gpus}, held by the reservation",
     "flex-start": "{gpus}, preemptible",
     "calendar": "none: a calendar reservation of {gpus} uses no quota",
     "reservation": "{gpus}, held by the reservation",
@@ -95,3 +98,8 @@ def format_figure(figure: Figure) -> str:
     if figure.ttft_median_ms is not None:
         parts.append(f"TTFT median {figure.ttft_median_ms:,.0f} ms")
     return " · ".join(parts)
+
+
+def format_price_origin(item: LineItem) -> str:
+    """Where the unit price of a line is from: `europe-west4, 2026-07-03`."""
+    return f"{item.price.region}, {item.price.date}" if item.price is not None else item.note or "unknown"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,17 @@ Manifest = dict[str, Any]
 FIELD_MANAGER: Final = "vllm-fleet-rehearsal"
 CONNECTIONS: Final = 64
 """Kept-alive connections per process: the widest parallel apply plus every watch."""
+BUSY_RETRIES: Final = 10
+BUSY_PAUSE_SECONDS: Final = 1.0
+"""A server that answers a read with "too many requests", as it does while a kind was just defined ("storage is (re)initializing"),
+is asked again after its Retry-After of a second, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries."""
 REQUEST_SECONDS: Final = 60.0
 """Longest wait for one answer, wall time. Watches are not bound by it."""
+
+NO_SUCH_KIND: Final = "no matches for kind"
+"""How client-go says that a kind is not served."""
+UNANSWERED: Final = "failed calling webhook"
+"""How the API server says that a webhook did not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
 
 _JSON: Final = "application/json"
 _PATCHES: Final[Mapping[str, str]] = {
@@ -269,7 +279,14 @@ class ClusterApi:
         warnings: list[str] | None = None,
     ) -> Manifest:
         """One request and its JSON answer. What the server warns of is added to `warnings`."""
-        response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+        for left in reversed(range(1 + BUSY_RETRIES if method == "GET" else 1)):
+            try:
+                response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
+                break
+            except ApiRefusedError as refusal:
+                if refusal.status != 429 or not left:
+                    raise
+                time.sleep(BUSY_PAUSE_SECONDS)
         if warnings is not None:
             warnings.extend(warning_header.texts(response.headers.getlist("Warning")))
         try:
@@ -343,12 +360,17 @@ class ClusterApi:
         known = self._endpoints.get(kind)
         if known is not None:
             return known
-        answer = self.raw("GET", _group_path(kind.api_version))
-        for one in answer.get("resources") or ():
+        try:
+            served = self.raw("GET", _group_path(kind.api_version)).get("resources") or ()
+        except ApiRefusedError as refusal:
+            if refusal.status != 404:
+                raise
+            served = ()
+        for one in served:
             if "/" not in one["name"]:
                 self._endpoints[Kind(kind.api_version, one["kind"])] = _Endpoint(one["name"], one["namespaced"])
         if kind not in self._endpoints:
-            raise ApiRefusedError(404, "NotFound", f"the server has no kind {kind.kind} in {kind.api_version}")
+            raise ApiRefusedError(404, "NotFound", f'{NO_SUCH_KIND} "{kind.kind}" in version "{kind.api_version}"')
         return self._endpoints[kind]
 
 

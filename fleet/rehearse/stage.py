@@ -29,6 +29,7 @@ from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.gateway import GatewayController
 from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
 from fleet.rehearse.simulation.kubelet_stages import kubelet_stages
+from fleet.rehearse.simulation.managed_prometheus import ManagedPrometheus
 from fleet.rehearse.simulation.provisioner import Provisioner
 from fleet.rehearse.simulation.standby import Standby
 from fleet.rehearse.simulation.stock import Stock
@@ -53,6 +54,8 @@ Assumed: the slowest seen on two cores was a third of it."""
 POLL_SECONDS: Final = 0.05
 EMPTY_WALL_SECONDS: Final = 4.0
 """A machine stands empty at least so long on the wall, however fast the clock: the scheduler must get a chance to use it."""
+_NAMELESS: Final[Mapping[str, Any]] = {"namespace": "", "cluster": {"name": None}, "capacity": {"create": None}}
+"""Every name that a stack file may write, left out: two files may not write the same."""
 QUICK_SPEED: Final = 300.0
 """On a faster clock Pulumi's own limits are over before Kubernetes can do anything: waits get more wall time there."""
 
@@ -231,8 +234,13 @@ class Stage:
 
     # Two stacks, and an apply that somebody interrupts
 
+    def another(self, sections: Mapping[str, Any]) -> Recording:
+        """A second stack with a cluster of its own, recorded: this one's file, without its names, with `sections` written over it."""
+        other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
+        return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
+
     def guest(self, sections: Mapping[str, Any]) -> Recording:
-        """A second stack that uses this one's cluster, recorded: this one's file with `sections` written over it."""
+        """A second stack that uses this one's cluster, recorded: this one's file, without its names, with `sections` written over it."""
         file = self.opened.file
         reference = {"platform": {"stack": file.stack}}
         # A guest has no say in what its platform owns, and the file's own network would be refused.
@@ -240,7 +248,7 @@ class Stage:
         host = replace(self.opened, config={**self.opened.config, **owned})
         benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
         other = replace(host, file=replace(file, stack=f"{file.stack}-guest"))
-        return record_stack(varied(other, {**reference, **benchmark, **sections}), "known")
+        return record_stack(varied(other, {**_NAMELESS, **reference, **benchmark, **sections}), "known")
 
     @contextlib.contextmanager
     def up_in_background(self, recording: Recording | None = None) -> Iterator[Future[ApplyReport]]:
@@ -302,10 +310,10 @@ class Stage:
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
-        disks = Disks(self.world, self.timings)
+        disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby):
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, prometheus):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,

@@ -24,7 +24,7 @@ def format_list(names: Iterable[str]) -> str:
 
 def format_usd(amount: float) -> str:
     """Dollars and cents; two significant digits below ten cents, where cents would hide the difference."""
-    return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):.15f}".rstrip("0")
+    return f"${amount:,.2f}" if amount >= 0.0995 or amount == 0 else f"${float(f'{amount:.2g}'):.15f}".rstrip("0")
 
 
 def format_number(value: float) -> str:

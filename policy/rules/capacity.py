@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
 from facts.machines import GPUS_PER_NODE
+from facts.node_labels import BUILT_IN_CLASSES, SELECTABLE, SELECTABLE_BESIDE_A_CLASS
 from money import is_spot
+from objects import named
 from pods import B200, GKE, Pod, pods, quantity
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
+CLUSTER: Final = "gcp:container/cluster:Cluster"
 _SPOT: Final = f"{GKE}/gke-spot"
 _FLEX: Final = f"{GKE}/gke-flex-start"
 _PROVISIONING: Final = f"{GKE}/gke-provisioning"
@@ -20,19 +23,6 @@ _AFFINITY: Final = f"{GKE}/reservation-affinity"
 _CLASS: Final = f"{GKE}/compute-class"
 _ACCELERATOR: Final = f"{GKE}/gke-accelerator"
 _PARTS_OF_A_CLASS: Final = (_SPOT, _FLEX, _PROVISIONING, _DURATION, _RESERVATION, _AFFINITY, _ACCELERATOR)
-# Source: GKE documentation and cluster autoscaler: classes that are not custom ones.
-_BUILT_IN_CLASSES: Final = frozenset(
-    {
-        "Performance",
-        "Accelerator",
-        "Balanced",
-        "Scale-Out",
-        "autopilot",
-        "autopilot-spot",
-        "autopilot-arm",
-        "autopilot-arm-spot",
-    }
-)
 # Source: Kubernetes API, terminationGracePeriodSeconds.
 _DEFAULT_GRACE_SECONDS: Final = 30
 
@@ -80,6 +70,32 @@ def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
             )
         if not flex and not pod.compute_class and any(dig(one, "key") == _FLEX for one in _tolerations(pod)):
             yield Finding(what=f"{pod.spec_path}.tolerations has {_FLEX} and no selector asks for it")
+
+
+def _not_selectable(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    clusters = [one for one in resources if one.type == CLUSTER]
+    if clusters and not any(dig(one.props, "enableAutopilot") is True for one in clusters):
+        return
+    for resource in resources:
+        for pod in pods(resource):
+            name = _custom_class(pod)
+            # What belongs into the class is contradictory-selectors' to say.
+            known = {*SELECTABLE_BESIDE_A_CLASS, *_PARTS_OF_A_CLASS} if name else SELECTABLE
+            refused = [
+                key for key in pod.selected_keys if key not in known and not (name is None and _separates(pod, key))
+            ]
+            if refused:
+                yield Finding(
+                    what=f"{named(resource)}: {pod.spec_path} selects nodes by {', '.join(refused)}"
+                    + (f" beside the ComputeClass {name}" if name else ""),
+                    urn=resource.urn,
+                )
+
+
+def _separates(pod: Pod, key: str) -> bool:
+    """Whether a label of the user's own is tolerated as a taint too: then Autopilot makes nodes for it."""
+    own = "kubernetes.io/" not in key and "google.com/" not in key
+    return own and any(dig(one, "key") == key for one in _tolerations(pod))
 
 
 def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -191,7 +207,7 @@ def _is_flex(pod: Pod) -> bool:
 
 def _custom_class(pod: Pod) -> str | None:
     name = pod.selector(_CLASS)
-    return None if name in _BUILT_IN_CLASSES else name
+    return None if name in BUILT_IN_CLASSES else name
 
 
 def _tolerations(pod: Pod) -> tuple[Any, ...]:
@@ -253,6 +269,19 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_contradictions,
+    ),
+    StackRule(
+        name="node-label-not-selectable",
+        subject="capacity",
+        statement="A pod on Autopilot selects nodes by the labels that Autopilot lets it select.",
+        evidence='GKE Warden keeps a list and refuses every other key ("autogke-node-affinity-selector-limitation"); '
+        "node.kubernetes.io/instance-type, kubernetes.io/hostname and gke-nodepool are not on it, and beside a ComputeClass of "
+        "one's own little more than zones is (what it said in public reports of 2024 and 2025). Mandatory: the object is refused when "
+        "everything before it is up",
+        fix="choose the machine by compute-class, machine-family and requests, or by a ComputeClass with machineType",
+        level="mandatory",
+        severity="high",
+        judge=_not_selectable,
     ),
     Rule(
         name="reservation-not-specific",

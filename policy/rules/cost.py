@@ -8,6 +8,7 @@ from typing import Final
 
 import money
 from environment import ENVIRONMENT, why_production
+from facts import ledger
 from facts.machines import GPUS_PER_NODE
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
@@ -48,26 +49,29 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
     ceiling = settings["maxUsdPerHour"]
     if ceiling is None:
         return
-    total, unpriced, parts = 0.0, 0, []
+    total, unpriced, parts, region = 0.0, 0, [], money.region_of(resources)
     for resource in resources:
         for pod in pods(resource):
             if not pod.gpus or not pod.gpu_nodes:
                 continue
-            price = settings["usdPerNodeHour"] or money.usd_per_node_hour(pod)
-            if price is None:
+            price = None if settings["usdPerNodeHour"] else money.node_price(pod, region)
+            usd = settings["usdPerNodeHour"] or (None if price is None else price.usd)
+            if usd is None:
                 unpriced += pod.gpu_nodes
             else:
-                total += price * pod.gpu_nodes
-                parts.append(f"{resource.label}: {pod.gpu_nodes} x ${price:,.2f}")
+                total += usd * pod.gpu_nodes
+                whose = f", {money.origin([price])}" if price else ""
+                parts.append(f"{resource.label}: {pod.gpu_nodes} x ${usd:,.2f}{whose}")
     if total > ceiling:
-        more = f", and {unpriced} node(s) without a published price come on top" if unpriced else ""
+        more = f", and {unpriced} node(s) without a published price in {region} come on top" if unpriced else ""
         yield Finding(
             what=f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
             at_stake=f"${total:,.2f} an hour, ${total * 24 * 30:,.0f} in 30 days",
         )
     elif unpriced and settings["usdPerNodeHour"] is None:
         yield Finding(
-            what=f"{unpriced} GPU node(s) have no published price, so a ceiling of ${ceiling:,.2f} an hour cannot be held",
+            what=f"{unpriced} GPU node(s) have no published price in {region or 'a region that no resource names'}, so a ceiling of "
+            f"${ceiling:,.2f} an hour cannot be held",
             fix="set usdPerNodeHour to what your contract says",
         )
 
@@ -187,9 +191,9 @@ RULES: Final = (
         name="hourly-cost-above-ceiling",
         subject="cost",
         statement="A stack's GPU nodes cost no more an hour than the team has agreed to.",
-        evidence=f"an A4 node lists at ${money.SPOT_USD_PER_NODE_HOUR:.2f} an hour on Spot and "
-        f"${money.COMMITTED_USD_PER_NODE_HOUR:.2f} with a 1-year commitment (the article): one digit too many in replicas is a "
-        "thousand dollars an hour. Mandatory where a ceiling is set, silent where none is",
+        evidence=f"an A4 node cost the article ${ledger.value('prices.article.spot.usd')} an hour on Spot and "
+        f"${ledger.value('prices.article.cud-1y.usd')} with a 1-year commitment (Americas, March 2026): one digit too many in replicas "
+        "is a thousand dollars an hour. Mandatory where a ceiling is set, silent where none is",
         fix="fewer replicas, or a new ceiling in the stack's policy config file",
         level="mandatory",
         severity="high",
@@ -199,7 +203,7 @@ RULES: Final = (
                 name="usdPerNodeHour",
                 type="number",
                 unit="USD an hour",
-                why="what a node of yours costs; unset: list prices, and nodes without one are named",
+                why="what a node of yours costs; unset: list prices of the stack's region, and nodes without one are named",
             ),
         ),
         judge=_above_ceiling,

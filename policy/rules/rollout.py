@@ -28,6 +28,34 @@ ITL_P99_MS: float = ledger.value("cluster_ip_rerun.figures.nodes-1.details.itl_m
 _SLEEP = re.compile(r"\bsleep\s+([0-9]+(?:\.[0-9]+)?)(m?)\b")
 
 
+CLUSTER = "gcp:container/cluster:Cluster"
+MONITORING_API = "monitoring.googleapis.com"
+JUDGED_BY_A_POD = ("Rules", "ClusterRules", "GlobalRules")
+"""Source: GoogleCloudPlatform/prometheus-engine, validatingwebhookconfiguration.yaml: failurePolicy Fail on create and update."""
+
+
+def _before_any_node(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    # Another stack's cluster may have had nodes for long.
+    if not any(one.type == CLUSTER and dig(one.props, "enableAutopilot") is True for one in resources):
+        return
+    by_urn = {one.urn: one for one in resources}
+    for kind in JUDGED_BY_A_POD:
+        for one in of_kind(resources, kind, MONITORING_API):
+            if not any(pods(need) for need in _needed(one, by_urn)):
+                yield Finding(what=f"{named(one)} depends on nothing that runs a pod", urn=one.urn)
+
+
+def _needed(resource: Resource, by_urn: Mapping[str, Resource]) -> Iterator[Resource]:
+    """Everything that is ready before a resource is made."""
+    seen, todo = set[str](), [*resource.dependencies]
+    while todo:
+        one = by_urn.get(todo.pop())
+        if one is not None and one.urn not in seen:
+            seen.add(one.urn)
+            todo += one.dependencies
+            yield one
+
+
 def _gpu_deployments(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Pod]]:
     for one in resources:
         if one.kind in ("Deployment", "StatefulSet"):
@@ -422,6 +450,19 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_inverted,
+    ),
+    StackRule(
+        name="webhook-before-any-node",
+        subject="rollout",
+        statement="Recording rules of managed Prometheus are made after a pod of the stack has had a node.",
+        evidence="a webhook judges them and refuses them while it does not answer (failurePolicy Fail), its pod needs a node, and "
+        "a new Autopilot cluster has none before the first pod of its user waits for one (prometheus-engine, operator chart; GKE "
+        "cluster autoscaler, scale_to_zero_processor.go); Pulumi repeats no such create (pulumi-kubernetes, await.go). "
+        "Mandatory: the first update of a new cluster fails there",
+        fix="depends_on a Job or a Deployment, or what is made after it",
+        level="mandatory",
+        severity="high",
+        judge=_before_any_node,
     ),
     Rule(
         name="probe-timeout-hasty",

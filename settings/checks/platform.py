@@ -193,7 +193,7 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             path=f"{path}.usdPerNodeHour",
             value=None,
             allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
-            why="the typed total can only be checked against a price, and no calendar price is published for A4 here",
+            why="the typed total can only be checked against a price, and what you pay is your quote, not a list price",
             write="usdPerNodeHour: 00.00",
         )
         return

@@ -243,15 +243,15 @@ def _server(settings: Settings) -> Iterator[Problem]:
 
 def _secrets(settings: Settings) -> Iterator[Problem]:
     pairs = (
-        ("weights.tokenSecret", settings.weights.token_secret, settings.has_hf_token, "hfToken"),
-        ("server.apiKeySecret", settings.server.api_key_secret, settings.has_api_key, "apiKey"),
+        ("weights.tokenSecret", settings.hf_token_secret, settings.has_hf_token, "hfToken"),
+        ("server.apiKeySecret", settings.api_key_secret, settings.has_api_key, "apiKey"),
     )
     for path, named, given, name in pairs:
         if named is not None and given:
             yield Problem(
                 id="secret-twice",
                 path=key(path),
-                value=named,
+                value=named.name,
                 allowed=f"either this or the secret key {NAMESPACE}:{name}",
                 why="two sources of one secret: nobody could say which one is in force",
                 write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
@@ -304,10 +304,21 @@ def _exposure(settings: Settings) -> Iterator[Problem]:
 
 
 def _prices(settings: Settings) -> Iterator[Problem]:
-    if not settings.prices:
-        return
-    from facts.cost import priced_items
+    from facts.cost import bill, priced_items
+    from facts.prices import OLD_AFTER_DAYS, today
+    from settings.derived.figures import fleet_shape
 
+    if old := bill(fleet_shape(settings)).old(today()):
+        dates = sorted({item.price.date for item in old if item.price is not None})
+        yield Problem(
+            id="old-prices",
+            path=key("prices"),
+            value=dates[0],
+            allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own",
+            why=f"prices move, Spot's up to twice a month; older on this bill: {', '.join(item.name for item in old)}",
+            write="fleet prices --update SKUS.json, with a price list that you have downloaded",
+            level="finding",
+        )
     known = priced_items()
     for item in sorted(set(settings.prices) - set(known)):
         yield Problem(

@@ -12,7 +12,7 @@ from facts.disks import throughput_floor_mibps
 from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
-from settings.sections.capacity import Calendar, Reservation
+from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -55,8 +55,9 @@ class Figures:
         """Stack outputs by name. Figures are absent where none was published for this shape."""
         figure = self.match.figure if self.proven else None
         outputs: dict[str, Any] = {
-            "usdPerHour": round(self.bill.usd_per_hour_known, 2),
+            "usdPerHour": _rounded(self.bill.usd_per_hour, 2),
             "usdPerHourIsAtLeast": bool(self.bill.unknown),
+            "pricesOf": self.bill.prices_in_words(),
             "publishedFigure": f"{figure.title} ({figure.label})" if figure else self.match.reason,
             "publishedTotalTokensPerSecond": self.total_tokens_per_s,
             "publishedOutputTokensPerSecond": self.output_tokens_per_s,
@@ -115,9 +116,12 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         committed = capacity.create.nodes
     elif isinstance(capacity, Reservation):
         committed = capacity.nodes or settings.replicas
+    weights_gib = settings.serving.model.size_gb * 1e9 / 2**30
     return cost.FleetShape(
         nodes=settings.replicas,
+        region=settings.region,
         capacity=settings.placement.price_key,
+        ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),
         committed_nodes=committed,
         usd_per_node_hour=capacity.usd_per_node_hour,
         cluster=own,
@@ -127,10 +131,11 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
             copies=len(settings.zones),
             # An image that is there already is not this stack's to pay for, and nothing is written.
             writer_throughput_mibps=ceil(throughput_floor_mibps(weights.size_gib)) if weights.is_written else 0,
-            image_gib=ceil(settings.serving.model.size_gb * 1e9 / 2**30) if weights.is_written else 0,
+            image_gib=ceil(weights_gib) if weights.is_written else 0,
         )
         if weights.has_volume
         else None,
+        download_gib=ceil(weights_gib) * (int(weights.is_written) if weights.has_volume else settings.replicas),
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
@@ -143,5 +148,10 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     )
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _steps(ladder: Ladder) -> tuple[str, ...]:
+    there = (ladder.reservation is not None, ladder.flex_start_seconds is not None, ladder.spot)
+    return tuple(step for step, is_there in zip(cost.LADDER_STEPS, there, strict=True) if is_there)
+
+
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)

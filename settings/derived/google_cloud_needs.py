@@ -34,11 +34,10 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
-    named = (settings.weights.token_secret, settings.server.api_key_secret, settings.registry)
+    named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
     if any(one is not None for one in named):
-        needed.add(
-            "secretmanager.googleapis.com"
-        )  # pods, and the image repository, read the secrets that the stack file names
+        # Pods, and the image repository, read the secrets that the stack file names.
+        needed.add("secretmanager.googleapis.com")
     if settings.budget is not None:
         needed.add("billingbudgets.googleapis.com")
     return tuple(sorted(needed))
@@ -90,17 +89,17 @@ def required_permissions(settings: Settings) -> dict[str, str]:
 def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Pairs of a Kubernetes service account and the Secret Manager secret it reads, sorted."""
     readers: set[tuple[str, str]] = set()
-    if settings.weights.token_secret is not None:
+    token, key = settings.hf_token_secret, settings.api_key_secret
+    if token is not None:
         # Whoever downloads needs the token: the writer once, or each server for itself; the clients their tokenizer.
         if settings.weights.is_written:
-            readers.add((WRITER_ACCOUNT, settings.weights.token_secret))
+            readers.add((WRITER_ACCOUNT, token.name))
         elif not settings.weights.has_volume:
-            readers.add((SERVER_ACCOUNT, settings.weights.token_secret))
-    if settings.server.api_key_secret is not None:
-        readers.add((SERVER_ACCOUNT, settings.server.api_key_secret))
+            readers.add((SERVER_ACCOUNT, token.name))
+    if key is not None:
+        readers.add((SERVER_ACCOUNT, key.name))
     if settings.benchmark.enabled:
-        named = (settings.weights.token_secret, settings.server.api_key_secret)
-        readers |= {(BENCHMARK_ACCOUNT, secret) for secret in named if secret is not None}
+        readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))
 
 

@@ -87,8 +87,10 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
         "pods": load.pods,
         "slo": None if slo is None else slo.model_dump(mode="json"),
         "shape": _shape(settings),
-        "cost": {
-            "usd_per_hour": round(bill.usd_per_hour_known, 2),
+        "cost": None
+        if bill.usd_per_hour is None
+        else {
+            "usd_per_hour": round(bill.usd_per_hour, 2),
             "at_least": bool(bill.unknown),
             "capacity": settings.placement.price_key,
         },

@@ -68,6 +68,6 @@ class Benchmark(Section):
     prompts_per_client: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
     """Requests each client sends in each run: five rounds of 1,000 connections, two minutes at the article's load."""
     machine_type: Literal["c4-standard-16", "c4-standard-32", "c4-standard-48"] = "c4-standard-16"
-    """Machine of the client pods; the article's is a 16-vCPU C4."""
+    """Machine of the client pods, one each: their requests fit this one and no smaller one. The article's is a 16-vCPU C4."""
     slo: Slo | None = None
     """Limits of a good request. Default: none, and no goodput."""

@@ -36,8 +36,8 @@ SPOT_TOLERATION: Mapping[str, str] = {
 
 class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0)] | None = None
-    """Your own price of one A4 node, USD an hour. Default: the published price of this mode, where there is one
-    (Spot 32.61, 1-year CUD 88.93); modes without a published price stay unpriced until you write one here."""
+    """Your own price of one A4 node, USD an hour. Default: the price published for this mode in the stack's region
+    (`fleet prices`); where none is, nodes stay unpriced until you write one here."""
 
 
 class Spot(_Mode):
@@ -92,7 +92,7 @@ class Reservation(_Mode):
     """A4 machines that the reservation holds; all are paid for, used or not. Default: server.replicas."""
     blocks: tuple[str, ...] = ()
     """Blocks of a dense reservation to stay within. Default: any."""
-    commitment: Literal["none", "cud-1y"] = "none"
+    commitment: Literal["none", "cud-1y", "cud-3y"] = "none"
     """Commitment that prices these nodes. A commitment is a price, not capacity: it never stands alone."""
 
 
@@ -128,7 +128,7 @@ def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
     return round(nodes * days * 24 * usd_per_node_hour, 2)
 
 
-PriceKey = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+PriceKey = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +185,14 @@ def placement(
                 selector[f"{_GKE}/reservation-project"] = capacity.project
             if capacity.blocks:
                 selector[f"{_GKE}/reservation-blocks"] = ",".join(capacity.blocks)
-            key = "cud-1y" if capacity.commitment == "cud-1y" else "reservation"
+            key = "reservation" if capacity.commitment == "none" else capacity.commitment
         case Ladder():
             # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
             key = "ladder"
             selector = {f"{_GKE}/compute-class": ladder_class(namespace)}
             if capacity.spot:
+                # Nodes that GKE makes for a class have no Spot taint (cluster autoscaler, injection.go); others may.
+                tolerations += (SPOT_TOLERATION,)
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(
         node_selector=selector,

@@ -65,8 +65,8 @@ class Maintenance(Section):
 class Cluster(Section):
     """The Autopilot cluster."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] = "vllm-inference-cluster"
-    """Name of the cluster; the article's by default."""
+    name: Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")] | None = None
+    """Name of the cluster. Default: the article's and the stack's, `vllm-inference-cluster-dev`."""
     release_channel: Literal["RAPID", "REGULAR", "STABLE"] = "RAPID"
     """Release channel; the article uses RAPID. Production belongs on REGULAR: versions reach it after RAPID, which has no service level.
     Each is above 1.34.0-gke.1626000, which the program needs (September 2026)."""

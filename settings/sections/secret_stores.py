@@ -11,9 +11,11 @@ SecretStore = Literal["kubernetes", "secret-manager"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretManagerSecret:
-    """A secret of Secret Manager, whose newest version a pod gets when it starts."""
+    """A secret of Secret Manager, which a pod reads once, when it starts."""
 
     project: str
     """Google Cloud project that has the secret."""
     name: str
     """Name of the secret in that project."""
+    version: int | None = None
+    """The version that every pod reads; another one restarts them. None: the newest when a pod starts, and nothing restarts."""

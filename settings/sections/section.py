@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from settings.rules.secrets_in_text import looks_drawn
@@ -53,3 +53,22 @@ def _is_a_name(text: str) -> str:
 
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$"), AfterValidator(_is_a_name)]
 """Name of a Secret Manager secret of the stack's project."""
+
+
+class SecretVersion(Section):
+    """A Secret Manager secret of the stack's project, as a whole or one version of it."""
+
+    name: SecretName
+    """Name of the secret."""
+    version: Annotated[int, Field(ge=1)] | None = None
+    """Version that every pod reads, e.g. 3; another one restarts the pods that read it. Default: the newest when a pod starts."""
+
+
+def _whole(given: Any) -> Any:
+    if isinstance(given, int | float | tuple):
+        raise ValueError("the name of a Secret Manager secret, in quotes, or {name, version}")
+    return {"name": given} if isinstance(given, str) else given
+
+
+SecretReference = Annotated[SecretVersion, BeforeValidator(_whole, json_schema_input_type=SecretName | SecretVersion)]
+"""A secret by its name alone, or `{name, version}`."""

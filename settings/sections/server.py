@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from settings.names import own_server_name
-from settings.sections.section import SecretName, Section
+from settings.sections.section import SecretReference, Section
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
@@ -72,7 +72,8 @@ class Server(Section):
     """CPU, memory and disk of a server pod."""
     startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
     """Minutes a pod may take from start to ready. The article measured about 10; kernels compiled at first start add more."""
-    api_key_secret: SecretName | None = None
-    """Secret Manager secret that holds the API key. It guards /v1 alone, so nothing else is routed then."""
+    api_key_secret: SecretReference | None = None
+    """Secret Manager secret that holds the API key: its name, or `{name, version}`. The key guards /v1 alone, so nothing else is
+    routed then. With the name alone each replica has the key that was newest when it started."""
     internal_load_balancer: bool = False
     """Also publish the Service on an internal passthrough load balancer of the VPC."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import SecretName, Section
+from settings.sections.section import SecretReference, Section
 
 IMAGE_PATTERN = (
     r"^(https://www\.googleapis\.com/compute/v1/)?"
@@ -40,8 +40,8 @@ class Weights(Section):
     """Size of the volume in GiB; the model and a tenth more."""
     throughput_mibps: Annotated[int, Field(ge=400, le=2_097_152)] = 2_400
     """Provisioned read throughput of the volume in MiB/s, shared by all replicas of a zone."""
-    token_secret: SecretName | None = None
-    """Secret Manager secret that holds a Hugging Face token. Qwen3.5-27B-FP8 is public and needs none."""
+    token_secret: SecretReference | None = None
+    """Secret Manager secret that holds a Hugging Face token: its name, or `{name, version}`. Qwen3.5-27B-FP8 is public and needs none."""
     writer: Writer = Writer()
     """The download Job."""
 

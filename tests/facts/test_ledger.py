@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from facts import ledger
+from facts import ledger, prices
 from facts.ledger import LedgerError
 
 
@@ -19,7 +20,7 @@ def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
 
 
 def test_an_unknown_section_or_entry_is_refused_with_the_ones_there_are() -> None:
-    with pytest.raises(LedgerError, match=r"prices.yaml has no section 'item'; it has capacity.*items"):
+    with pytest.raises(LedgerError, match=r"prices.yaml has no section 'item'; it has article, capacity.*items"):
         ledger.section("prices", "item")
     with pytest.raises(LedgerError, match=r"prices.yaml has no entry 'on-demand' under 'capacity'; it has .*spot"):
         ledger.entry("prices", "capacity", "on-demand")
@@ -64,15 +65,15 @@ def test_every_dispute_named_anywhere_exists_and_keeps_at_least_two_values() -> 
         assert dispute.note
 
 
-def test_every_price_is_either_dated_by_a_source_or_unknown_with_a_reason() -> None:
-    for key in ("capacity", "items", "machines"):
-        for id_, price in ledger.section("prices", key).items():
-            if price["usd"] is None:
-                assert price["reason"], id_
-                assert "source" not in price, id_
-            else:
-                assert price["usd"] > 0, id_
-                assert ledger.source(price["source"]).date[:2] == "20", id_
+def test_every_row_of_the_price_list_has_a_source_a_date_and_a_place_of_its_own() -> None:
+    rows = prices.rows()
+    known = set(ledger.section("prices", "items"))
+    for row in rows:
+        assert ledger.source(row.source), row
+        assert date.fromisoformat(row.date) > date(2020, 1, 1), row
+        assert all(usd > 0 for usd in row.usd.values()), row
+        assert row.usd.keys() <= {"on-demand"} or row.what not in known, row
+    assert len({(row.what, row.region, row.date, row.source) for row in rows}) == len(rows)
 
 
 def test_every_equivalence_carries_an_argument_and_says_for_which_values() -> None:

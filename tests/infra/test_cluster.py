@@ -38,9 +38,10 @@ def _cluster(**sections: Any) -> dict[str, Any]:
     return dict(only(recorded_platform(**sections), "container/cluster:Cluster").inputs)
 
 
-def test_the_cluster_is_the_articles_by_default() -> None:
+def test_the_cluster_has_the_articles_name_with_the_stacks_by_default() -> None:
     cluster = _cluster()
-    assert cluster["name"] == "vllm-inference-cluster"
+    assert cluster["name"] == "vllm-inference-cluster-test"
+    assert _cluster(cluster={"name": "search"})["name"] == "search"
     assert cluster["location"] == "europe-west4"
     assert cluster["enableAutopilot"] is True
     assert cluster["releaseChannel"] == {"channel": "RAPID"}
@@ -153,8 +154,17 @@ def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credenti
     (user,) = config["users"]
     assert user["user"].keys() == {"exec"}
     assert user["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
-    assert config["current-context"] == "gke_fleet-tests_europe-west4_vllm-inference-cluster"
+    assert config["current-context"] == "gke_fleet-tests_europe-west4_vllm-inference-cluster-test"
     assert config["current-context"] == config["contexts"][0]["name"] == entry["name"] == user["name"]
+
+
+def test_another_cluster_has_another_identity_and_the_same_one_keeps_its_own() -> None:
+    def identity(**sections: Any) -> str:
+        return str(recorded_platform(**sections).outputs["platform"]["clusterIdentity"])
+
+    assert identity() == identity(cluster=OFFICE)
+    assert identity() != identity(stack="other")
+    assert repr(named(recorded_platform("preview"), "platform-kubernetes").inputs["clusterIdentifier"]) == "[unknown]"
 
 
 def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:

@@ -38,7 +38,9 @@ def test_a_guest_uses_the_other_stacks_cluster_and_says_so_to_the_next(base: dic
     recording = _guest(base)
     assert recording.outputs["platform"] == base["platform"]
     assert recording.outputs["kubeconfig"] == base["kubeconfig"]
-    assert named(recording, "platform-kubernetes").inputs["kubeconfig"] == base["kubeconfig"]
+    provider = named(recording, "platform-kubernetes").inputs
+    assert provider["kubeconfig"] == base["kubeconfig"]
+    assert provider["clusterIdentifier"] == base["platform"]["clusterIdentity"]
 
 
 def test_the_kubeconfig_stays_secret_even_if_the_other_stack_put_it_out_plainly(base: dict[str, Any]) -> None:
@@ -95,8 +97,8 @@ def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> No
 
 
 def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_take_both(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"namespace of its own.*would delete that namespace.*vllm-2"):
-        _guest(base, namespace="vllm")
+    with pytest.raises(ProgramError, match=r"namespace of its own.*would delete that namespace.*vllm-base-2"):
+        _guest(base, namespace="vllm-base")
 
 
 def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:

@@ -89,7 +89,7 @@ def test_a_secret_is_granted_by_itself_and_never_project_wide() -> None:
     grant = only(recording, ":SecretIamMember").inputs
     assert grant["secretId"] == "hf"
     assert grant["role"] == "roles/secretmanager.secretAccessor"
-    assert grant["member"].endswith("/subject/ns/vllm/sa/weights-writer")
+    assert grant["member"].endswith("/subject/ns/vllm-test/sa/weights-writer")
     assert [one.inputs["role"] for one in all_of(recording, ":IAMMember")] == [
         "roles/container.defaultNodeServiceAccount"
     ]

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.values import transform
 
 Resources = dict[str, RecordedResource]
 """Resources of a stack by their names."""
 Edit = Callable[[Resources], None]
 Props = dict[str, Any]
 
+HERE = "(the stack's namespace)"
 DEPLOYMENT = "server-deployment"
 POD = "spec.template.spec"
 """Where the pod of a Deployment or a Job is."""
@@ -262,19 +264,24 @@ def twin(name: str, of: str, how: Callable[[Props], None]) -> Edit:
 
 
 def new(name: str, type_: str, inputs: Props, *, beside: str = DEPLOYMENT) -> Edit:
-    """One more resource, with the parent and the provider of another one."""
+    """One more resource, with the parent and the provider of another one; `HERE` in its inputs is the namespace."""
 
     def edit(resources: Resources) -> None:
         one = resources[beside]
         urn = f"{one.urn.rpartition('::')[0].removesuffix(one.type)}{type_}::{name}"
+        space = resources["namespace-namespace"].inputs["metadata"]["name"]
+
+        def in_place(leaf: Any) -> Any:
+            return space if leaf == HERE else leaf
+
         resources[name] = RecordedResource(
             urn=urn,
             type=type_,
             name=name,
             parent=one.parent,
             provider=one.provider,
-            inputs=deepcopy(inputs),
-            outputs=deepcopy(inputs),
+            inputs=transform(inputs, in_place),
+            outputs=transform(inputs, in_place),
         )
 
     return edit

@@ -125,7 +125,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         Release: values/inferenceExtension/**
         RouterNat: *
         Service: spec/publishNotReadyAddresses
-        StorageClass: allowedTopologies mountOptions mountOptions/** parameters/enable-multi-zone-provisioning
+        StorageClass: allowedTopologies mountOptions/** parameters/enable-multi-zone-provisioning
         StorageClass: parameters/provisioned-throughput-on-create volumeBindingMode
         Subnetwork: privateIpGoogleAccess secondaryIpRanges
     """,
@@ -134,6 +134,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         ConfigMap: immutable
         Release: atomic compat skipAwait timeout
         Service: disableOnDestroy
+        kubernetes: clusterIdentifier
     """,
     "Declared for the rules and for people; the rules that read it say what they cannot judge.": """
         *: description

@@ -111,7 +111,9 @@ def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> N
     assert level == "mandatory"
     assert message.startswith(f"{rule_named('context-far-above-need').statement}\nDeployment server")
     assert "\nWhy: 131,072 for 1,500-token requests" in message
-    assert message.endswith("At stake: $391.32 an hour (12 A4 nodes, Spot, list price)")
+    assert message.endswith(
+        "At stake: $391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    )
 
 
 def test_a_setting_reaches_its_rule(pack: Pack) -> None:
@@ -177,7 +179,9 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
 
     level, message = pack.judge_stack(server(), quota("104"))["gpu-quota-above-plan"]
     assert level == "mandatory"
-    assert message.endswith("At stake: $32.61 an hour (1 A4 node, Spot, list price)")
+    assert message.endswith(
+        "At stake: $32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    )
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
 
 

@@ -35,6 +35,7 @@ def seen(recording: Recording, *, by_inputs: bool) -> list[Resource]:
             urn=one.urn,
             props=reveal(dict(one.inputs if by_inputs else one.outputs)),
             options=Options(protect=one.protect),
+            dependencies=one.dependencies,
         )
         for one in recording.resources
     ]

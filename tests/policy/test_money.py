@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import money
 from pods import pods
+from rule import Resource
 from tests.policy.samples import RESERVED, kubernetes, server
 
 
 def test_money_follows_the_way_the_nodes_are_had() -> None:
-    assert money.at_stake(server()) == "$391.32 an hour (12 A4 nodes, Spot, list price)"
+    assert (
+        money.at_stake(server())
+        == "$391.28 to $517.67 an hour (12 A4 nodes, Spot, list prices of 10 regions, 2026-07-03 to 2026-07-30)"
+    )
     assert money.at_stake(server(selector=RESERVED, replicas=1)) == (
-        "$88.93 an hour (1 A4 node, reserved, 1-year commitment, list price)"
+        "$88.93 an hour (1 A4 node, reserved, 1-year commitment, list prices of us-central1 and us-east1, 2026-07-30)"
     )
     assert money.at_stake(server(selector={"cloud.google.com/gke-accelerator": "nvidia-l4"}, gpus=1)) == (
         "12 GPU nodes, no published price"
@@ -27,3 +31,18 @@ def test_two_pods_of_four_gpus_are_priced_as_two_nodes() -> None:
     # B200 nodes are never shared on Autopilot; elsewhere this says too much rather than too little.
     (pod,) = pods(server(gpus=4, replicas=2))
     assert pod.gpu_nodes == 2
+
+
+def test_the_region_is_the_clusters_or_that_of_the_disks_and_its_price_counts() -> None:
+    (pod,) = pods(server())
+    cluster = Resource(type="gcp:container/cluster:Cluster", props={"location": "us-central1"})
+    disk = kubernetes(
+        "storage.k8s.io/v1:StorageClass",
+        {"allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["europe-west4-b"]}]}]},
+    )
+    assert money.region_of([disk, cluster]) == "us-central1"
+    price = money.node_price(pod, money.region_of([disk]))
+    assert price is not None
+    assert price.usd == 34.0736
+    assert money.region_of([server()]) == ""
+    assert money.node_price(pod, "") is None

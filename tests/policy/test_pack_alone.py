@@ -52,7 +52,7 @@ def test_the_copy_finds_what_is_wrong(spot: Recording, copy: Path) -> None:
     found = judged(copy, spot, **{"hourly-cost-above-ceiling": ceiling, "repeated-on-purpose": "disabled"})
     (one,) = found
     assert (one.policy, one.level) == ("hourly-cost-above-ceiling", "advisory")
-    assert "cost $391.32 an hour, above $100.00" in one.message
+    assert "cost $408.88 an hour, above $100.00" in one.message
 
 
 def test_the_pack_imports_the_facts_and_the_lessons_and_nothing_else(copy: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
 from fleet.preview.record.recording import needs_of
-from fleet.preview.record.values import reveal
+from fleet.preview.record.values import UNKNOWN, reveal, transform
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
 
@@ -108,8 +108,8 @@ def objects(recording: Recording) -> dict[str, RecordedResource]:
 
 
 def manifest(resource: RecordedResource) -> dict[str, Any]:
-    """The object as it would reach the API server, secrets opened."""
-    opened: dict[str, Any] = reveal(dict(resource.inputs))
+    """The object as it would reach the API server: secrets opened, and a text for what only the server knows."""
+    opened: dict[str, Any] = transform(reveal(dict(resource.inputs)), lambda leaf: "x" if leaf is UNKNOWN else leaf)
     return opened
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
+from fleet.rehearse.simulation.machines import smallest
+from fleet.rehearse.simulation.pod_needs import Amounts
 from settings.derived.benchmark_load import MACHINES
 from settings.derived.figures import measured_shape, serving_shape
 from settings.derived.measurement import measurement
@@ -329,19 +331,18 @@ def test_the_tokenizer_is_fetched_at_the_served_revision_before_the_clients_run(
 
 
 @pytest.mark.parametrize("machine", sorted(MACHINES))
-def test_a_pod_fills_its_c4_machine_and_leaves_room_for_the_system(machine: str) -> None:
+def test_a_pods_requests_leave_its_machine_and_no_smaller_one(machine: str) -> None:
     spec = manifest(job(record(benchmark={"enabled": True, "machineType": machine})))["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {
         "cloud.google.com/compute-class": "Performance",
         "cloud.google.com/machine-family": "c4",
-        "node.kubernetes.io/instance-type": machine,
     }
     amounts = spec["containers"][0]["resources"]
-    cpu, memory = MACHINES[machine]
     assert amounts["requests"] == amounts["limits"]
-    # More than half of it, so that no second pod fits beside it.
-    assert cpu / 2 < int(amounts["requests"]["cpu"]) < cpu
-    assert memory / 2 < int(amounts["requests"]["memory"].removesuffix("Gi")) < memory
+    found = smallest("c4", Amounts.of_resources(amounts["requests"], pods=1))
+    assert found is not None
+    assert found.name == machine
+    assert Amounts.of_resources(amounts["requests"], pods=1).times_in(found.allocatable) == 1
 
 
 def test_the_weights_are_never_mounted_because_c4_cannot_attach_them() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.preview.record.recorder import Recording
 from settings.stack import Settings
-from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
@@ -48,6 +48,15 @@ def rules_of(**sections: Any) -> dict[str, Any]:
     made = recording_rules(settings.server.name, settings.serving.engine, settings.monitoring.interval_seconds)
     (group,) = made["groups"]
     return group
+
+
+@pytest.mark.parametrize("replicas", [0, 2, "external"])
+def test_where_each_replica_downloads_for_itself_everything_waits_for_the_servers(replicas: int | str) -> None:
+    recording = made_with(gateway={"enabled": True}, server={"replicas": replicas})
+    own = {one for one in objects(recording) if one.startswith(("PodMonitoring/", "Rules/"))}
+    assert len(own) == 3
+    for one in own:
+        assert needs(recording, objects(recording)[one]) == {"Deployment/qwen35-server"}
 
 
 def test_every_object_is_accepted_by_the_operators_own_schema() -> None:

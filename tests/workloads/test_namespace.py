@@ -24,13 +24,13 @@ def test_everything_is_valid_and_in_the_namespace() -> None:
     for key, resource in made.items():
         assert problems(manifest(resource)) == [], key
         assert resource.provider, key
-        if key != "Namespace/vllm":
-            assert resource.inputs["metadata"]["namespace"] == "vllm"
-            assert "Namespace/vllm" in needs(recording, resource)
+        if key != "Namespace/vllm-test":
+            assert resource.inputs["metadata"]["namespace"] == "vllm-test"
+            assert "Namespace/vllm-test" in needs(recording, resource)
 
 
 def test_pods_must_meet_the_restricted_level_at_a_pinned_version() -> None:
-    labels = objects(made_with())["Namespace/vllm"].inputs["metadata"]["labels"]
+    labels = objects(made_with())["Namespace/vllm-test"].inputs["metadata"]["labels"]
     levels = {key.rpartition("/")[2]: value for key, value in labels.items() if key.startswith("pod-security")}
     assert levels == {
         "enforce": "restricted",
@@ -43,7 +43,7 @@ def test_pods_must_meet_the_restricted_level_at_a_pinned_version() -> None:
 
 
 def test_with_the_endpoint_picker_only_the_baseline_is_enforced_and_the_rest_reported() -> None:
-    labels = objects(made_with(gateway={"enabled": True}))["Namespace/vllm"].inputs["metadata"]["labels"]
+    labels = objects(made_with(gateway={"enabled": True}))["Namespace/vllm-test"].inputs["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/audit"] == "restricted"
 

@@ -8,11 +8,12 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Mode, Recording
-from fleet.preview.record.values import Secret
+from fleet.preview.record.values import UNKNOWN, Secret
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, REGISTRY, server_args
+from workloads.server.pod import API_KEY_VERSION
 from workloads.server.server import Server
 from workloads.weights.weights import WeightsMount
 
@@ -180,6 +181,32 @@ def test_a_key_of_secret_manager_is_fetched_by_gkes_driver() -> None:
     assert "projects/fleet-tests/secrets/the-key/versions/latest" in spec["parameters"]["secrets"]
     assert "Secret/vllm-api-key" not in found
     assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
+
+
+def versions(mode: Mode = "known", **sections: Any) -> dict[str, Any]:
+    """What the pods say of the secrets that they read."""
+    spec = manifest(objects(record(mode, **sections))[f"Deployment/{NAME}"])["spec"]
+    return {
+        key: value for key, value in spec["template"]["metadata"]["annotations"].items() if key.endswith("-version")
+    }
+
+
+def test_another_key_makes_other_pods_and_nothing_of_it_is_in_their_template() -> None:
+    uid = objects(record(apiKey="plain-key"))["Secret/vllm-api-key"].outputs["metadata"]["uid"]
+    assert versions(apiKey="plain-key") == {API_KEY_VERSION: uid}
+    # The API server draws the uid of the new Secret; here the same one stands in, whatever the key.
+    assert versions(apiKey="another-key") == {API_KEY_VERSION: uid}
+    planned = objects(record("preview", apiKey="plain-key"))[f"Deployment/{NAME}"].inputs["spec"]["template"]
+    assert planned["metadata"]["annotations"][API_KEY_VERSION] is UNKNOWN
+
+
+def test_another_version_of_a_secret_makes_other_pods_where_it_is_named() -> None:
+    pinned = {"replicas": 1, "apiKeySecret": {"name": "the-key", "version": 3}}
+    store = objects(record(server=pinned))["SecretProviderClass/vllm-api-key"]
+    assert "projects/fleet-tests/secrets/the-key/versions/3" in manifest(store)["spec"]["parameters"]["secrets"]
+    assert versions(server=pinned) == {API_KEY_VERSION: "3"}
+    assert versions(server={"replicas": 1, "apiKeySecret": "the-key"}) == {}
+    assert versions() == {}
 
 
 def test_without_a_key_no_store_is_made() -> None:

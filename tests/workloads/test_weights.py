@@ -71,10 +71,10 @@ def test_a_release_is_these_objects_and_no_others(plain: Recording) -> None:
         f"Job/{VOLUME}",
         f"PersistentVolumeClaim/{READER}",
         f"PersistentVolumeClaim/{VOLUME}-writer",
-        "StorageClass/vllm-weights-2400mibps-b",
-        "StorageClass/vllm-weights-writer-400mibps",
+        "StorageClass/vllm-test-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-writer-400mibps",
         f"VolumeSnapshot/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     ]
 
 
@@ -90,19 +90,19 @@ def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(p
     assert f"PersistentVolumeClaim/{VOLUME}-writer" in needs(plain, made[f"Job/{VOLUME}"])
     assert needs(plain, made[f"VolumeSnapshot/{VOLUME}"]) == {
         f"Job/{VOLUME}",
-        "VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213",
+        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
     }
     assert needs(plain, made[f"PersistentVolumeClaim/{READER}"]) == {
         f"VolumeSnapshot/{VOLUME}",
-        "StorageClass/vllm-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-2400mibps-b",
     }
 
 
 def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
     """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
     claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
-    assert needs(plain, claim) == {"StorageClass/vllm-weights-writer-400mibps"}
-    assert claim.inputs["spec"]["storageClassName"] == "vllm-weights-writer-400mibps"
+    assert needs(plain, claim) == {"StorageClass/vllm-test-weights-writer-400mibps"}
+    assert claim.inputs["spec"]["storageClassName"] == "vllm-test-weights-writer-400mibps"
 
 
 def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
@@ -128,14 +128,14 @@ def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_afte
 
 
 def test_the_image_outlives_the_stack_and_carries_model_and_revision(plain: Recording) -> None:
-    image_class = objects(plain)["VolumeSnapshotClass/vllm-weights-qwen3-5-27b-fp8-2e1b213"].inputs
+    image_class = objects(plain)["VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213"].inputs
     assert image_class["deletionPolicy"] == "Retain"
     assert image_class["driver"] == "pd.csi.storage.gke.io"
     assert image_class["parameters"] == {
         "snapshot-type": "images",
         "image-family": "weights-qwen3-5-27b-fp8-2e1b213",
         "storage-locations": "europe-west4",
-        "labels": "fleet=vllm",
+        "labels": "fleet=vllm-test",
     }
 
 
@@ -179,7 +179,7 @@ def test_the_stacks_labels_are_on_its_disks() -> None:
     for fields in (writer_class_fields(labelled), reader_class_fields(labelled)):
         assert fields["parameters"]["labels"] == "cost-centre=7,team=inference"
     image = image_class_fields(labelled, release_names(labelled))
-    assert image["parameters"]["labels"] == "cost-centre=7,fleet=vllm,team=inference"
+    assert image["parameters"]["labels"] == "cost-centre=7,fleet=vllm-test,team=inference"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_an_image_that_is_there_becomes_the_readers_volume_and_nothing_is_downlo
     (content,) = (key for key in made if key.startswith("VolumeSnapshotContent/"))
     (snapshot,) = (key for key in made if key.startswith("VolumeSnapshot/"))
     (reader,) = (key for key in made if key.startswith("PersistentVolumeClaim/"))
-    assert set(made) == {content, snapshot, reader, "StorageClass/vllm-weights-2400mibps-b"}
+    assert set(made) == {content, snapshot, reader, "StorageClass/vllm-test-weights-2400mibps-b"}
     assert made[content].inputs["spec"] == {
         "deletionPolicy": "Retain",
         "driver": "pd.csi.storage.gke.io",
@@ -324,7 +324,7 @@ def test_an_image_that_is_there_becomes_the_readers_volume_and_nothing_is_downlo
     }
     assert made[reader].inputs["spec"]["dataSource"]["name"] == snapshot.partition("/")[2]
     assert needs(recording, made[snapshot]) == {content}
-    assert needs(recording, made[reader]) == {snapshot, "StorageClass/vllm-weights-2400mibps-b"}
+    assert needs(recording, made[reader]) == {snapshot, "StorageClass/vllm-test-weights-2400mibps-b"}
     assert [problems(manifest(resource)) for resource in made.values()] == [[]] * len(made)
 
 

@@ -165,7 +165,7 @@ def _pod_spec(
         "enableServiceLinks": False,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "nodeSelector": c4_nodes.node_selector(measurement.machine_type),
+        "nodeSelector": c4_nodes.node_selector(),
         "tolerations": [c4_nodes.toleration()],
         "securityContext": {
             "runAsNonRoot": True,

@@ -51,6 +51,8 @@ LONGEST_DRAIN_SECONDS: Final = 120
 """Sleep before the stop signal where several API servers would cut the streams at it. Measured: a request of the record
 takes 24 s on average, and 11.6 s + 512 x 0.073 s = 49 s at both 99th percentiles; twice that, rounded."""
 
+API_KEY_VERSION: Final = "vllm-fleet.dev/api-key-version"
+HF_TOKEN_VERSION: Final = "vllm-fleet.dev/hf-token-version"  # noqa: S105 - an annotation's name
 DRIVER_LIBRARIES: Final = {
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64",
     "LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/cuda/lib64/stubs",
@@ -101,6 +103,8 @@ class ServerPod:
     """How the pod mounts the weights: `Weights.mount`. None: each replica downloads them for itself."""
     hf_token: SecretStore | None = None
     """Store of the Hugging Face token: `Weights.token`. For a gated model that each replica downloads for itself."""
+    hf_token_version: pulumi.Input[str] | None = None
+    """What changes with that token, so that the pods start anew: `Weights.token_version`."""
     api_key: pulumi.Output[str] | SecretManagerSecret | None = None
     """The key that clients must show under /v1, or the Secret Manager secret that holds it. None: nobody is asked."""
     resources: Resources = field(default_factory=Resources)
@@ -139,10 +143,15 @@ def drain(placement: Placement, engine: Engine) -> Drain:
     return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
 
 
-def pod_template(args: ServerPod) -> PodTemplateSpecArgsDict:
-    """The Deployment's pod template."""
+def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
+    """The Deployment's pod template. Secrets are read once, at the start, so another version of one makes other pods."""
+    versions = {
+        API_KEY_VERSION: api_key_version,
+        HF_TOKEN_VERSION: args.hf_token_version if args.weights is None else None,
+    }
+    annotations = {**args.annotations, **{name: version for name, version in versions.items() if version is not None}}
     return {
-        "metadata": {"labels": names.labels(args.space.labels, args.name), "annotations": dict(args.annotations)},
+        "metadata": {"labels": names.labels(args.space.labels, args.name), "annotations": annotations},
         "spec": pod_spec(args),
     }
 

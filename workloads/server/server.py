@@ -58,6 +58,8 @@ class Server(pulumi.ComponentResource):
     """The image that every replica runs, registry and digest included."""
     drain: Drain
     """How a pod ends."""
+    after_first_node: tuple[pulumi.Resource, ...]
+    """What is ready only after a pod has had a node: the weights' volume, which a pod has written, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
@@ -71,6 +73,7 @@ class Server(pulumi.ComponentResource):
         }
 
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
+        key_version: pulumi.Input[str] | None = None
         if args.api_key is not None:
             stored = secret_files.stored(
                 args.api_key,
@@ -80,7 +83,8 @@ class Server(pulumi.ComponentResource):
                 metadata=metadata | {"name": api_key.SECRET_NAME},
                 opts=child,
             )
-            needed.append(stored)
+            needed.append(stored.object)
+            key_version = stored.version
         # Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has
         # none, and the Deployment waits for its pods anyway.
         at_once = {"pulumi.com/skipAwait": "true"}
@@ -107,7 +111,7 @@ class Server(pulumi.ComponentResource):
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata | {"annotations": dict(args.annotations)},
-            spec=deployment_spec(args),
+            spec=deployment_spec(args, key_version),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=needed,
@@ -117,13 +121,15 @@ class Server(pulumi.ComponentResource):
                 ignore_changes=["spec.replicas"] if args.replicas is None else None,
             ),
         )
+        weights = args.weights
+        self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
             "http://{0}.{1}.svc.cluster.local:{2}", self.service.metadata.name, args.space.namespace, names.HTTP_PORT
         )
         self.register_outputs({"endpoint": self.endpoint})
 
 
-def deployment_spec(args: ServerArgs) -> DeploymentSpecArgsDict:
+def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> DeploymentSpecArgsDict:
     """Spec of the Deployment. Without `replicas` where somebody else scales."""
     spec: DeploymentSpecArgsDict = {
         "selector": {"match_labels": names.selector(args.name)},
@@ -132,7 +138,7 @@ def deployment_spec(args: ServerArgs) -> DeploymentSpecArgsDict:
         "revision_history_limit": 3,
         # Kubernetes' own ten minutes would call every normal start a failure.
         "progress_deadline_seconds": progress_deadline_seconds(args),
-        "template": pod_template(args),
+        "template": pod_template(args, key_version),
     }
     if args.replicas is not None:
         spec["replicas"] = args.replicas

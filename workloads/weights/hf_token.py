@@ -41,12 +41,12 @@ class HfTokenArgs:
 class HfToken(pulumi.ComponentResource):
     """Where the pods' token volume gets the token from: a Secret, or Secret Manager through GKE's add-on."""
 
-    store: pulumi.CustomResource
-    """The object that the volume names; pods that mount it depend on it."""
+    stored: secret_files.Stored
+    """The object that the volume names, and the token's version."""
 
     def __init__(self, name: str, args: HfTokenArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:HfToken", name, None, opts)
-        self.store = secret_files.stored(
+        self.stored = secret_files.stored(
             args.token,
             key=HF_TOKEN_KEY,
             secret_name=f"{name}-secret",

@@ -79,6 +79,8 @@ class WeightsMount:
     """The folder to hand to vLLM as its model."""
     depends_on: tuple[pulumi.Resource, ...]
     """What must be there before a pod can mount the claim."""
+    written_here: bool = True
+    """Whether a pod of this release wrote the volume, and so had a node."""
 
     def volume(self, name: str = "weights") -> VolumeArgsDict:
         """The pod's volume. Read-only on the claim as well: otherwise the disk is attached for writing, once."""
@@ -189,19 +191,22 @@ class Weights(pulumi.ComponentResource):
     """How a server mounts the weights; None where it downloads for itself."""
     token: SecretStore | None
     """Where a pod that downloads finds the Hugging Face token; None without one."""
+    token_version: pulumi.Input[str] | None
+    """What changes with the token: `secret_files.Stored.version`."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
         token: list[pulumi.Resource] = []
-        self.token = None
+        self.token = self.token_version = None
         if args.hf_token is not None:
             self.token = secret_files.store_of(args.hf_token)
-            stored = HfToken(
+            made = HfToken(
                 f"{name}-token",
                 HfTokenArgs(space=args.space, token=args.hf_token),
                 pulumi.ResourceOptions(parent=self),
             )
-            token.append(stored.store)
+            self.token_version = made.stored.version
+            token.append(made.stored.object)
         self.mount = self._volume(name, args, token) if args.volume.has_volume else None
         self.register_outputs({})
 
@@ -245,7 +250,8 @@ class Weights(pulumi.ComponentResource):
                 "metadata": made.cluster_wide(names.image_class),
                 **image_class_fields(args, names),
             },
-            made.options(),
+            # Late, with the image: a webhook of GKE's may judge this kind, too, and a new cluster has no node to run it.
+            made.options(download),
         )
         return k8s.apiextensions.CustomResource(
             f"{name}-image",
@@ -303,7 +309,11 @@ class Weights(pulumi.ComponentResource):
             opts=made.options(image, reader_class),
         )
         return WeightsMount(
-            claim_name=names.reader, mount_path=MOUNT_PATH, model_path=model_path(args.model), depends_on=(reader,)
+            claim_name=names.reader,
+            mount_path=MOUNT_PATH,
+            model_path=model_path(args.model),
+            depends_on=(reader,),
+            written_here=args.volume.is_written,
         )
 
 

@@ -11,6 +11,7 @@ from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
 from fleet.plan.question.goals import (
     DEFAULT_CONFIDENCE,
+    DEFAULT_REGION,
     Batch,
     Budget,
     Capacity,
@@ -67,6 +68,7 @@ class Asked:
     loss_per_node_day: float | None = None
     confidence: float = DEFAULT_CONFIDENCE
     hours_per_week: float | None = None
+    region: str = DEFAULT_REGION
     usd_per_node_hour: float | None = None
     starts_from: StartsFrom = "nothing"
 
@@ -95,6 +97,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             notices_per_node_day=asked.loss_per_node_day,
             confidence=asked.confidence,
             duty=Duty() if asked.hours_per_week is None else Duty(hours_per_week=asked.hours_per_week),
+            region=asked.region,
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             notes=(*chosen, *notes),

@@ -17,7 +17,7 @@ from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from fleet.plan.question.profiles import ProfileFacts
 
-Capacity = Literal["spot", "cud-1y", "flex-start", "calendar", "reservation", "ladder"]
+Capacity = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
 """The ways to get A4 nodes that prices are kept for."""
 INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
@@ -25,6 +25,8 @@ INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
 StartsFrom = Literal["nothing", "cluster", "weights"]
 """What is there already: nothing, network and cluster, or the weights volume as well."""
 
+DEFAULT_REGION: Final = "europe-west4"
+"""The article's."""
 # Assumed: share of time in which all nodes of the goal shall be there, where losses are known.
 DEFAULT_CONFIDENCE: Final = 0.95
 # The most replicas that a stack file may ask for (settings/sections/server.py, Server.replicas).
@@ -112,6 +114,8 @@ class PlanQuestion:
     confidence: float = DEFAULT_CONFIDENCE
     """Share of time in which the goal's nodes shall all be there, where losses are known."""
     duty: Duty = field(default_factory=Duty)
+    region: str = DEFAULT_REGION
+    """Whose list prices count."""
     usd_per_node_hour: float | None = None
     """Your own price of a node-hour; it replaces the list price."""
     starts_from: StartsFrom = "nothing"

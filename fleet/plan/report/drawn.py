@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from facts import figures
-from facts.cost import capacity_usd_per_node_hour
+from facts.cost import node_price
 from fleet.plan import planning
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.estimates import Estimate
@@ -84,7 +84,7 @@ def _fleets(plan: Plan, alternatives: Sequence[Alternative]) -> Iterator[PriceRo
     for capacity in CAPACITIES:
         if capacity == plan.question.capacity:
             continue
-        if capacity_usd_per_node_hour(capacity) is None:
+        if node_price(capacity, plan.question.region) is None:
             yield PriceRow(name=NAMES[capacity], kind="fleet", usd_per_million=None)
         elif other := others.get(capacity) or _bought_as(plan, capacity):
             yield _fleet(other, chosen=False)

@@ -81,6 +81,7 @@ def _question(question: PlanQuestion) -> dict[str, Any]:
         "workload": question.workload.name,
         "limits": {"ttftP99Ms": question.limits.ttft_p99_ms, "tpotMs": question.limits.tpot_ms},
         "capacity": question.capacity,
+        "region": question.region,
         "routing": question.routing,
         "headroom": round(1 - question.load_share, 6),
         "hoursPerWeek": question.duty.hours_per_week,
@@ -152,6 +153,8 @@ def _money(money: Money) -> dict[str, Any]:
     return {
         "usdPerHour": None if money.usd_per_node_hour is None else money.usd_per_hour,
         "usdPerNodeHour": money.usd_per_node_hour,
+        "region": money.bill.region,
+        "pricesOf": money.bill.prices_in_words(),
         "usdPerMonth": None if money.usd_per_node_hour is None else money.usd_per_month,
         "usdPerHourAtZeroReplicas": money.bill.residual_usd_per_hour,
         "atLeast": money.at_least,

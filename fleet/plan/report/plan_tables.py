@@ -11,7 +11,7 @@ from fleet.plan.model.performance import Performance
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.report.drawn import price_of
 from fleet.plan.report.memory_bar import Part
-from fleet.plan.words import CAPACITIES, format_quota, format_span
+from fleet.plan.words import CAPACITIES, format_price_origin, format_quota, format_span
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd, plural
 
@@ -114,7 +114,7 @@ def bill(plan: Plan) -> Table:
     found = plan.money.bill
     return Table(
         id="bill-table",
-        caption="The bill of an hour, item by item",
+        caption=f"The bill of an hour, item by item: list prices of {found.region}",
         columns=(*texts("item"), *numbers("quantity", "unit price", "an hour")),
         rows=tuple(_item(item) for item in found.items),
         foot=(
@@ -127,7 +127,7 @@ def bill(plan: Plan) -> Table:
 
 
 def _item(item: LineItem) -> tuple[Cell, ...]:
-    source = f"source: {item.source.title}, {item.source.date}" if item.source else ""
+    source = f"source: {item.source.title}; {format_price_origin(item)}" if item.source else ""
     notes = [f"{one[0].upper()}{one[1:].rstrip('.')}" for one in (item.reason, item.note, source) if one]
     quantity = _quantity(item)
     per = "a month" if item.unit.endswith("-month") else "an hour"

@@ -11,6 +11,7 @@ from fleet.plan.words import (
     format_figure,
     format_goal,
     format_mean_lengths,
+    format_price_origin,
     format_quota,
     format_span,
 )
@@ -62,7 +63,9 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     if first is not None:
         page.line((_goal(first.question), "bold"))
         page.prose(
-            f"profile {first.question.profile.name}, {100 * first.question.load_share:.0f} % of full load", indent=0
+            f"list prices of {first.question.region}, profile {first.question.profile.name}, "
+            f"{100 * first.question.load_share:.0f} % of full load",
+            indent=0,
         )
     page.blank()
     columns = (
@@ -79,7 +82,7 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
     page.prose("$/M: a million input and output tokens at the goal's load; out: the whole sum over output alone.")
     page.prose('"?": no dated price of a node-hour is known; state yours with --capacity and --usd-per-node-hour.')
     if any(one.plan is not None and one.plan.money.at_least for one in alternatives):
-        page.prose('Every amount is "at least": disks, NAT and Autopilot\'s premium have no dated price.')
+        page.prose('Every amount is "at least": some prices are unknown; the plan of one way names them.')
     for one in alternatives:
         if one.why_not is not None:
             page.prose(f"{one.capacity}, behind {ROUTINGS[one.routing]}: {one.why_not}", mark="· ", style="yellow")
@@ -121,7 +124,7 @@ def _headline(page: Page, plan: Plan) -> None:
         f"{question.profile.model}, vLLM {question.profile.engine_version}, profile {question.profile.name}", indent=0
     )
     total, output = plan.performance.total_tokens_per_s.value, plan.performance.output_tokens_per_s.value
-    price = f"{_least(plan)}{format_usd(money.usd_per_hour)} an hour" if money.at_load else "no price of a node-hour"
+    price = f"{_least(plan)}{format_usd(money.usd_per_hour)} an hour" if money.at_load else money.bill.total_in_words()
     page.prose(f"{total:,.0f} tok/s total · {output:,.0f} tok/s output · {price}", indent=0, style="bold cyan")
 
 
@@ -209,7 +212,9 @@ def _money(page: Page, plan: Plan) -> None:
         _line(page, "a month", f"{least}{format_usd(money.usd_per_month)} ({hours})")
         for label, amount in (("a million tokens", money.at_load), ("  at full load", money.at_full_load)):
             _line(page, label, f"{least}{format_usd(amount.total_usd)} total, {format_usd(amount.output_usd)} output")
-    _line(page, "a node-hour", format_usd(money.usd_per_node_hour or 0.0))
+    _line(
+        page, "a node-hour", f"{format_usd(money.usd_per_node_hour or 0.0)} ({format_price_origin(money.bill.nodes)})"
+    )
     _apis(page, plan)
 
 

@@ -15,7 +15,7 @@ from fleet.preview.compare.baseline_state import as_the_program_says
 from fleet.preview.compare.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
 from fleet.preview.compare.deltas import deltas
 from fleet.preview.compare.identity import match
-from fleet.preview.compare.replacement import deletes_first, reasons
+from fleet.preview.compare.replacement import decisive, deletes_first, reasons
 from fleet.preview.compare.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import KUBERNETES_SECRET, Redactor
@@ -111,7 +111,7 @@ class _Comparison:
         if not one.custom:
             return self._change(one, old.urn, "same", options=options)
         found = self._differences(old, one)
-        why = list(reasons(one.type, found, one.replace_on_changes))
+        why = list(reasons(one.type, decisive(one.type, old.inputs, one.inputs, found), one.replace_on_changes))
         for provider_reason in self._provider(old, one):
             why.append(provider_reason)
         operation: Operation = "replace" if why else "update" if found else "same"

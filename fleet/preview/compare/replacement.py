@@ -22,6 +22,7 @@ from fleet.preview.record.values import Secret, Value, reveal
 DATA: Final = Path(__file__).parent / "data"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
 _KUBERNETES: Final = "kubernetes:"
+_IDENTIFIER: Final = "clusterIdentifier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,17 @@ def reasons(
     return tuple(sorted(given.values(), key=lambda one: (one.maybe, one.certainty == "guess", one.path)))
 
 
+def decisive(
+    type_: str, old: Mapping[str, Any], new: Mapping[str, Any], found: Sequence[Difference]
+) -> Sequence[Difference]:
+    """The differences that can replace a resource of the type. A Kubernetes provider that has a clusterIdentifier, before and after,
+    is replaced by another one and by nothing else. Source: pulumi-kubernetes, provider/pkg/provider/provider.go, DiffConfig.
+    """
+    if type_ == KUBERNETES_PROVIDER and old.get(_IDENTIFIER) and new.get(_IDENTIFIER):
+        return [one for one in found if one.path[:1] == (_IDENTIFIER,)]
+    return found
+
+
 def rules_of(type_: str) -> tuple[_Rule, ...]:
     """What replaces a resource of the type."""
     loaded = _load()
@@ -73,7 +85,7 @@ def _may_be_another_cluster(one: Difference) -> bool | None:
     if one.kind in ("added", "removed"):
         return None  # from or to the ambient kubeconfig: pulumi-kubernetes does not look where that leads
     if path != "kubeconfig":
-        return path != "clusterIdentifier"
+        return path != _IDENTIFIER
     before, after = _clusters(one.before), _clusters(one.after)
     if before is None or after is None:
         return True

@@ -45,8 +45,9 @@ class Cloud:
 
     @property
     def project_number(self) -> str:
-        """Twelve digits, as Google's project numbers."""
-        return str(100_000_000_000 + int(self.digest(self.project), 16) % 900_000_000_000)
+        """Twelve digits, as Google's project numbers: the project's, whatever the stack."""
+        digest = hashlib.sha256(self.project.encode()).hexdigest()
+        return str(100_000_000_000 + int(digest, 16) % 900_000_000_000)
 
     def digest(self, *parts: Value) -> str:
         """Hexadecimal text that depends on nothing but the stack and `parts`, of which some may be unknown."""

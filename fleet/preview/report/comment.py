@@ -157,7 +157,7 @@ def _estimate(report: Report) -> Iterator[str]:
 def _cost(report: Report) -> Iterator[str]:
     bill = report.figures.bill
     summary = [format_per_million(report.figures), *format_residual(bill)]
-    yield f"**Cost**: {bill.total_in_words()}"
+    yield f"**Cost**: {bill.total_in_words()}, list prices of {bill.region}"
     yield ""
     for line in summary:
         yield f"- {line}"
@@ -166,13 +166,14 @@ def _cost(report: Report) -> Iterator[str]:
         (
             line.name,
             line.quantity,
+            line.dated,
             format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown",
             amounts[line.name] or "",
         )
         for line in bill_lines(bill)
     )
     body = [
-        *table(("item", "quantity", "USD an hour", "why unknown"), rows),
+        *table(("item", "quantity", "price of", "USD an hour", "why unknown"), rows),
         "",
         "Not on the bill: " + "; ".join(bill.excluded) + ".",
     ]

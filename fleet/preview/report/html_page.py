@@ -27,6 +27,7 @@ from fleet.preview.report.stack_list import line_of
 from fleet.preview.report.verdicts import shared, verdicts
 from fleet.preview.report.wording import (
     bill_lines,
+    format_bill_title,
     format_nature,
     format_per_million,
     format_published_nodes,
@@ -121,7 +122,10 @@ def _numbers(report: Report) -> Iterator[Number]:
 def _standing(report: Report) -> Iterator[Number]:
     fleet, figures = report.fleet, report.figures
     least = "at least " if figures.bill.unknown else ""
-    yield Number(name="dollars an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour_known)}")
+    if figures.bill.usd_per_hour is None:
+        yield Number(name="dollars an hour", now="unknown", more=figures.bill.total_in_words())
+    else:
+        yield Number(name="dollars an hour", now=f"{least}{format_usd(figures.bill.usd_per_hour)}")
     if figures.usd_per_million_tokens is not None:
         yield Number(name="dollars a million tokens", now=f"{least}{format_usd(figures.usd_per_million_tokens)}")
     if figures.total_tokens_per_s:
@@ -153,12 +157,13 @@ def _differences(report: Report) -> Table:
 def _bill(report: Report) -> Table:
     return Table(
         id=f"bill-{report.recording.stack}",
-        caption="The bill of an hour",
-        columns=(*texts("item", "quantity"), *numbers("USD an hour")),
+        caption=f"The bill of an hour: {format_bill_title(report.figures.bill)}",
+        columns=(*texts("item", "quantity", "price of"), *numbers("USD an hour")),
         rows=tuple(
             (
                 Cell(line.name),
                 Cell(line.quantity, style="dim"),
+                Cell(line.dated, style="dim"),
                 Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
             )
             for line in bill_lines(report.figures.bill)

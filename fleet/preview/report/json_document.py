@@ -220,13 +220,15 @@ def _estimate(estimate: Estimate) -> dict[str, float]:
 def _bill(report: Report) -> dict[str, Any]:
     bill, figures = report.figures.bill, report.figures
     return {
-        "usdPerHour": round(bill.usd_per_hour_known, 4),
+        "region": bill.region,
+        "usdPerHour": None if bill.usd_per_hour is None else round(bill.usd_per_hour, 4),
         "isAtLeast": bool(bill.unknown),
         "usdPerMillionTokens": figures.usd_per_million_tokens,
         "usdPerMillionOutputTokens": figures.usd_per_million_output_tokens,
         "usdPerHourAtZeroReplicas": round(bill.residual_usd_per_hour, 4),
         "usdPerMonthAfterDestroy": round(bill.after_destroy_usd_per_month, 4),
         "items": [_item(item) for item in bill.items],
+        "once": [_item(item) for item in bill.once],
         "excluded": list(bill.excluded),
     }
 
@@ -243,7 +245,9 @@ def _item(item: LineItem) -> dict[str, Any]:
         "afterDestroy": item.paid_after_destroy,
         "reason": item.reason,
         "note": item.note,
-        "source": None if item.source is None else {"title": item.source.title, "date": item.source.date},
+        "source": None
+        if item.price is None or item.source is None
+        else {"title": item.source.title, "date": item.price.date, "region": item.price.region},
     }
 
 

@@ -246,8 +246,8 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
 def _capacity(settings: Settings) -> str:
     capacity = settings.capacity
     if isinstance(capacity, Reservation):
-        commitment = ", 1-year commitment" if capacity.commitment == "cud-1y" else ""
-        return f"reservation {capacity.name}{commitment}"
+        years = {"cud-1y": ", 1-year commitment", "cud-3y": ", 3-year commitment"}.get(capacity.commitment, "")
+        return f"reservation {capacity.name}{years}"
     if isinstance(capacity, Calendar):
         return f"calendar reservation {capacity.reservation}"
     return {"spot": "Spot", "flex-start": "flex-start", "ladder": "a ladder of capacity"}[capacity.mode]

@@ -11,6 +11,7 @@ from fleet.preview.report.several_stacks import Refusal, is_quiet
 from fleet.preview.report.text_policies import print_policies
 from fleet.preview.report.wording import (
     bill_lines,
+    format_bill_title,
     format_nature,
     format_per_million,
     format_published_nodes,
@@ -210,11 +211,11 @@ def _estimate(page: Page, report: Report) -> None:
 
 def _cost(page: Page, report: Report) -> None:
     bill, figures = report.figures.bill, report.figures
-    page.title("Cost", "USD an hour, list prices")
+    page.title("Cost", format_bill_title(bill))
     width = page.width - 2
     for line in bill_lines(bill):
         amount = format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"
-        room = width - len(line.quantity) - len(amount) - 4
+        room = width - len(line.quantity) - len(line.dated) - len(amount) - 6
         name = line.name if len(line.name) <= room else line.name[: room - 1] + "…"
         page.line(
             "  ",
@@ -222,10 +223,13 @@ def _cost(page: Page, report: Report) -> None:
             "  ",
             (line.quantity, "dim"),
             "  ",
+            (line.dated, "dim"),
+            "  ",
             (amount, "yellow" if line.usd_per_hour is None else ""),
         )
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
-    page.line("  ", ("total".ljust(width - len(total)), "bold"), (total, "bold cyan"))
+    what = "total" if bill.usd_per_hour is not None else "total without the nodes"
+    page.line("  ", (what.ljust(width - len(total)), "bold"), (total, "bold cyan"))
     _unknown_prices(page, bill)
     for sentence in (format_per_million(figures), *format_residual(bill)):
         page.item(sentence)
@@ -238,6 +242,9 @@ def _unknown_prices(page: Page, bill: Bill) -> None:
     if bill.unknown:
         what = "price has" if len(bill.unknown) == 1 else "prices have"
         page.item(f"{len(bill.unknown)} {what} no dated source, and unknown is not zero")
+    for item in bill.items:
+        if item.elsewhere is not None and item is not nodes:
+            page.item(f"{item.name}: {item.reason}")
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------

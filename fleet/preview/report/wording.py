@@ -22,13 +22,34 @@ class BillLine:
     name: str
     quantity: str
     """For example "12 × 32.61 a node-hour"."""
+    dated: str
+    """Date of the list price; "stated" where the stack file states one, empty where it is unknown."""
     usd_per_hour: float | None
 
 
 def bill_lines(bill: Bill) -> Iterator[BillLine]:
     """The bill, line by line."""
     for item in bill.items:
-        yield BillLine(name=item.name, quantity=_quantity(item), usd_per_hour=item.usd_per_hour)
+        stated = "" if item.unit_price_usd is None else "stated"
+        yield BillLine(
+            name=item.name,
+            quantity=_quantity(item),
+            dated=item.price.date if item.price is not None else stated,
+            usd_per_hour=item.usd_per_hour,
+        )
+
+
+def format_bill_title(bill: Bill) -> str:
+    """What the amounts of a bill are."""
+    return f"USD an hour, list prices of {bill.region}"
+
+
+def format_once(bill: Bill) -> Iterator[str]:
+    """What is paid once, and on no hour's bill."""
+    for item in bill.once:
+        usd = None if item.unit_price_usd is None else item.unit_price_usd * item.quantity
+        amount = "unknown" if usd is None else f"{format_usd(usd)} ({_quantity(item)})"
+        yield f"once: {item.name}, {amount}"
 
 
 def _quantity(item: LineItem) -> str:
@@ -37,8 +58,7 @@ def _quantity(item: LineItem) -> str:
     amount = f"{number} {unit}" if item.quantity == 1 or unit.endswith(("GiB", "/s")) else f"{number} {unit}s"
     if item.unit_price_usd is None:
         return amount
-    price = f"{item.unit_price_usd:,.2f}" if item.unit_price_usd >= 0.01 else f"{item.unit_price_usd:g}"
-    return f"{amount} × ${price}{' a month' if item.unit.endswith('-month') else ''}"
+    return f"{amount} × {format_usd(item.unit_price_usd)}{' a month' if item.unit.endswith('-month') else ''}"
 
 
 def format_size(fleet: Fleet) -> str:
@@ -93,7 +113,8 @@ def rate_origin(figures: Figures) -> str:
 
 
 def format_residual(bill: Bill) -> Iterator[str]:
-    """What goes on costing when the fleet is paused, and when it is destroyed."""
+    """What is paid once, and what goes on costing when the fleet is paused, and when it is destroyed."""
+    yield from format_once(bill)
     yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
     kept = bill.after_destroy_items
     if kept:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from facts.ledger import entry
+from facts import prices
 from fleet.preview.record.values import reveal
 from fleet.rehearse.api import PERSISTENT_VOLUME, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, ClusterApi, Kind, Manifest
 from fleet.rehearse.apply.manifests import kind_and_name
 from fleet.rehearse.apply.state import AppliedResource, AppliedState, ObjectRef
 from fleet.rehearse.simulation.pod_needs import GIB, quantity
 
+_ZONE: Final = re.compile(r"/zones/([a-z]+-[a-z]+\d+)-[a-z]/")
 _KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
 """Values of a Google resource's `deletion_policy` that leave it where it is."""
 
@@ -56,13 +58,14 @@ def declared(destroyed: Iterable[AppliedResource]) -> Iterator[Retained]:
                 usd_per_month=0.0,
             )
         elif resource.type == "gcp:storage/bucket:Bucket" and inputs.get("forceDestroy") is False:
-            price = _usd("bucket")
+            price = prices.find("bucket", str(inputs.get("location", "")).lower())
             yield Retained(
                 kind="Bucket",
                 name=str(inputs.get("name", resource.name)),
                 why="force_destroy is off: while it holds objects, destroy stops at it",
                 usd_per_month=None,
-                note="nothing when it is empty" + (f", else ${price:.2f} per GiB a month" if price is not None else ""),
+                note="nothing when it is empty"
+                + (f", else ${price.usd:.2f} per GiB a month" if price is not None else ""),
             )
 
 
@@ -143,18 +146,14 @@ def _named(reference: Mapping[str, Any] | None) -> tuple[str | None, str]:
 def _priced(kind: str, one: Manifest, item: str, size_gib: float, why: str) -> Retained:
     spec, status = one["spec"], one.get("status") or {}
     handle = status.get("snapshotHandle") or (spec.get("csi") or {}).get("volumeHandle") or one["metadata"]["name"]
-    price = _usd(item)
-    reason = str(entry("prices", "items", item).get("reason", ""))
+    # A disk's handle names its zone. An image's names no place, and its price is that of its place.
+    zone = _ZONE.search(str(handle))
+    price = None if zone is None else prices.find(item, zone[1])
     return Retained(
         kind=kind,
         name=str(handle).rpartition("/")[2],
         why=why,
-        usd_per_month=None if price is None else price * size_gib,
+        usd_per_month=None if price is None else price.usd * size_gib,
         # An image is billed by what it holds, and only Google knows how much of the volume that is.
-        note=f"made of {size_gib:.0f} GiB" + (f"; {reason}" if price is None and reason else ""),
+        note=f"made of {size_gib:.0f} GiB" + ("; no dated price was found" if price is None else ""),
     )
-
-
-def _usd(item: str) -> float | None:
-    price = entry("prices", "items", item)["usd"]
-    return None if price is None else float(price)

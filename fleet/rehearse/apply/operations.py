@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
-from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
+from fleet.rehearse.api import (
+    BUSY_PAUSE_SECONDS,
+    BUSY_RETRIES,
+    NO_SUCH_KIND,
+    UNANSWERED,
+    ApiRefusedError,
+    ApiUnreachableError,
+    ClusterApi,
+    Kind,
+    Manifest,
+)
 from fleet.rehearse.apply.readiness import SETTLE_SECONDS, Rule, look_up
 from fleet.rehearse.apply.state import ObjectRef
 from fleet.rehearse.apply.verdict import Failed, Verdict
@@ -22,15 +32,13 @@ CREATE_RETRIES: Final = 5
 CREATE_BACKOFF: Final = 2.0
 """A create that answers "not found" (no namespace, no such kind yet) is tried again so often, each pause twice the last.
 Source: pulumi-kubernetes, provider/pkg/await/await.go, Creation."""
-FIRST_PAUSE_SECONDS: Final = 1.0  # Assumed: the retry package of the provider does not say it in a place that was read.
+FIRST_PAUSE_SECONDS: Final = 1.0
+"""Source: pulumi-kubernetes, provider/pkg/retry/retry.go. Nothing but "not found" and "no matches for kind" is tried again: a
+webhook that does not answer fails the resource at once."""
 LEAST_PAUSE_SECONDS: Final = 0.2
 """Wall time of such a pause at least: the server establishes new kinds on its own clock."""
 BUSY: Final = frozenset({429, 503})
-BUSY_RETRIES: Final = 10
-BUSY_PAUSE_SECONDS: Final = 1.0
-"""An API server that answers "too many requests" or "unavailable", as one does that is just starting, is asked again after a
-second of wall time, so often. Source: client-go, rest/with_retry.go and Request.MaxRetries; the pause is the server's
-Retry-After."""
+"""Of a server that is just starting: what was asked is asked again, as client-go does."""
 CREATOR: Final = "pulumi-kubernetes"
 """Field manager of what the provider creates; the first update hands its fields to the resource's own manager.
 Source: pulumi-kubernetes 4.29, provider/pkg/await/await.go, Creation and fixCSAFieldManagers."""
@@ -346,12 +354,25 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             fix="bring the live value to what the program says first (equal values do not conflict), leave the field to its "
             'owner with ignore_changes, or take it with pulumi.com/patchForce: "true" for one update',
         )
+    said = f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}"
     if refusal.reason == "AlreadyExists":
         return OperationError(
-            f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}. The resource already exists "
-            "in the cluster",
+            f"{said}. The resource already exists in the cluster",
             fix=f"after a `pulumi up` that was broken off: `{UPSERT}=true pulumi up`, once; otherwise the object is somebody "
             "else's: give this one another name",
+        )
+    if UNANSWERED in refusal.message:
+        return OperationError(
+            said,
+            fix="let it depend on something that is ready only after a pod has had a node (GKE's own webhooks run in pods, and "
+            "a cluster without pods of yours has no node), or run pulumi up again once one of your pods has a node",
+        )
+    if NO_SUCH_KIND in refusal.message:
+        return OperationError(
+            f"{where}: the Kubernetes API server reported that the apiVersion for this resource does not exist. Verify that any "
+            f"required CRDs have been created: {refusal.message}",
+            fix="GKE brings its own kinds some time after the cluster: wait until `kubectl get crd` lists this one, then run "
+            "pulumi up again",
         )
     broken = verdict(refusal.message)
     if broken is not None:
@@ -359,7 +380,7 @@ def _refused(manifest: Manifest, refusal: ApiRefusedError, manager: str, verb: s
             f"{where}: GKE Autopilot refuses it: {broken.problem} (rule {broken.policy}; {broken.source})",
             fix=broken.fix,
         )
-    return OperationError(f"{where} was not successfully {verb} by the Kubernetes API server: {refusal.message}")
+    return OperationError(said)
 
 
 def _unreachable(manifest: Manifest, error: ApiUnreachableError) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from fleet.preview.compare.compare import compare
 from fleet.preview.compare.replacement import deletes_first
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource, Recording
+from fleet.preview.record.values import Value, transform
 from fleet.rehearse.apply.manifests import is_object
 from fleet.rehearse.apply.options import annotated
 from fleet.rehearse.apply.state import AppliedResource, AppliedState, Operation
@@ -75,10 +76,13 @@ def plan(recording: Recording, previous: AppliedState | None, live_is_ready: Cal
             or ", ".join(change.path for change in fate.properties),
         )
         steps[resource.urn] = _unready_replaced(step, live_is_ready)
-    renamed = dict(_renamed(steps))
+    redrawn = dict(_redrawn(steps))
     for urn, step in steps.items():
-        if step.operation == "same" and any(renamed.get(need) for need in _property_needs(step.resource)):
-            steps[urn] = Step(resource=step.resource, operation="update", old=step.old, why="a name it refers to")
+        told = {text for need in property_needs(step.resource) for text in redrawn.get(need, ())}
+        if step.operation == "same" and any(mentions(step.resource.inputs, text) for text in told):
+            steps[urn] = Step(
+                resource=step.resource, operation="update", old=step.old, why="a name or uid it refers to"
+            )
     gone = {one.old_urn for one in changes.resources if one.operation == "delete"}
     return Plan(steps=steps, deletes={urn: one for urn, one in previous.resources.items() if urn in gone})
 
@@ -111,10 +115,27 @@ def gets_new_name(step: Step) -> bool:
     return step.operation == "replace" and not step.delete_first and is_object(step.resource) and not named
 
 
-def _renamed(steps: Mapping[str, Step]) -> Iterator[tuple[str, bool]]:
+def recorded_uid(resource: RecordedResource) -> str:
+    """The uid that the recording stands in for an object's own, which its API server draws; empty for what is no object."""
+    metadata = resource.outputs.get("metadata") if is_object(resource) else None
+    return str(metadata.get("uid") or "") if isinstance(metadata, Mapping) else ""
+
+
+def mentions(value: Value, text: str) -> bool:
+    """Whether a text stands anywhere in a value."""
+    found: list[bool] = []
+    transform(value, lambda leaf: found.append(isinstance(leaf, str) and text in leaf))
+    return any(found)
+
+
+def _redrawn(steps: Mapping[str, Step]) -> Iterator[tuple[str, list[str]]]:
+    """What a replaced object has anew, as the recording has it: always its uid, and a name that the program does not give."""
     for urn, step in steps.items():
-        yield urn, gets_new_name(step)
+        if step.operation == "replace" and is_object(step.resource):
+            name = step.resource.outputs["metadata"]["name"] if gets_new_name(step) else ""
+            yield urn, [text for text in (recorded_uid(step.resource), name) if text]
 
 
-def _property_needs(resource: RecordedResource) -> set[str]:
+def property_needs(resource: RecordedResource) -> set[str]:
+    """URNs of the resources that a resource's properties are made from."""
     return {urn for urns in resource.property_dependencies.values() for urn in urns}

@@ -16,7 +16,7 @@ from fleet.rehearse.apply.deletion import Deletion
 from fleet.rehearse.apply.manifests import Manifests, field_manager, is_object, is_release, kind_and_name
 from fleet.rehearse.apply.operations import OperationError, Operations, ref_of
 from fleet.rehearse.apply.options import custom_timeout_seconds, options_of
-from fleet.rehearse.apply.plan import Plan, Step, gets_new_name, is_work
+from fleet.rehearse.apply.plan import Plan, Step, gets_new_name, is_work, mentions, property_needs, recorded_uid
 from fleet.rehearse.apply.readiness import rule_for
 from fleet.rehearse.apply.releases import Releases
 from fleet.rehearse.apply.state import AppliedResource, AppliedState, ApplyEvent, ObjectRef
@@ -232,10 +232,14 @@ class Run:
 
     def _manifest(self, step: Step) -> Manifest:
         manifest = self._manifests.of(step.resource)
-        needs = {urn for urns in step.resource.property_dependencies.values() for urn in urns}
+        needs = property_needs(step.resource)
         with self._lock:
-            names = [self._new_names[urn] for urn in needs if urn in self._new_names]
-        for recorded, live in names:
+            redrawn = [self._new_names[urn] for urn in needs if urn in self._new_names]
+            there = [self._resources[urn] for urn in needs if urn in self._resources]
+        redrawn += [
+            (uid, self._uid(one)) for one in there if (uid := recorded_uid(one.resource)) and mentions(manifest, uid)
+        ]
+        for recorded, live in redrawn:
             manifest = transform(manifest, functools.partial(_renamed, recorded, live))
         if gets_new_name(step) and step.old is not None:
             recorded = manifest["metadata"]["name"]
@@ -244,6 +248,13 @@ class Run:
             with self._lock:
                 self._new_names[step.resource.urn] = (recorded, live)
         return manifest
+
+    def _uid(self, applied: AppliedResource) -> str:
+        """The uid that the API server drew."""
+        found = self._operations.read(applied.objects[0])
+        if found is None:
+            raise OperationError(f"{kind_and_name(applied.resource)}, which this refers to, was not found")
+        return str(found["metadata"]["uid"])
 
     # Telling
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
+
+from facts import node_labels
 
 Manifest = dict[str, Any]
 Effect = Literal["refused", "pending", "changed", "advised"]
@@ -102,7 +105,7 @@ def _policy(written: Manifest) -> Policy:
     own, template = _ACTIONS[cast(Effect, effect)]
     if subject == "pods":
         spec["matchConstraints"] = {"resourceRules": [_POD_RULE, *_TEMPLATE_RULES]}
-        spec["variables"] = [*_read(POD_VARIABLES), *spec.get("variables", ())]
+        spec["variables"] = [*_lists(), *_read(POD_VARIABLES), *spec.get("variables", ())]
         bindings = (
             _binding(f"{name}-pods", name, own, [_POD_RULE], every_pod=own != template),
             _binding(f"{name}-templates", name, template, list(_TEMPLATE_RULES)),
@@ -117,6 +120,16 @@ def _policy(written: Manifest) -> Policy:
         manifest=manifest,
         bindings=bindings,
     )
+
+
+def _lists() -> list[Manifest]:
+    """What is known of Autopilot's names, as variables."""
+    lists = {
+        "builtInClasses": node_labels.BUILT_IN_CLASSES,
+        "selectable": node_labels.SELECTABLE,
+        "selectableBesideAClass": node_labels.SELECTABLE_BESIDE_A_CLASS,
+    }
+    return [{"name": name, "expression": json.dumps(values)} for name, values in lists.items()]
 
 
 def _binding(

@@ -1,4 +1,4 @@
-"""More and fewer servers: paused and resumed, to zero and back by an autoscaler, 1000 of them, two stacks on one cluster."""
+"""More and fewer servers: paused and resumed, to zero and back by an autoscaler, 1000 of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from fleet.rehearse.report.model import Phase, Scale
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
-GUEST_NAMESPACE = "vllm-guest"
-GUEST_SERVER = "guest-server"
 GOAL_SECONDS = {128: 30.0, 1000: 120.0}
 """Wall seconds on two cores, control plane included. Measured: scheduler and kwok alone take 12 s and 54 s of it."""
 SCALE_SPEED = 1200.0
@@ -79,33 +77,6 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     proof.check(f"handed back, there are {servers} again", True, f"{stage.meter.ready_servers.now} Ready")
 
 
-def _two_stacks(stage: Stage, proof: Proof) -> None:
-    servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    guest = stage.guest(
-        {
-            "namespace": GUEST_NAMESPACE,
-            "server": {"name": GUEST_SERVER, "replicas": 1, "profile": stage.settings.server.profile},
-        }
-    )
-    report = stage.applier.up(guest)
-    proof.check("the second stack comes up", not report.failed, "; ".join(report.failed.values()) or "no failure")
-    proof.findings.extend(report.findings)
-    stage.until(
-        "the guest's server", lambda: len(stage.ready_pods(GUEST_SERVER)) == 1, 2 * stage.timings.whole_start_seconds
-    )
-    lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("the first stack does not notice", lowest == servers, f"at worst {lowest} of {servers} Ready")
-    again = stage.up()
-    touched = [*again.created, *again.updated, *again.replaced, *again.deleted]
-    proof.check(
-        "neither stack claims the other's objects", not touched, ", ".join(touched) or "pulumi up changes nothing"
-    )
-    gone = stage.applier.destroy(report.state)
-    proof.check("the second stack goes alone", not gone.failed, "; ".join(gone.failed.values()) or "no failure")
-    lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("and the first still serves", lowest == servers, f"{stage.meter.ready_servers.now} of {servers} Ready")
-
-
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
     sections = {
@@ -152,14 +123,6 @@ DRILLS = (
         proves="with external replicas pulumi up does not fight whoever scales",
         play=_to_zero_and_back,
         skip=needs_servers(),
-        fast=False,
-    ),
-    Drill(
-        name="two-stacks",
-        title="A second stack on the same cluster",
-        proves="a guest comes and goes without touching its host",
-        play=_two_stacks,
-        skip=all_of(needs_servers(), owns_platform),
         fast=False,
     ),
     _scale_drill(12, fast=True),

@@ -1,19 +1,22 @@
-"""Not enough of something: quota, Spot machines, a reservation that has not begun."""
+"""Not enough of something, or not yet: quota, Spot machines, a kind that GKE has to bring, a reservation that has not begun."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import EVENT, Manifest
-from fleet.rehearse.drills.conditions import all_of, needs_servers
+from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, EVENT, NO_SUCH_KIND, ApiRefusedError, Manifest
+from fleet.rehearse.custom_resources.install import install
+from fleet.rehearse.drills.conditions import all_of, needs_servers, writes_weights
 from fleet.rehearse.drills.drill import Drill, Proof
+from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
 from settings.sections.capacity import Spot
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
     from settings.stack import Settings
 
+COMPUTE_CLASSES = "computeclasses.cloud.google.com"
 HOLD_SECONDS = 120.0
 """How long a drill looks on to be sure that nothing happens, simulated."""
 
@@ -99,6 +102,41 @@ def _rung(node: Manifest | None) -> str:
     return "spot" if labels.get("cloud.google.com/gke-spot") == "true" else "flex-start"
 
 
+def _late_compute_class(stage: Stage, proof: Proof) -> None:
+    definition = next(one for one in stage.around.definitions if one["metadata"]["name"] == COMPUTE_CLASSES)
+    stage.api.delete(CUSTOM_RESOURCE_DEFINITION, COMPUTE_CLASSES)
+    stage.until("ComputeClass to be unknown", lambda: not _serves_compute_classes(stage), 60)
+    stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not brought it yet", mood="bad")
+    sections = {"capacity": {"mode": "ladder"}, "server": {"replicas": 1}, "benchmark": {"enabled": False}}
+    recording, began = stage.record(sections), stage.clock.now_seconds()
+    first = stage.up(recording)
+    said = "; ".join(first.failed.values())
+    proof.check(
+        "the first pulumi up fails at the ComputeClass alone, and says that its kind is missing",
+        len(first.failed) == 1 and NO_SUCH_KIND in said,
+        said or "no failure",
+    )
+    done = {urn.rpartition("::")[2] for urn in first.created}
+    proof.check("by then the weights are written", "weights-image" in done, f"{len(done)} resources are made")
+    proof.figure("pulumi up gives up on the kind after", round((stage.clock.now_seconds() - began) / 60, 1), "min")
+    install(stage.api, [definition])
+    stage.timeline.note("operator", COMPUTE_CLASSES, "there", mood="good")
+    second = stage.up(recording)
+    proof.check("a second pulumi up ends well", not second.failed, "; ".join(second.failed.values()) or "no failure")
+    if second.failed:
+        return
+    again = [urn for urn in (*second.created, *second.replaced) if "Weights$" in urn]
+    proof.check("nothing of the weights is made twice", not again, ", ".join(again) or "unchanged")
+    stage.until_ready(1)
+
+
+def _serves_compute_classes(stage: Stage) -> bool:
+    try:
+        return bool(stage.api.raw("GET", f"/apis/{COMPUTE_CLASS_KIND.api_version}").get("resources"))
+    except ApiRefusedError:
+        return False
+
+
 def _inactive_reservation(stage: Stage, proof: Proof) -> None:
     servers = min(stage.settings.replicas, 2)
     sections = {
@@ -180,6 +218,15 @@ DRILLS = (
         play=_next_rung,
         start="empty",
         skip=needs_servers(2),
+    ),
+    Drill(
+        name="late-compute-class",
+        title="GKE brings the kind ComputeClass long after the cluster",
+        proves="pulumi up does what it can without the kind, and the next one does the rest",
+        play=_late_compute_class,
+        start="empty",
+        skip=all_of(needs_servers(), writes_weights),
+        fast=False,
     ),
     Drill(
         name="inactive-reservation",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fleet.rehearse.api import Manifest
+from fleet.rehearse.autopilot.policies import SYSTEM_NAMESPACES
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.node_objects import MADE_HERE, Template
 from fleet.rehearse.simulation.pod_needs import Amounts, PodNeeds, needs_of
@@ -95,6 +96,11 @@ class ClusterView:
             said = {one.needs: one.said for one in self._waiting.values()}
             alike = [replace(one, said=said[one.needs]) for one in self._unseen.values() if one.needs in said]
             return [*self._waiting.values(), *alike]
+
+    def has_work(self) -> bool:
+        """Whether the cluster has pods beside Google's own, on nodes or waiting for one."""
+        with self.lock:
+            return any(key[0] not in SYSTEM_NAMESPACES for key in (*self._where, *self._waiting, *self._unseen))
 
     def empty_since(self, name: str) -> float | None:
         """Since when one of the provisioner's nodes stands empty; None while it does not."""

@@ -122,7 +122,10 @@ class Provisioner:
         """One look at the cluster: decide, ask for machines, tell the pods."""
         now = self._world.clock.now_seconds()
         with self._view.lock:
-            waiting, rooms, in_use = self._view.waiting(), self._view.rooms(), self._view.in_use()
+            # An Autopilot cluster without pods of its user's has no nodes, and Google's own pods bring none.
+            # Source: cluster autoscaler, pkg/processors/scale_to_zero_processor.go.
+            waiting = self._view.waiting() if self._view.has_work() else []
+            rooms, in_use = self._view.rooms(), self._view.in_use()
             orders = list(self._orders.values())
         in_use.update(order.wanted.offer.pool for order in orders)
         troubles = {one.key: unbound_volume(one.said) for one in waiting if _waits_for_volume(one.said)}

@@ -25,7 +25,7 @@ def test_every_figure_price_dispute_and_equivalence_is_on_the_page() -> None:
     page = provenance.page()
     for figure in figures.all_figures():
         assert f"`{figure.id}`" in page
-    for section in ("capacity", "items", "machines"):
+    for section in ("capacity", "items"):
         for id_ in ledger.section("prices", section):
             assert f"`{section}.{id_}`" in page
     for id_ in ledger.section("disputes", "disputes"):

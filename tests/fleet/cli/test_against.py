@@ -111,7 +111,7 @@ def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
     assert delta(found, "gpus") == (96, 112)
     before, after = delta(found, "usd-per-hour")
     assert before is not None
-    assert after == pytest.approx(before + 2 * 32.61, abs=0.1)
+    assert after == pytest.approx(before + 2 * 34.0736, abs=0.1)
     # The published figure is one of twelve nodes.
     assert delta(found, "tokens-per-second") == (1_103_941, None)
     assert found.headline[0] == "2 replicas more (16 GPUs)"
@@ -137,7 +137,7 @@ def test_other_capacity_is_a_danger(clone: Path) -> None:
     assert "from Spot to reservation b200" in found.dangers[0].message
     before, after = delta(found, "usd-per-hour")
     assert before is not None
-    assert after == pytest.approx(before + 12 * (60 - 32.61), abs=0.1)
+    assert after == pytest.approx(before + 12 * (60 - 34.0736), abs=0.1)
 
 
 def test_another_revision_of_the_model_writes_new_weights_beside_the_old_ones(clone: Path) -> None:

@@ -60,5 +60,5 @@ def test_the_example_prints_the_price() -> None:
         command.partition("| ")[2], shell=True, input=text, capture_output=True, text=True, check=True
     )
     price, at_least = done.stdout.split()
-    assert float(price) > 391
+    assert float(price) > 408
     assert at_least == "True"

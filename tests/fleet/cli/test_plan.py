@@ -57,7 +57,7 @@ def test_a_batch_tells_hours_dollars_and_then_zero() -> None:
     assert "The batch: hours, dollars, then zero" in text
     assert re.search(r"hours +\d+ min of 8 h", text)
     assert re.search(r"dollars +at least \$\d+\.\d\d", text)
-    assert re.search(r"then +replicas 0: at least \$0\.10 an hour", text)
+    assert re.search(r"then +replicas 0: at least \$0\.11 an hour", text)
     assert "32,768 tokens" in text
 
 
@@ -68,17 +68,26 @@ def test_limits_are_ticked_off() -> None:
 
 
 def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +14.5 %", plan(*USERS).stdout)
-    dear = plan(*USERS, "--capacity", "cud-1y", "--hours-per-week", "10").stdout
+    assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +15.2 %", plan(*USERS).stdout)
+    dear = plan(*USERS, "--capacity", "cud-1y", "--region", "us-central1", "--hours-per-week", "10").stdout
     assert re.search(r"Gemini 3.1 Flash-Lite +0.67 +never", dear)
 
 
 def test_a_comparison_has_a_line_for_every_way() -> None:
     lines = plan(*USERS, "--compare").stdout.splitlines()
-    rows = [line for line in lines if re.match(r"(spot|cud-1y|flex-start|calendar|reservation|ladder) ", line)]
-    assert len(rows) == 12
+    rows = [line for line in lines if re.match(r"(spot|cud-1y|cud-3y|flex-start|calendar|reservation|ladder) ", line)]
+    assert len(rows) == 14
     assert re.match(r"spot +Service +10 ", rows[0])
-    assert sum(" ? " in row for row in rows) == 8  # no dated price
+    assert sum(" ? " in row for row in rows) == 10  # none published for europe-west4
+    american = plan(*USERS, "--compare", "--region", "us-central1").stdout.splitlines()
+    assert sum(" ? " in row for row in american) == 4  # a reservation and a ladder have none of their own
+
+
+def test_a_region_is_one_and_that_of_the_file() -> None:
+    for options in (("--region", "Iowa"), ("--region", "us-central1", "--write", "prod", "--zone", "europe-west4-b")):
+        done = plan(*USERS, *options)
+        assert done.returncode == 2
+        assert "--region" in done.stderr
 
 
 def test_ascii_is_enough() -> None:
@@ -94,7 +103,7 @@ def test_ascii_is_enough() -> None:
     ("options", "why", "nearest"),
     [
         (("--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
-        (("--usd-per-hour", "10"), "do not pay for the smallest fleet", "nearest: $32."),
+        (("--usd-per-hour", "10"), "do not pay for the smallest fleet", "nearest: $34."),
         ((*BATCH[:-1], "10m"), "50,000 documents in 10 min", "nearest: "),
         ((*BATCH, "--profile", "record"), "3,500 tokens, 940 more than", "nearest: --profile serve-chat"),
     ],
@@ -152,7 +161,7 @@ def test_the_document_holds_the_whole_plan() -> None:
     rate = found["performance"]["totalTokensPerS"]
     assert rate["low"] < rate["value"] < rate["high"]
     assert found["performance"]["outputTokensPerS"]["value"] * 3 == pytest.approx(rate["value"])
-    assert found["money"]["usdPerHour"] == pytest.approx(326.2, abs=0.1)
+    assert found["money"]["usdPerHour"] == pytest.approx(340.86, abs=0.01)
     assert found["money"]["atLeast"] is True
     assert found["confidence"]["basis"] == "extrapolated"
     assert sum(step["likelySeconds"] for step in found["timeToServe"]["steps"] if step["critical"]) == pytest.approx(
@@ -168,7 +177,7 @@ def test_every_key_of_the_document_is_in_camel_case() -> None:
 
     document = json.loads(plan(*BATCH, "--compare", "--format", "json").stdout)
     assert [key for key in keys(document) if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
-    assert len(document["alternatives"]) == 12
+    assert len(document["alternatives"]) == 14
 
 
 def test_an_unknown_price_is_null_in_the_document() -> None:

@@ -35,7 +35,8 @@ def test_every_stack_previews_without_a_cloud(stack: str) -> None:
 def test_the_record_run_shows_its_figure_and_its_price() -> None:
     text = preview("spot").stdout
     assert "1,103,941 tok/s total · 367,980 tok/s output" in text
-    assert "12 nodes × $32.61  $391.32" in text
+    assert "12 nodes × $34.07  2026-07-03  $408.88" in text
+    assert "list prices of europe-west4" in text
     assert "Deployment qwen35-server" in text
     assert "12 replicas · 8 GPUs" in text
 

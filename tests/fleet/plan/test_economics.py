@@ -57,7 +57,7 @@ def test_a_break_even_is_where_both_cost_the_same(usd_per_hour: float, rate: flo
 def test_a_longer_week_never_costs_less_and_no_month_less_than_what_stays(
     hours: float, more: float, nodes: int, capacity: str
 ) -> None:
-    fleet = bill(FleetShape(nodes=nodes, capacity=capacity))
+    fleet = bill(FleetShape(nodes=nodes, region="us-central1", capacity=capacity))
     short, long = sorted((hours, more))
     assert 730 * fleet.residual_usd_per_hour <= usd_per_month(fleet, Duty(hours_per_week=short)) * (1 + 1e-9)
     assert usd_per_month(fleet, Duty(hours_per_week=short)) <= usd_per_month(fleet, Duty(hours_per_week=long)) * (
@@ -76,14 +76,15 @@ def test_a_break_even_without_a_rate_or_a_price_is_refused(rate: float, price: f
 
 
 def test_business_hours_on_spot_cost_their_share_and_what_stays() -> None:
-    fleet = bill(FleetShape(nodes=12, capacity="spot"))
+    fleet = bill(FleetShape(nodes=12, region="us-central1", capacity="spot"))
     whole, business = usd_per_month(fleet, Duty()), usd_per_month(fleet, Duty(hours_per_week=50))
-    nodes = 12 * 32.61 * 730
+    assert fleet.nodes.usd_per_hour is not None
+    nodes = fleet.nodes.usd_per_hour * 730
     assert whole - business == pytest.approx(nodes * (1 - 50 / 168), rel=1e-6)
 
 
 def test_committed_capacity_costs_the_same_whether_it_works_or_not() -> None:
-    fleet = bill(FleetShape(nodes=12, capacity="cud-1y"))
+    fleet = bill(FleetShape(nodes=12, region="us-central1", capacity="cud-1y"))
     assert usd_per_month(fleet, Duty(hours_per_week=1)) == pytest.approx(usd_per_month(fleet, Duty()))
 
 

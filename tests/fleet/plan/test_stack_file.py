@@ -25,7 +25,7 @@ from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMED = ("cud-1y", "reservation", "calendar")
+NAMED = ("cud-1y", "cud-3y", "reservation", "calendar")
 DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, "output_tokens": 500}
 
 
@@ -84,7 +84,7 @@ def test_the_file_says_where_its_numbers_come_from() -> None:
     assert "gcp:project: my-project-1" in text
     assert "replicas: 11 #" in text
     comments = " ".join(line.partition("#")[2] for line in text.splitlines())
-    for figure in ("`fleet plan` for 16,000 users", "85 %", "$358.81", "877,374 tok/s total, 292,458 output"):
+    for figure in ("`fleet plan` for 16,000 users", "85 %", "$374.93", "877,374 tok/s total, 292,458 output"):
         assert figure in comments
     assert max(len(line) for line in text.splitlines()) <= 140
 
@@ -149,7 +149,7 @@ def test_a_write_that_fails_leaves_nothing_behind(root: Path, monkeypatch: pytes
     [
         ({"capacity": "cud-1y"}, {}, "--reservation", "--reservation b200-production"),
         ({"capacity": "calendar"}, {}, "--reservation", "--reservation b200-production"),
-        ({}, {"reservation": "mine"}, "--reservation", "cud-1y, reservation, calendar and ladder"),
+        ({}, {"reservation": "mine"}, "--reservation", "cud-1y, cud-3y, reservation, calendar and ladder"),
         ({"capacity": "reservation"}, {"reservation": "Not_A_Name"}, "--reservation", "--reservation"),
         ({}, {"project": "NO"}, "--project", "--project my-project"),
         ({}, {"project": "my-project\nevil: true"}, "--project", "--project my-project"),

@@ -35,6 +35,14 @@ _RESERVED = {**_B200, **_RESERVATION}
 _CLASS = {f"{_GKE}/compute-class": "b200"}
 _A4 = {"node.kubernetes.io/instance-type": "a4-highgpu-8g"}
 _SELECTOR = f"{POD}.nodeSelector"
+_MACHINE = {"node.kubernetes.io/instance-type": "c4-standard-16"}
+_PREFERRED = put(
+    DEPLOYMENT,
+    f"{POD}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+    value=[
+        {"weight": 1, "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}}
+    ],
+)
 LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
 _DRAFT = {
     "capacity": {
@@ -169,6 +177,36 @@ CASES = (
     sound("contradictory-selectors", "a reservation", _on(_RESERVED)),
     sound("contradictory-selectors", "a class", _on(_CLASS)),
     sound("contradictory-selectors", "the GPU alone", _on(_B200)),
+    of_program(
+        "node-label-not-selectable",
+        "clients that name their machine",
+        result("workloads.c4_nodes.node_selector", lambda made: made.update(_MACHINE)),
+        stack="spot",
+    ),
+    of_resource(
+        "node-label-not-selectable",
+        "a machine type",
+        put("benchmark-job", _SELECTOR, *_MACHINE, value="c4-standard-16"),
+        stack="spot",
+        says=tuple(_MACHINE),
+    ),
+    of_resource("node-label-not-selectable", "a node by name, preferred", _PREFERRED, says="kubernetes.io/hostname"),
+    of_resource(
+        "node-label-not-selectable", "more than zones beside a class", _on({**_CLASS, "kubernetes.io/arch": "amd64"})
+    ),
+    sound("node-label-not-selectable", "a zone beside a class", _on({**_CLASS, "topology.kubernetes.io/zone": "z"})),
+    sound(
+        "node-label-not-selectable",
+        "a label that separates workloads",
+        _on({**_SPOT, "team": "inference"}),
+        append(DEPLOYMENT, f"{POD}.tolerations", {"key": "team", "value": "inference"}),
+    ),
+    sound(
+        "node-label-not-selectable",
+        "a cluster that is not Autopilot",
+        _on(_A4),
+        put("platform-cluster-autopilot", "enableAutopilot", value=False),
+    ),
     of_program(
         "reservation-not-specific",
         "a reservation named without its affinity",

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.policy.case import (
     DEPLOYMENT,
+    HERE,
     POD,
     Edit,
     Props,
@@ -77,7 +78,7 @@ def _environment(name: str, kind: str = DEPLOYMENT, label: str = "environment") 
 def _job(*words: str, parallelism: int = 2) -> Edit:
     template = {"spec": {"containers": [{"name": "clients", "image": "x:1", "command": list(words)}]}}
     spec = {"parallelism": parallelism, "template": template}
-    return new("load", "kubernetes:batch/v1:Job", {"metadata": {"name": "load", "namespace": "vllm"}, "spec": spec})
+    return new("load", "kubernetes:batch/v1:Job", {"metadata": {"name": "load", "namespace": HERE}, "spec": spec})
 
 
 _BENCH = _job("vllm", "bench", "serve", "--model=m")
@@ -137,7 +138,7 @@ CASES = (
         _replicas(120),
         stack="spot",
         maxUsdPerHour=400,
-        says=("120 x $32.61", "$3,913.20 an hour", "$2,817,504 in 30 days"),
+        says=("120 x $34.07", "$4,088.83 an hour", "$2,943,959 in 30 days"),
     ),
     of_resource(
         "hourly-cost-above-ceiling",
@@ -145,6 +146,7 @@ CASES = (
         _replicas(13),
         stack="cud",
         maxUsdPerHour=1_100,
+        usdPerNodeHour=88.93,
         says="13 x $88.93",
     ),
     of_resource(
@@ -171,7 +173,7 @@ CASES = (
         _replicas(13),
         stack="spot",
         maxUsdPerHour=400,
-        says="(Deployment server-deployment: 13 x $32.61, and 12 node(s)",
+        says="(Deployment server-deployment: 13 x $34.07, list price of europe-west4, 2026-07-03, and 12 node(s)",
     ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
     of_program(
@@ -186,7 +188,11 @@ CASES = (
         "a node's GPUs more",
         _quota(104),
         stack="spot",
-        says=("104 GPUs", "requests.nvidia.com/gpu: 96", "$32.61 an hour (1 A4 node, Spot, list price)"),
+        says=(
+            "104 GPUs",
+            "requests.nvidia.com/gpu: 96",
+            "$32.61 to $43.14 an hour (1 A4 node, Spot, list prices of 10 regions",
+        ),
     ),
     of_resource(
         "gpu-quota-above-plan",
@@ -220,7 +226,7 @@ CASES = (
         "a fleet that went into production with its benchmark",
         _environment("production"),
         stack="gateway",
-        says="$260.88 an hour",
+        says="$260.85 to $345.11 an hour",
     ),
     of_resource(
         "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH

@@ -6,6 +6,7 @@ from typing import Any
 
 from rules.exposure import NOT_THE_INTERNET
 from tests.policy.case import (
+    HERE,
     Edit,
     append,
     arguments,
@@ -36,7 +37,7 @@ def _networks(*cidrs: str, **more: Any) -> Edit:
 def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
     """One more NetworkPolicy."""
     spec = {"podSelector": {"matchLabels": {"app": "one"}} if pods is None else pods, direction: [entry]}
-    return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+    return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": HERE}, "spec": spec})
 
 
 _HTTPS = [{"protocol": "TCP", "port": 443}]

@@ -8,6 +8,7 @@ from typing import Any
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     Edit,
     Patch,
     Props,
@@ -64,7 +65,7 @@ def _path(value: str) -> Edit:
 
 
 def _kubernetes(name: str, kind: str, spec: Props, **metadata: Any) -> Edit:
-    return new(name, f"kubernetes:{kind}", {"metadata": {"name": name, "namespace": "vllm", **metadata}, "spec": spec})
+    return new(name, f"kubernetes:{kind}", {"metadata": {"name": name, "namespace": HERE, **metadata}, "spec": spec})
 
 
 _PUBLIC = _class(_EXTERNAL)
@@ -187,7 +188,7 @@ CASES = (
         "gateway-without-health-check",
         "the check asks for what needs a key",
         put(_HEALTH, f"{_HTTP_CHECK}.requestPath", value="/v1/models"),
-        says=("/v1/models", "$260.88 an hour"),
+        says=("/v1/models", "$260.85 to $345.11 an hour"),
     ),
     _broken("gateway-without-health-check", "a route to a Service", _TO_SERVICE),
     _sound("gateway-without-health-check", "the chart brings one", _CHART_POLICIES, delete(_HEALTH)),
@@ -294,7 +295,9 @@ CASES = (
         twin("server-service-by-hand", _SERVICE, _public_twin),
         stack="cud",
     ),
-    _broken("open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.88 an hour")),
+    _broken(
+        "open-to-the-internet", "an external class, by hand", _PUBLIC, says=(_EXTERNAL, "$260.85 to $345.11 an hour")
+    ),
     _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
     _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),

@@ -7,15 +7,19 @@ from typing import Any
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     POD,
     Edit,
     Patch,
+    Resources,
+    arguments,
     delete,
     drop,
     flag,
     new,
     of_program,
     of_resource,
+    options,
     put,
     result,
     returning,
@@ -23,6 +27,7 @@ from tests.policy.case import (
     sound,
 )
 
+_RECORDING = "monitoring-rules"
 _BUDGET = "server-disruption-budget"
 _STRATEGY = "spec.strategy"
 _ROLLING = f"{_STRATEGY}.rollingUpdate"
@@ -31,6 +36,15 @@ _EXTERNAL = drop(DEPLOYMENT, "spec.replicas")
 """Replicas that another owner sets."""
 _HALF = put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%")
 _NO_STARTUP = drop(DEPLOYMENT, f"{CONTAINER}.startupProbe")
+
+
+def _after(name: str) -> Edit:
+    """Recording rules that wait for this resource and nothing else."""
+
+    def edit(resources: Resources) -> None:
+        options(_RECORDING, dependencies=(resources[name].urn,))(resources)
+
+    return edit
 
 
 def _deployment(path: str, value: Any) -> Patch:
@@ -71,7 +85,7 @@ _WEB = new(
     "web",
     "kubernetes:apps/v1:Deployment",
     {
-        "metadata": {"name": "web", "namespace": "vllm"},
+        "metadata": {"name": "web", "namespace": HERE},
         "spec": {
             "replicas": 3,
             "strategy": {"type": "Recreate"},
@@ -111,11 +125,15 @@ CASES = (
         "no strategy at all",
         drop(DEPLOYMENT, _STRATEGY),
         stack="gateway",
-        says=("25% (left out): 2 more", "$65.22 an hour"),
+        says=("25% (left out): 2 more", "$65.21 to $86.28 an hour"),
     ),
-    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 an hour"),
+    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot", says="$32.61 to $43.14 an hour"),
     of_resource(
-        "surge-on-whole-node-pods", "a fifth", _surge("20%"), stack="spot", says=("20%: 3 more", "$97.83 an hour")
+        "surge-on-whole-node-pods",
+        "a fifth",
+        _surge("20%"),
+        stack="spot",
+        says=("20%: 3 more", "$97.82 to $129.42 an hour"),
     ),
     sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
@@ -149,7 +167,13 @@ CASES = (
         _budget(selector={"match_labels": {"app": "another-server"}}),
         stack="spot",
     ),
-    of_resource("no-disruption-budget", "the budget deleted", delete(_BUDGET), stack="gateway", says="$260.88 an hour"),
+    of_resource(
+        "no-disruption-budget",
+        "the budget deleted",
+        delete(_BUDGET),
+        stack="gateway",
+        says="$260.85 to $345.11 an hour",
+    ),
     of_resource(
         "no-disruption-budget",
         "a budget that lets all go",
@@ -288,4 +312,16 @@ CASES = (
         stack="gateway",
         says=("is 600", "1800 s", "progressDeadlineSeconds: 2715"),
     ),
+    of_program(
+        "webhook-before-any-node",
+        "rules made as soon as their namespace",
+        arguments(
+            "workloads.monitoring.k8s.apiextensions.CustomResource",
+            lambda given: setattr(given["opts"], "depends_on", None),
+        ),
+    ),
+    of_resource("webhook-before-any-node", "rules that need nothing", options(_RECORDING, dependencies=())),
+    of_resource("webhook-before-any-node", "rules that need what runs no pod", _after("server-service")),
+    sound("webhook-before-any-node", "rules that wait for the servers", _after(DEPLOYMENT)),
+    sound("webhook-before-any-node", "another stack's cluster", options(_RECORDING, dependencies=()), stack="guest"),
 )

@@ -8,6 +8,7 @@ from rules.access import NODE_ROLES
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     POD,
     Edit,
     Patch,
@@ -92,7 +93,7 @@ _AGENT = new(
     "agent",
     "kubernetes:apps/v1:DaemonSet",
     {
-        "metadata": {"name": "agent", "namespace": "vllm"},
+        "metadata": {"name": "agent", "namespace": HERE},
         "spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "a:1"}]}}},
     },
 )
@@ -103,7 +104,7 @@ _ROOT = drop(DEPLOYMENT, f"{POD}.securityContext")
 def _rights(namespace: str) -> Edit:
     """A role for the server's account, or for a namesake."""
     subject = {"kind": "ServiceAccount", "name": "vllm-server", "namespace": namespace}
-    props = {"metadata": {"name": "b", "namespace": "vllm"}, "subjects": [subject]}
+    props = {"metadata": {"name": "b", "namespace": HERE}, "subjects": [subject]}
     return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
 
 
@@ -214,7 +215,7 @@ PODS = (
     ),
     of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
     sound("token-mounted-for-nothing", "an account that refuses", _SILENT),
-    sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights("vllm")),
+    sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights(HERE)),
 )
 
 SECRETS = (
@@ -387,7 +388,7 @@ ACCESS = (
         "namespace-without-network-policy",
         "a policy for some pods",
         put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
-        says="$32.61 an hour",
+        says="$32.61 to $43.14 an hour",
     ),
     of_resource(
         "namespace-without-network-policy", "a default deny elsewhere", put(_DENY, "metadata.namespace", value="other")

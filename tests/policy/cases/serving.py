@@ -8,6 +8,7 @@ from settings.rules.words import CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
+    HERE,
     POD,
     Case,
     Edit,
@@ -76,7 +77,7 @@ def _runner(kind: str, *way: str) -> Edit:
     spec: Props = {"containers": [{"name": "x", "image": "busybox"}]}
     for step in reversed(way):
         spec = {step: {"spec": {"template": {"spec": spec}}}}
-    return new("by-hand", f"kubernetes:{kind}", {"metadata": {"name": "by-hand", "namespace": "vllm"}, "spec": spec})
+    return new("by-hand", f"kubernetes:{kind}", {"metadata": {"name": "by-hand", "namespace": HERE}, "spec": spec})
 
 
 _REPOSITORY = "Qwen/Qwen3.5-27B-FP8"

@@ -86,7 +86,7 @@ CASES = (
         "the claim is attached for writing",
         _ATTACHED_FOR_WRITING,
         stack="spot",
-        says="$391.32 an hour (12 A4 nodes, Spot, list price)",
+        says="$391.28 to $517.67 an hour",
     ),
     of_resource(
         "reader-mounts-writable",
@@ -160,7 +160,7 @@ CASES = (
     of_resource("hyperdisk-limit", "less than the least throughput", _throughput(300), says="400 MiB/s"),
     of_resource("hyperdisk-limit", "more than the most throughput", _throughput(200_000), says="102400 MiB/s"),
     of_resource("hyperdisk-limit", "a mode it does not have", _mode("ReadWriteMany"), says="ReadWriteMany"),
-    of_resource("hyperdisk-limit", "25 readers", _throughput(2000), _replicas(25), says="2385 MiB/s for 25"),
+    of_resource("hyperdisk-limit", "25 readers", _throughput(480), _replicas(25), says="500 MiB/s for 25"),
     of_resource(
         "hyperdisk-limit", "31 readers of 32 TiB", _throughput(400_000), _size("32Ti"), _replicas(31), says="30 nodes"
     ),
@@ -180,7 +180,7 @@ CASES = (
         "twelve readers on the least, by hand",
         _throughput(400),
         stack="spot",
-        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.32 an hour"),
+        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$391.28 to"),
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
     of_program(

@@ -125,7 +125,7 @@ def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
 
 
 def test_throughput_below_what_many_readers_need_is_refused() -> None:
-    assert "hyperdisk-limit" in refused(weights={"throughputMibps": 1200}, server={"replicas": 40})
+    assert "hyperdisk-limit" in refused(weights={"throughputMibps": 400}, server={"replicas": 21})
 
 
 def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
@@ -178,7 +178,8 @@ def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
 
 def test_a_paused_reservation_is_still_paid_for() -> None:
     settings = make_settings(
-        capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y"}, server={"replicas": 0}
+        capacity={"mode": "reservation", "name": "cal", "nodes": 12, "commitment": "cud-1y", "usdPerNodeHour": 88.93},
+        server={"replicas": 0},
     )
     assert figures(settings).bill.residual_usd_per_hour > 12 * 88.93
 

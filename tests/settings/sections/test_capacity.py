@@ -70,8 +70,14 @@ def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> N
 
 def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
     placement = make_settings(capacity={"mode": "ladder"}).placement
-    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm"}
+    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm-test"}
     assert placement.grace_seconds == 15  # its last rung may be Spot
+    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
+
+
+def test_a_ladder_without_spot_tolerates_none() -> None:
+    placement = make_settings(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False}).placement
+    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu"}
 
 
 @pytest.mark.parametrize("seconds", [599, 604_801])

@@ -212,6 +212,26 @@ def test_a_kubeconfig_replaces_its_provider_if_it_leads_elsewhere(after: str, op
     assert "https" not in repr(changes)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "operation"),
+    [("one", "one", "update"), ("one", "two", "replace"), (None, "one", "replace"), ("one", None, "replace")],
+)
+def test_an_identifier_before_and_after_decides_alone(before: str | None, after: str | None, operation: str) -> None:
+    servers = (
+        "clusters: [{name: a, cluster: {server: https://1}}]",
+        "clusters: [{name: a, cluster: {server: https://2}}]",
+    )
+    was, now = (
+        replace(
+            PROVIDER,
+            inputs={"kubeconfig": Secret(text)} | ({"clusterIdentifier": identifier} if identifier else {}),
+            property_dependencies={},
+        )
+        for text, identifier in zip(servers, (before, after), strict=True)
+    )
+    assert one_of(compare(recording(was), recording(now)), "kubernetes").operation == operation
+
+
 def test_another_provider_may_lead_elsewhere() -> None:
     other = resource("pulumi:providers:kubernetes", "other", ROOT, inputs={"kubeconfig": Secret(UNKNOWN)})
     moved = replace(SCRIPT, provider=f"{other.urn}::[unknown]")

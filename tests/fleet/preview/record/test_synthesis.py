@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ def test_a_release_is_deployed() -> None:
 def test_data_sources_answer_for_the_project_of_the_stack() -> None:
     project = answer_invoke("gcp:organizations/getProject:getProject", {}, CLOUD)
     assert project["projectId"] == "my-project"
-    assert project["number"] == CLOUD.project_number
+    assert project["number"] == CLOUD.project_number == replace(CLOUD, seed="another/stack").project_number
     client = answer_invoke("gcp:organizations/getClientConfig:getClientConfig", {}, CLOUD)
     assert isinstance(client["accessToken"], Secret)
     account = answer_invoke("gcp:storage/getProjectServiceAccount:getProjectServiceAccount", {}, CLOUD)

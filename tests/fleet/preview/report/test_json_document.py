@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from fleet.preview.policy import Violation
 from fleet.preview.report.json_document import as_document, json_text
 from fleet.preview.report.model import Policies
@@ -72,12 +74,30 @@ def test_no_figure_is_said_as_such() -> None:
 def test_the_bill_marks_what_is_unknown() -> None:
     bill = document()["plan"]["bill"]
     nodes = next(item for item in bill["items"] if item["id"] == "nodes")
-    assert nodes["usdPerHour"] == 391.32
+    assert nodes["usdPerHour"] == pytest.approx(12 * 34.0736)
+    assert (nodes["source"]["region"], nodes["source"]["date"]) == ("europe-west4", "2026-07-03")
+    assert [item["id"] for item in bill["once"]] == ["nat-data"]
     assert bill["isAtLeast"] is True
     unknown = [item for item in bill["items"] if item["unitPriceUsd"] is None]
     assert unknown
     assert all(item["reason"] for item in unknown)
     assert bill["usdPerHour"] >= bill["usdPerHourAtZeroReplicas"] > 0
+
+
+def test_a_ladder_has_no_hourly_price_of_what_stands_around_it() -> None:
+    bill = document(capacity={"mode": "ladder"})["plan"]["bill"]
+    nodes = next(item for item in bill["items"] if item["id"] == "nodes")
+    assert (bill["usdPerHour"], nodes["unitPriceUsd"]) == (None, None)
+    assert "spot $34.07" in nodes["reason"]
+    assert "reservation" not in nodes["reason"].partition(":")[2]
+
+
+def test_prices_that_nobody_looked_at_for_half_a_year_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "old-prices" not in {one["id"] for one in document()["plan"]["findings"]}
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1798761600")  # 2027-01-01
+    found = next(one for one in document()["plan"]["findings"] if one["id"] == "old-prices")
+    assert found["value"] == "2026-07-03"
+    assert "fleet prices --update" in found["write"]
 
 
 def test_findings_carry_id_path_and_purpose() -> None:

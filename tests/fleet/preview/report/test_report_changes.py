@@ -224,7 +224,7 @@ def test_every_tag_of_the_page_is_closed() -> None:
 
 def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:
     page = html_text(sample_report())
-    for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $391"):
+    for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $409"):
         assert words in page
 
 

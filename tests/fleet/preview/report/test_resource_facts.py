@@ -110,4 +110,4 @@ def test_no_kind_needs_a_property(kind: str, inputs: dict[str, Any]) -> None:
 
 def test_a_resource_is_named_as_in_the_cloud() -> None:
     names = {cloud_name(one) for one in recorded("spot").resources}
-    assert {"qwen35-server", "vllm-inference-cluster", "vllm"} <= names
+    assert {"qwen35-server", "vllm-inference-cluster-spot", "vllm-spot"} <= names

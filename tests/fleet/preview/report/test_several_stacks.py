@@ -57,7 +57,7 @@ def test_a_line_has_verdict_change_price_and_rate() -> None:
     assert line.stops
     alone = line_of(sample_report())
     assert alone.change == ("10 resources to create",)
-    assert alone.price.startswith("at least $391.42 an hour")
+    assert alone.price.startswith("at least $409.01 an hour")
     assert not alone.stops
     assert not alone.warns
 

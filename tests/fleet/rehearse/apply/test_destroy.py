@@ -220,9 +220,21 @@ def test_what_google_keeps(make: Callable[[], Any], expected: list[tuple[str, st
     assert [(one.kind, one.name, one.usd_per_month) for one in retained_of(make)] == expected
 
 
-def test_a_bucket_says_what_its_results_cost() -> None:
-    (bucket,) = retained_of(lambda: gcp.storage.Bucket("b", name="results", location="EU", force_destroy=False))
-    assert "$0.02 per GiB" in bucket.note
+@pytest.mark.parametrize(("location", "priced"), [("EUROPE-WEST4", True), ("EU", False)])
+def test_a_bucket_says_what_its_results_cost_where_that_is_known(location: str, priced: bool) -> None:
+    (bucket,) = retained_of(lambda: gcp.storage.Bucket("b", name="results", location=location, force_destroy=False))
+    assert ("$0.02 per GiB" in bucket.note) is priced
+
+
+@pytest.mark.parametrize(("zone", "usd"), [("us-central1-b", 64 * 0.08), ("europe-west4-b", None)])
+def test_a_disk_that_is_kept_costs_what_its_own_region_asks(zone: str, usd: float | None) -> None:
+    cluster = FakeCluster()
+    up = applier(cluster).up(weights())
+    disk = volume("claim", "Retain")
+    disk["spec"]["csi"]["volumeHandle"] = f"projects/p/zones/{zone}/disks/pvc-1"
+    cluster.apply(disk)
+    (kept,) = applier(cluster).destroy(up.state).retained
+    assert (kept.kind, kept.name, kept.usd_per_month) == ("Disk", "pvc-1", usd)
 
 
 def test_a_cluster_that_does_not_answer_is_no_empty_inventory() -> None:

@@ -18,6 +18,9 @@ from fleet.rehearse.clock import Clock
 from fleet.rehearse.timeline import Timeline
 from tests.fleet.rehearse.apply.programs import deployment_spec, meta, pod_template, recorded
 from tests.fleet.rehearse.apply.test_up import names
+from tests.fleet.rehearse.control_plane.test_process import within
+from workloads import secret_files
+from workloads.server.pod import API_KEY_VERSION
 
 if TYPE_CHECKING:
     from fleet.rehearse.apply.state import ApplyReport
@@ -279,6 +282,43 @@ def test_replicas_left_to_others_stay_and_are_taken_back_only_without_a_conflict
     by_hand(1)
     clean(applier(api).up(scaled(1), refused.state))
     assert applier(api).destroy(refused.state).failed == {}
+
+
+def keyed(key: str) -> Recording:
+    """A server whose pods read a key once, as the program's do."""
+
+    def program(options: Any) -> None:
+        stored = secret_files.stored(
+            pulumi.Output.secret(key),
+            key="key",
+            secret_name="key",
+            class_name="none",
+            metadata=meta("key", "default"),
+            opts=options(),
+        )
+        spec = deployment_spec("keyed", nodeSelector=SELECTOR)
+        spec["template"]["metadata"]["annotations"] = {API_KEY_VERSION: stored.version}
+        k8s.apps.v1.Deployment(
+            "keyed", metadata=meta("keyed", "default"), spec=spec, opts=options(depends_on=[stored.object])
+        )
+
+    return recorded(program)
+
+
+def test_another_key_rolls_the_pods_and_the_same_one_leaves_them_alone(api: ClusterApi) -> None:
+    def pods() -> set[str]:
+        found = api.list_all(POD, "default", label_selector="app=keyed")
+        return {pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+    first = applier(api).up(keyed("one"))
+    clean(first)
+    before = pods()
+    assert not applier(api).up(keyed("one"), first.state).changed
+    assert pods() == before
+    second = applier(api).up(keyed("two"), first.state)
+    clean(second)
+    assert within(20, lambda: bool(pods()) and pods().isdisjoint(before))
+    assert applier(api).destroy(second.state).failed == {}
 
 
 def test_an_api_server_that_restarts_in_the_middle_costs_one_more_up(

@@ -25,4 +25,4 @@ def test_every_kubernetes_resource_of_a_stack_becomes_an_object() -> None:
     catalogue = Catalogue(recording)
     assert catalogue.unreadable == []
     assert len(catalogue.entries) == sum(1 for one in recording.resources if is_object(one))
-    assert {entry.namespace for entry in catalogue.entries} == {"", "vllm"}
+    assert {entry.namespace for entry in catalogue.entries} == {"", "vllm-gateway"}

@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from fleet.preview.record.recording import Recording
-from fleet.rehearse.api import CONFIG_MAP, JOB, ApiUnreachableError, Kind, Manifest
+from fleet.rehearse.api import CONFIG_MAP, JOB, NO_SUCH_KIND, UNANSWERED, ApiUnreachableError, Kind, Manifest
 from fleet.rehearse.apply.applier import Applier
 from fleet.rehearse.apply.operations import UPSERT, handed_over
 from fleet.rehearse.apply.state import AppliedState, ApplyEvent, ApplyReport
@@ -280,6 +280,50 @@ def test_a_replaced_object_without_a_name_of_its_own_comes_first_and_who_uses_it
     assert not third.changed
 
 
+def told_of_a_secret(key: str) -> Recording:
+    """A Secret, and an object that has the Secret's uid, as a pod template has that of a key it reads once."""
+
+    def program(options: Options) -> None:
+        secret = k8s.core.v1.Secret("key", metadata=meta("key", "default"), string_data={"key": key}, opts=options())
+        k8s.apiextensions.CustomResource(
+            "reader",
+            api_version="example.com/v1",
+            kind="Thing",
+            metadata=meta("reader", "default"),
+            spec={"secret": "key", "version": secret.metadata.uid},
+            opts=options(),
+        )
+        k8s.apiextensions.CustomResource(
+            "by-name",
+            api_version="example.com/v1",
+            kind="Thing",
+            metadata=meta("by-name", "default"),
+            spec={"secret": secret.metadata.name},
+            opts=options(),
+        )
+
+    return recorded(program)
+
+
+def test_who_has_the_uid_of_a_replaced_object_is_told_the_new_one_and_who_has_its_name_is_left_alone() -> None:
+    cluster = FakeCluster()
+
+    def version() -> str:
+        reader = cluster.get(THING, "reader", "default")
+        secret = cluster.get(Kind("v1", "Secret"), "key", "default")
+        assert reader is not None
+        assert secret is not None
+        assert reader["spec"]["version"] == secret["metadata"]["uid"]
+        return str(reader["spec"]["version"])
+
+    first = applier(cluster).up(told_of_a_secret("one"))
+    before = version()
+    second = applier(cluster).up(told_of_a_secret("two"), first.state)
+    assert (names(second.replaced), names(second.updated)) == (["key"], ["reader"])
+    assert version() != before
+    assert not applier(cluster).up(told_of_a_secret("two"), second.state).changed
+
+
 def test_what_the_program_no_longer_has_goes_at_the_end_dependents_first() -> None:
     cluster = FakeCluster()
     first = applier(cluster).up(config_maps("a=1", "b=1", "c=1"))
@@ -497,6 +541,35 @@ def test_a_namespace_that_is_not_there_yet_is_tried_again() -> None:
     report = applier(FakeCluster(late)).up(config_maps("a=1"))
     assert not report.failed
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "tries", "fix"),
+    [
+        (
+            500,
+            f'Internal error occurred: {UNANSWERED} "validate.rules": no endpoints available',
+            1,
+            "a pod has had a node",
+        ),
+        (404, f'{NO_SUCH_KIND} "ConfigMap" in version "v1"', 6, "kubectl get crd"),
+    ],
+)
+def test_a_cluster_that_is_not_whole_yet_fails_a_create_as_soon_as_the_provider_gives_up(
+    status: int, said: str, tries: int, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.rehearse.apply.operations.LEAST_PAUSE_SECONDS", 0.0)
+    asked: list[str] = []
+
+    def young(one: Manifest) -> None:
+        if one["kind"] == "ConfigMap":
+            asked.append(one["metadata"]["name"])
+            refuse(status, "", said)
+
+    report = applier(FakeCluster(young)).up(config_maps("a=1"))
+    assert said in next(iter(report.failed.values()))
+    assert fix in report.findings[0].fix
+    assert len(asked) == tries
 
 
 def test_a_server_that_is_just_starting_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

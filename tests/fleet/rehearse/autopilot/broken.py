@@ -176,10 +176,17 @@ _SELECTION = (
     Broken(
         policy="autopilot-node-selection",
         rule=3,
-        broken=pod(affinity=_on_host("kubernetes.io/hostname")),
-        says="a selector on kubernetes.io/hostname is refused: nodes come and go. Select a zone or a machine, or spread pods "
-        "with topologySpreadConstraints",
-        mended=pod(affinity=_on_host("topology.kubernetes.io/zone")),
+        broken=performance_pod(
+            {**PERFORMANCE, "node.kubernetes.io/instance-type": "c4-standard-16"},
+            affinity=_on_host("kubernetes.io/hostname"),
+        ),
+        says="a selector on kubernetes.io/hostname, node.kubernetes.io/instance-type is refused: few labels may be selected. "
+        "Choose the machine by compute-class, machine-family and requests, or by a compute-class of your own",
+        mended=performance_pod(
+            {**PERFORMANCE, "team": "inference"},
+            affinity=_on_host("topology.kubernetes.io/zone"),
+            tolerations=[CLASS_TAINT, {"key": "team", "operator": "Equal", "value": "inference"}],
+        ),
     ),
     Broken(
         policy="autopilot-general-purpose-limits",
@@ -339,11 +346,6 @@ _NO_NODE = tuple(
                 gpu_pod({**SPOT, f"{GKE}/compute-class": "Accelerator"}),
             ),
             (
-                performance_pod({**PERFORMANCE, "node.kubernetes.io/instance-type": "c4a-standard-16"}),
-                "instance-type c4a-standard-16 is not of machine-family c4. Make them agree",
-                performance_pod({**PERFORMANCE, "node.kubernetes.io/instance-type": "c4-standard-16"}),
-            ),
-            (
                 performance_pod({**PERFORMANCE, f"{GKE}/machine-family": "c4a", "kubernetes.io/arch": "amd64"}),
                 "machine-family c4a is arm64, and kubernetes.io/arch is amd64. Write arm64, or another family",
                 performance_pod({**PERFORMANCE, f"{GKE}/machine-family": "c4a", "kubernetes.io/arch": "arm64"}),
@@ -416,14 +418,6 @@ _ADVISED = (
         says="nothing is filled in for a pod with GPUs: app cpu, app memory is not asked for, so the node may be too small and "
         "the pod is the first to be evicted. Write requests close to the size of the machine",
         mended=gpu_pod(),
-    ),
-    Broken(
-        policy="autopilot-own-compute-class",
-        rule=0,
-        broken=gpu_pod({**OWN_CLASS, **SPOT}),
-        says="beside compute-class b200-ladder the pod selects cloud.google.com/gke-accelerator=nvidia-b200, "
-        "cloud.google.com/gke-spot=true, and a rung that says otherwise is skipped. Leave them out, and say them in the class",
-        mended=gpu_pod({**OWN_CLASS, "topology.kubernetes.io/zone": "europe-west4-b"}),
     ),
     Broken(
         policy="autopilot-reservations",

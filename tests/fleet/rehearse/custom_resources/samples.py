@@ -82,7 +82,6 @@ GOOD: dict[str, tuple[str, Spec]] = {
     "ComputeClass": (
         "cloud.google.com/v1",
         {
-            "description": "a ladder",
             "nodePoolAutoCreation": {"enabled": True},
             "nodePoolConfig": {"imageStreaming": {"enabled": True}},
             "whenUnsatisfiable": "DoNotScaleUp",

@@ -58,6 +58,18 @@ def retaining(state: AppliedState, kind: str) -> AppliedState:
     return replace(state, resources=resources)
 
 
+def at_once(kind: str) -> Mutation:
+    """The stack whose resources of this kind wait for their namespace and their provider alone."""
+
+    def mutate(recording: Recording) -> Recording:
+        space = tuple(one.urn for one in recording.resources if _is(one, "Namespace", ""))
+        assert any(_is(one, kind, "") for one in recording.resources), f"the stack has no {kind}"
+        every = (replace(one, dependencies=space) if _is(one, kind, "") else one for one in recording.resources)
+        return replace(recording, resources=tuple(every))
+
+    return mutate
+
+
 def both(*mutations: Mutation) -> Mutation:
     """One after the other."""
 

@@ -12,13 +12,13 @@ import pytest
 from fleet.preview.offline import open_stack
 from fleet.rehearse import runner
 from fleet.rehearse import stage as stage_module
-from fleet.rehearse.api import POD, Manifest
+from fleet.rehearse.api import POD, UNANSWERED, Manifest
 from fleet.rehearse.drills import disruption
 from fleet.rehearse.drills.catalogue import chosen
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.stage import Surroundings
 from fleet.rehearse.variants import varied
-from tests.fleet.rehearse.drills.mutation import Inputs, both, changed, retaining, without
+from tests.fleet.rehearse.drills.mutation import Inputs, at_once, both, changed, retaining, without
 from tests.fleet.rehearse.drills.played import BreakableStage, failure, failures, played
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def edited(change: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "weights-from-image"]
+    "name", ["bring-up", "second-up", "over-quota", "dead-rank", "drain", "pause", "two-stacks", "weights-from-image"]
 )
 def test_the_sample_stack_holds(stage: BreakableStage, name: str) -> None:
     holds(stage, name)
@@ -107,7 +107,7 @@ def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_
     with stage.broken(edited("privileged")):
         result = played(stage, "rolling-update")
     refused = failure(result, "pulumi up")
-    assert refused.startswith("Deployment vllm/qwen35-server: ")
+    assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
     assert failure(result, "every server") == "0 new"
     (finding,) = stage.last_report.findings
@@ -169,6 +169,18 @@ def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_
     assert "15 s" in warned.message
 
 
+def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
+    stage: BreakableStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"namespace": "vllm-dev", "cluster": {"name": "vllm-inference-cluster-dev"}}
+    own = stage.another
+    monkeypatch.setattr(stage, "another", lambda sections: own({**sections, **shared}))
+    result = played(stage, "two-stacks")
+    assert failure(result, "asks for no name").endswith("/clusters/vllm-inference-cluster-dev")
+    assert "/subject/ns/vllm-dev/sa/vllm-server" in failure(result, "holds no grant")
+    assert len(failures(result)) == 2
+
+
 def test_servers_that_outlive_the_stack_fail_destroy(running: BreakableStage) -> None:
     assert running.state is not None
     running.state = retaining(running.state, "Deployment")
@@ -207,3 +219,21 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     assert second.findings == ()
     assert not first.passed
     assert not second.passed
+
+
+def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(BreakableStage):
+        mutation = staticmethod(at_once("Rules"))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["bring-up"]))
+    assert not result.passed
+    assert UNANSWERED in result.gave_up
+
+
+def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
+    assert failures(result) == {}
+    assert result.passed

@@ -10,8 +10,9 @@ from fleet.rehearse.simulation.autoscaler_events import Trouble
 from fleet.rehearse.simulation.node_objects import template
 from fleet.rehearse.simulation.offers import Offer, offers
 from fleet.rehearse.simulation.stock import Stock
-from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests
+from tests.fleet.rehearse.shapes import SHAPES, STACKS, manifests, recorded
 from tests.fleet.rehearse.simulation.fake_world import GKE, GPU_TOLERATIONS, SPOT, gpu_pod, needs, pod, pod_templates
+from tests.support.recorded import goes_before
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +64,12 @@ def ladder(*rungs: Manifest, **spec: Any) -> Manifest:
 
 def in_class(**changes: Any) -> Manifest:
     return gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}, **changes)
+
+
+def test_the_class_of_a_ladder_is_made_after_the_weights_and_before_the_servers() -> None:
+    recording = recorded("ladder")
+    assert goes_before(recording, "ladder-class", "weights-reader")
+    assert goes_before(recording, "server-deployment", "ladder-class")
 
 
 @pytest.mark.parametrize("shape", [*STACKS, *SHAPES])

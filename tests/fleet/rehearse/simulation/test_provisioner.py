@@ -81,6 +81,18 @@ def test_a_waiting_server_gets_one_machine_after_five_to_six_minutes(play: Play)
     assert play.provisioner.on_their_way == 0
 
 
+def test_googles_own_pods_bring_no_machine_before_a_pod_of_the_users_waits(play: Play) -> None:
+    operator = pod("gmp-operator", {"cpu": "1m", "memory": "16M"})
+    operator["metadata"]["namespace"] = "gke-gmp-system"
+    play.wait(operator)
+    play.settle()
+    assert play.api.nodes == []
+    play.wait(gpu_pod())
+    play.nodes(2)
+    families = {node["metadata"]["labels"][f"{GKE}/machine-family"] for node in play.api.nodes}
+    assert families == {"a4", "e2"}
+
+
 @pytest.mark.slow
 def test_pods_that_come_while_machines_are_on_their_way_get_only_what_is_missing(play: Play) -> None:
     pods = [gpu_pod(f"server-{number}") for number in range(5)]

@@ -1,0 +1,79 @@
+"""`fleet prices`: what is known of a machine's prices, and the price list written anew from a downloaded one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fleet.cli.exits import CLEAN, CommandError
+
+_Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y"]
+_Format = Literal["text", "json"]
+
+
+def prices(
+    machine: Annotated[str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.")] = "a4-highgpu-8g",
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.", show_default=False)
+    ] = None,
+    mode: Annotated[
+        _Mode | None, typer.Option("--mode", help="One way to buy. Default: all.", show_default=False)
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            "--update",
+            metavar="FILE|DIR",
+            exists=True,
+            help="Rewrite the price list from a list of SKUs that you have downloaded (Cloud Billing Catalog API, JSON).",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Compare what a machine costs by region and way to buy, cheapest first, each price with its date and source.
+
+    Reads facts/data/prices.csv; `--update` rewrites it. Never reaches the network.
+    """
+    from facts.prices import today
+    from fleet.prices.report import UnknownError, known, known_json, print_known
+    from fleet.report.terminal import stdout_paper
+
+    if update is not None:
+        return _update(update)
+    try:
+        found = known(machine, region, mode, today())
+    except UnknownError as error:
+        raise CommandError(str(error)) from None
+    if format_ == "json":
+        sys.stdout.write(known_json(found))
+    else:
+        print_known(stdout_paper(), found)
+    return CLEAN
+
+
+def _update(path: Path) -> int:
+    from facts import prices as facts
+    from fleet.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
+
+    try:
+        rows = rewritten(facts.rows(), read(path))
+    except SkuListError as error:
+        raise CommandError(str(error)) from None
+    new = [row for row in rows if row.source == SOURCE]
+    heading = "".join(line for line in facts.FILE.read_text("utf-8").splitlines(keepends=True) if line.startswith("#"))
+    written = facts.FILE.with_suffix(".new")
+    try:
+        written.write_text(file_text(rows, heading, facts.COLUMNS), encoding="utf-8")
+        written.replace(facts.FILE)
+    finally:
+        written.unlink(missing_ok=True)
+    what, regions = len({row.what for row in new}), len({row.region for row in new})
+    sys.stdout.write(
+        f"{facts.FILE.name}: {len(new)} rows of {what} machines and items in {regions} regions, prices of {max(row.date for row in new)}; "
+        f"{len(rows) - len(new)} rows kept that the list does not tell of\n"
+    )
+    return CLEAN

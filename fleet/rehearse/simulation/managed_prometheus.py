@@ -1,0 +1,204 @@
+"""Google's operator for managed Prometheus: a pod that needs a node of its own, and a webhook that answers only while it is Ready.
+
+Source: GoogleCloudPlatform/prometheus-engine, main of July 2026, charts/operator/templates: deployment.yaml and
+validatingwebhookconfiguration.yaml (rules on CREATE and UPDATE, failurePolicy Fail; scrapes have had none since v0.16). GKE runs
+it in gke-gmp-system.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from fleet.rehearse.api import UNANSWERED, ApiRefusedError, Manifest
+from fleet.rehearse.autopilot.policies import SYSTEM_NAMESPACES
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.results import RehearsalError
+from fleet.rehearse.simulation.timings import Timings
+from fleet.rehearse.simulation.world import World, is_ready
+
+SYSTEM_NAMESPACE: Final = "gke-gmp-system"
+OPERATOR: Final = "gmp-operator"
+FIELD_MANAGER: Final = "gke-platform-stand-in"
+IN_FORCE_SECONDS: Final = 30.0
+"""Longest wait for the API server to take the webhook over, wall time. Measured: under 1 s."""
+LAG_SECONDS: Final = 25.0
+"""Wall time that Kubernetes may need to start the operator when the simulated clock says that it runs. Assumed."""
+_PATH: Final = "/validate/monitoring.googleapis.com/v1/rules"
+_POLL_SECONDS: Final = 0.02
+
+
+class ManagedPrometheus:
+    """Listens to the world's pods. Make it before the world is entered, then use it as a context manager inside: entering installs
+    operator and webhook and waits until the webhook is asked.
+    """
+
+    def __init__(self, world: World, timings: Timings) -> None:
+        self._world, self._timings = world, timings
+        self._due: float | None = None
+        world.pods.listen(self._pod)
+
+    def __enter__(self) -> ManagedPrometheus:
+        import trustme
+
+        authority = trustme.CA(organization_name="vllm-fleet rehearsal, managed Prometheus")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers))
+        self._server.daemon_threads = True
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        threading.Thread(target=self._server.serve_forever, name="gmp-webhook", daemon=True).start()
+        try:
+            for manifest in self._manifests(authority.cert_pem.bytes()):
+                self._world.api.apply(manifest, field_manager=FIELD_MANAGER, force=True)
+            self._wait_until_asked()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _pod(self, _change: Change, one: Manifest, _before: Manifest | None) -> None:
+        """The first pod that is not Google's own has the operator's node made too."""
+        if self._due is None and one["metadata"]["namespace"] not in SYSTEM_NAMESPACES:
+            times = self._timings
+            start = times.autoscaler_scan_seconds + times.cpu_node_start_seconds[1] + times.image_pull_seconds
+            self._due = self._world.clock.now_seconds() + start + times.probe_seconds
+
+    def _answers(self) -> bool:
+        """Whether the operator is Ready. Where it should be by the simulated clock, Kubernetes, which runs on the wall's, is
+        waited for.
+        """
+        deadline = time.monotonic() + LAG_SECONDS
+        while not self._is_ready():
+            due = self._due is not None and self._due <= self._world.clock.now_seconds()
+            if not due or time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def _is_ready(self) -> bool:
+        pods = self._world.pods.all()
+        return any(one["metadata"]["namespace"] == SYSTEM_NAMESPACE and is_ready(one) for one in pods)
+
+    def _manifests(self, authority: bytes) -> list[Manifest]:
+        labels = {"app": OPERATOR}
+        namespaced = {"name": OPERATOR, "namespace": SYSTEM_NAMESPACE}
+        pod = {
+            "containers": [
+                {
+                    "name": "operator",
+                    "image": "gke.gcr.io/prometheus-engine/operator:v0.17.3-gke.0",
+                    "resources": {"requests": {"cpu": "1m", "memory": "16M"}, "limits": {"memory": "2G"}},
+                    "readinessProbe": {"httpGet": {"path": "/readyz", "port": 18081}},
+                }
+            ],
+            # Neither the taint of a GPU nor that of a compute class: it waits for a general-purpose node.
+            "tolerations": [{"key": "components.gke.io/gke-managed-components", "operator": "Exists"}],
+        }
+        host, port = self._server.server_address[:2]
+        webhook = {
+            "name": f"validate.rules.{OPERATOR}.{SYSTEM_NAMESPACE}.monitoring.googleapis.com",
+            "admissionReviewVersions": ["v1"],
+            # By URL and not by Service: no address of a simulated pod leads anywhere.
+            "clientConfig": {
+                "url": f"https://{host!s}:{port}{_PATH}",
+                "caBundle": base64.b64encode(authority).decode(),
+            },
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 30,  # Google's is the default, 10: LAG_SECONDS has to fit
+            "rules": [
+                {
+                    "apiGroups": ["monitoring.googleapis.com"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["rules"],
+                }
+            ],
+            "sideEffects": "None",
+        }
+        return [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": f"{OPERATOR}.{SYSTEM_NAMESPACE}.monitoring.googleapis.com"},
+                "webhooks": [webhook],
+            },
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {**namespaced, "labels": labels},
+                "spec": {
+                    "replicas": 1,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                },
+            },
+        ]
+
+    def _wait_until_asked(self) -> None:
+        """The API server takes a webhook over from its watch, a moment after the write."""
+        deadline = time.monotonic() + IN_FORCE_SECONDS
+        while not self._probe_is_refused():
+            if time.monotonic() > deadline:
+                raise RehearsalError(
+                    f"the webhook of managed Prometheus is not in force {IN_FORCE_SECONDS:.0f} s after it was applied"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _probe_is_refused(self) -> bool:
+        probe = {
+            "apiVersion": "monitoring.googleapis.com/v1",
+            "kind": "Rules",
+            "metadata": {"name": "probe", "namespace": "default"},
+            "spec": {"groups": [{"name": "probe", "interval": "30s", "rules": [{"record": "probe", "expr": "1"}]}]},
+        }
+        try:
+            self._world.api.raw(
+                "POST", "/apis/monitoring.googleapis.com/v1/namespaces/default/rules?dryRun=All", body=probe
+            )
+        except ApiRefusedError as refusal:
+            if UNANSWERED in refusal.message:
+                return True
+            raise
+        return self._is_ready()
+
+
+def _handler(answers: Callable[[], bool]) -> type[BaseHTTPRequestHandler]:
+    class Webhook(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if answers():
+                response = {"uid": review["request"]["uid"], "allowed": True}
+                self._answer(
+                    200, {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+                )
+                return
+            said = f'no endpoints available for service "{OPERATOR}"'
+            status = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 503}
+            self._answer(503, {**status, "reason": "ServiceUnavailable", "message": said})
+
+        def _answer(self, code: int, body: Manifest) -> None:
+            text = json.dumps(body).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads standard error."""
+
+    return Webhook

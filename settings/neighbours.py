@@ -1,0 +1,127 @@
+"""Names that another stack file of the same folder takes already. The program never asks: it knows its own file alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from settings.names import cluster_name, stack_names, stack_namespace
+from settings.problems import Problem, SettingsError
+from settings.sections.section import key
+from settings.stack_file import read
+
+_DEEPEST = 50
+"""Levels of a stack file. Assumed: the deepest section has six."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A name that there can be once, as a stack file takes it."""
+
+    path: str
+    """Key of the setting, whether written or its default."""
+    what: str
+    scope: tuple[str, ...]
+    """Where the name can be once: project, then region or zone."""
+    name: str
+    why: str
+    """What a second stack of that name does."""
+
+
+def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
+    """What a stack file takes. Reads only what names need: the rest of the file may be wrong."""
+    project, region = config.get("gcp:project", ""), config.get("gcp:region", "")
+    yield Taken(
+        path="namespace",
+        what="namespace",
+        scope=(project,),
+        name=config.get(key("namespace")) or stack_namespace(stack),
+        why="Workload Identity knows a pod by project, namespace and service account, on whatever cluster: the stacks would share "
+        "grants on secrets and buckets, and destroying one takes the other's away; on one cluster it takes all objects",
+    )
+    if not _section(config, "platform").get("stack"):
+        yield Taken(
+            path="cluster.name",
+            what="cluster",
+            scope=(project, region),
+            name=str(_section(config, "cluster").get("name") or cluster_name(stack)),
+            why="GKE has a cluster's name once in a project and region: pulumi up fails after network and bucket are made",
+        )
+    capacity, zones = _section(config, "capacity"), _parsed(config, "zones")
+    if capacity.get("create") and isinstance(zones, list):
+        yield Taken(
+            path="capacity.reservation",
+            what="reservation to create",
+            scope=(project, *map(str, zones[:1])),
+            name=str(capacity.get("reservation")),
+            why="Compute Engine has a reservation's name once in a project and zone",
+        )
+
+
+def taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+    """A refusal for each name of `stack` that another stack file in `root` takes, too. A file that cannot be read takes none."""
+    own = {(one.what, one.scope, one.name): one for one in names_taken(stack, config)}
+    problems: list[Problem] = []
+    for other in stack_names(root):
+        if other == stack:
+            continue
+        for one in _names_in(root, other, _changed_at(root, other)):
+            mine = own.get((one.what, one.scope, one.name))
+            if mine is not None:
+                problems.append(
+                    Problem(
+                        id="name-taken",
+                        path=key(mine.path),
+                        value=mine.name,
+                        allowed=f"a {mine.what} of its own for each stack of {', '.join(filter(None, mine.scope))}",
+                        why=f"Pulumi.{other}.yaml takes it. {mine.why}",
+                        write=f"{mine.path.rpartition('.')[2]}: {mine.name}-2, or leave it out in both files",
+                    )
+                )
+    return tuple(problems)
+
+
+@cache
+def _names_in(root: Path, stack: str, changed_at: int) -> tuple[Taken, ...]:  # noqa: ARG001 - part of the key
+    path = root / f"Pulumi.{stack}.yaml"
+    try:
+        if path.is_file() and _is_plain(path.read_text(encoding="utf-8")):
+            return tuple(names_taken(stack, read(root, stack).config))
+    except (SettingsError, yaml.YAMLError, OSError, ValueError):
+        pass  # whoever uses that stack is told; this one goes on
+    return ()
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a file can be read in little time and space: a few levels, and nothing that stands for something else."""
+    depth = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+            return False
+    return True
+
+
+def _changed_at(root: Path, stack: str) -> int:
+    try:
+        return (root / f"Pulumi.{stack}.yaml").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _section(config: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    section = _parsed(config, name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _parsed(config: Mapping[str, str], name: str) -> Any:
+    try:
+        return json.loads(config.get(key(name)) or "{}")
+    except ValueError:
+        return None
