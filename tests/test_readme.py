@@ -73,6 +73,12 @@ def test_every_link_leads_to_a_file_and_to_the_decision_of_that_number(page: Pat
             assert int(number[0]) == int(record[1] or record[2]), (label, link)
 
 
+def test_the_readme_puts_fleet_on_the_path_before_it_is_typed() -> None:
+    typed = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    first = next(number for number, line in enumerate(typed) if line.startswith("fleet "))
+    assert any(line.startswith("source .venv/bin/activate") for line in typed[:first])
+
+
 def test_every_decision_has_a_number_of_its_own() -> None:
     numbers = [int(page.name[:4]) for page in sorted(RECORDS.glob("*.md"))]
     assert len(numbers) == len(set(numbers))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleet.cli import VERSION
 from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
-from fleet.cli.packages import FOR_BENCHMARKS, FOR_REHEARSALS
+from fleet.cli.packages import how_to_install
 
 _ROOT = Path(__file__).parents[2]
 """Where this project's packages are: one of them missing is a defect, not a missing installation."""
@@ -79,9 +79,7 @@ def _format_error(error: Exception) -> str:
     ):
         return f"fleet: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name and not (_ROOT / error.name.partition(".")[0]).is_dir():
-        missing = error.name.partition(".")[0]
-        needs = "benchmark" if missing in FOR_BENCHMARKS else "rehearsal" if missing in FOR_REHEARSALS else "dev"
-        return f"fleet: {error.name} is not installed; run: python -m pip install -r requirements-{needs}.txt"
+        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
     if isinstance(error, OSError) and error.strerror:
         return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
     return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."

@@ -1,18 +1,46 @@
-"""Modules that some commands need on top, by the file that installs them."""
+"""Modules that some commands need on top, by the set that installs them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
+
+from fleet.cli.exits import CommandError
 
 FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "requests", "resvg_py", "ttf_opensans"})
 """Top-level modules of requirements-benchmark.txt."""
-FOR_REHEARSALS = frozenset({"cryptography", "kubernetes", "trustme", "urllib3"})
+FOR_REHEARSALS = frozenset({"aiohttp", "cryptography", "kubernetes", "trustme", "urllib3"})
 """Modules of requirements-rehearsal.txt."""
+_TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "dev": "setup"}
+
+
+def how_to_install(module: str) -> str:
+    """What to type for a missing module, by the set that it is of."""
+    top = module.partition(".")[0]
+    return _install("benchmark" if top in FOR_BENCHMARKS else "rehearsal" if top in FOR_REHEARSALS else "dev")
 
 
 def require_benchmark_packages() -> None:
-    """What merges and draws is there. Raises ModuleNotFoundError for the first that is not, as its import would an hour later."""
+    """What merges and draws is there. Raises CommandError for the first that is not, which its import would tell an hour later."""
     # Of `google` something is always there: protobuf.
-    for name in ("google.auth", "google.cloud", "google.cloud.storage", *sorted(FOR_BENCHMARKS)):
+    _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", *sorted(FOR_BENCHMARKS)))
+
+
+def require_verify_packages() -> None:
+    """What asks a server is there. Raises CommandError."""
+    _require("benchmark", ("aiohttp",))
+
+
+def require_rehearsal_packages() -> None:
+    """What starts, asks and loads a control plane is there. Raises CommandError: a build takes minutes."""
+    _require("rehearsal", sorted(FOR_REHEARSALS))
+
+
+def _require(which: str, names: Iterable[str]) -> None:
+    for name in names:
         if find_spec(name) is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            raise CommandError(f"{name} is not installed; run: {_install(which)}")
+
+
+def _install(which: str) -> str:
+    return f"make {_TARGETS[which]} (or: python -m pip install -r requirements-{which}.txt)"

@@ -93,9 +93,9 @@ def preview(
         if len(names) == 1:
             outcomes = (preview_one(names[0]),)
         else:
-            from fleet.preview.report.several_stacks import preview_each
+            from fleet.preview.report.several_stacks import by_weight, preview_each
 
-            outcomes = preview_each(names, preview_one)
+            outcomes = by_weight(preview_each(names, preview_one))
     _print(outcomes, format_)
     leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
 

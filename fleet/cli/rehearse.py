@@ -11,6 +11,7 @@ import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.options import Root, Stack
+from fleet.cli.packages import require_rehearsal_packages
 
 if TYPE_CHECKING:
     from fleet.rehearse.drills.drill import Drill
@@ -50,7 +51,7 @@ def rehearse(
     """Bring a stack up on a Kubernetes control plane of your own, play Google's part, and drill its bad days.
 
     Needs no cloud and no GPU; the first run builds the control plane with Go, which takes minutes. Exits with 1 when a
-    drill fails. Without --drill, every drill.
+    drill fails. Ctrl-C keeps the drills that have ended. Without --drill, every drill.
     """
     if drill and fast:
         raise CommandError("--fast chooses drills and so does --drill; pass one of them")
@@ -64,6 +65,7 @@ def rehearse(
 
     folder = find_root(root)
     name = require_stack(folder, stack)
+    require_rehearsal_packages()
     if out is not None:
         _prepare(out)
     return _play(folder, name, drills, speed, format_, out)
@@ -97,7 +99,7 @@ def _play(
         print_text(stdout_paper(), report, written=written)
     if trouble is not None:
         raise trouble
-    leave(CLEAN if report.passed else FINDINGS)
+    leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
 
 
 def _prepare(out: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Context, Kubeconfig, Outputs, Root, Stack
+from fleet.cli.packages import require_verify_packages
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -51,6 +52,7 @@ def verify(
     url = None if endpoint is None else base_url(endpoint)
     if kubeconfig is not None and not kubeconfig.is_file():
         raise CommandError(f"--kubeconfig {kubeconfig}: there is no such file")
+    require_verify_packages()
     from settings.load import parse
     from settings.stack_file import read
 

@@ -31,6 +31,14 @@ class Modelled:
         """Output tokens a second."""
         return self.performance.output_tokens_per_s
 
+    def short(self) -> str:
+        """Total and output with their intervals, called an estimate."""
+        total, output = self.total_tokens_per_s, self.output_tokens_per_s
+        return (
+            f"{total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}), {output.value:,.0f} output by the "
+            f"model's estimate ({total.basis})"
+        )
+
     def format(self) -> str:
         """One sentence for a report, with interval, basis and load."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s

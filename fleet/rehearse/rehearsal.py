@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ def rehearse(
         on_result=shown.drill_ended,
     )
     results = runner.play(drills)
+    played = {one.name for one in results}
     report = RehearsalReport(
         project=recording.project,
         stack=recording.stack,
@@ -71,5 +73,14 @@ def rehearse(
         drills=results,
         scales=tuple(runner.scales),
         retained=tuple(runner.retained),
+        not_played=() if runner.stopped is None else tuple(one.name for one in drills if one.name not in played),
+        stop_code=_exit_code(runner.stopped),
     )
     return redacted(report, recording.plaintexts)
+
+
+def _exit_code(stop: KeyboardInterrupt | SystemExit | None) -> int:
+    """As shells count signals; 0 where none came."""
+    if stop is None:
+        return 0
+    return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else 128 + signal.SIGINT

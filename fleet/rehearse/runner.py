@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fleet.clients.stopping import stopped_by_exception
 from fleet.preview.record.recording import ProgramError
 from fleet.rehearse.api import ApiRefusedError, ApiUnreachableError
 from fleet.rehearse.drills.drill import Drill, Proof
@@ -43,6 +44,8 @@ class Runner:
         self.results: list[DrillResult] = []
         self.retained: list[Retained] = []
         self.scales: list[Scale] = []
+        self.stopped: KeyboardInterrupt | SystemExit | None = None
+        """Ctrl-C, or SIGTERM or SIGHUP, which came before the last drill had ended."""
         self.kubernetes_version = ""
         """As the API server said it; empty where no stage was needed."""
         self._stage: Stage | None = None
@@ -51,7 +54,15 @@ class Runner:
         self._never_came_up = ""
 
     def play(self, drills: Sequence[Drill]) -> tuple[DrillResult, ...]:
-        """Play them all. Raises RehearsalError where the machine, not the stack, is at fault."""
+        """Play them all; of a run that is stopped, what had ended by then. Raises RehearsalError where the machine is at fault."""
+        try:
+            with stopped_by_exception():
+                self._play_all(drills)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self.stopped = stop
+        return tuple(self.results)
+
+    def _play_all(self, drills: Sequence[Drill]) -> None:
         running = [drill for drill in drills if drill.start == "running"]
         running.sort(key=lambda drill: drill.spends_stage)
         try:
@@ -62,7 +73,6 @@ class Runner:
         for drill in drills:
             if drill.start == "empty":
                 self._play(drill)
-        return tuple(self.results)
 
     def _play(self, drill: Drill) -> None:
         skipped = drill.skip(self._opened.settings)
@@ -182,7 +192,9 @@ def result_of(
     stage: Stage | None = None,
     since_seconds: float = 0.0,
 ) -> DrillResult:
-    """A drill with what its proof has; with a stage also the moments since then."""
+    """A drill with what its proof has; with a stage also the moments since then. One that could show nothing is skipped."""
+    if not gave_up and proof.checks and all(one.empty for one in proof.checks):
+        skipped = proof.checks[0].empty
     return DrillResult(
         name=drill.name,
         title=drill.title,

@@ -28,6 +28,7 @@ def fetch(
     What is here already is not fetched again. Needs no access to the cluster. Exits with 0 when the measurement is
     certified, with 1 when it is not.
     """
+    require_benchmark_packages()
     from fleet.bench.run.display import shown
     from fleet.bench.run.fetching import choose, going_on
     from fleet.bench.run.session import google_of, gpu_servers
@@ -36,7 +37,6 @@ def fetch(
     from settings.load import parse
     from settings.stack_file import read
 
-    require_benchmark_packages()
     folder = find_root(root)
     name = require_stack(folder, stack)
     file = read(folder, name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Judged
@@ -70,6 +71,7 @@ def merge(
     choice. Exits with 1 when the measurement is not certified, worse than the baseline beyond noise, or not comparable
     with it.
     """
+    require_benchmark_packages()
     from fleet.bench.folder import MERGED_FILE
     from fleet.bench.merge import MergeOptions, slo_of
     from fleet.bench.merge.judged import as_text, judge, write

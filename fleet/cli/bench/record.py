@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleet.cli.exits import CLEAN, CommandError
+from fleet.cli.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
     from fleet.bench.measurement import Measurement
@@ -71,6 +72,7 @@ def record(
         raise CommandError("nothing to write: give --id and --title for an entry of the ledger, or --baseline FILE")
     if id_ is None and (ledger is not None or raw is not None):
         raise CommandError("--ledger and --raw are about an entry of the ledger: give --id and --title with them")
+    require_benchmark_packages()
     if baseline is not None:
         from fleet.cli.bench.written import require_own_file
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.exits import CLEAN
+from fleet.cli.packages import require_benchmark_packages
 
 FOLDER = "report"
 """Below the measurement, where the report goes without --out."""
@@ -31,6 +32,7 @@ def report(
     merged.json. The page needs no network and runs no script. Exits with 0 whatever the verdict; `fleet bench merge` exits
     with 1 for a measurement that is not certified.
     """
+    require_benchmark_packages()
     from fleet.bench.report.against import outcome
     from fleet.bench.report.source import judged_of
     from fleet.bench.report.write import write_report

@@ -23,13 +23,13 @@ from fleet.cli.packages import require_benchmark_packages
 if TYPE_CHECKING:
     from fleet.bench.run.display import Display
     from fleet.bench.run.launch import Launched
-    from fleet.bench.run.price import Price
     from fleet.bench.run.servers import ServerPod
     from fleet.bench.run.session import Google
     from fleet.bench.run.wanted import Changes
     from fleet.bench.run.watching import Ended
     from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
+    from fleet.plan.benchmark_price import Price
     from settings.stack import Settings
 
 
@@ -139,9 +139,9 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
 def _launch(settings: Settings, outputs: StackOutputs, wishes: Wishes) -> int:
     from fleet.bench.run.display import shown
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
-    from fleet.bench.run.price import price_of
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
     from fleet.bench.run.session import cluster_of, google_of, require_bucket
+    from fleet.plan.benchmark_price import price_of
     from workloads.names import HTTP_PORT
 
     google = None if wishes.detach else google_of(outputs)

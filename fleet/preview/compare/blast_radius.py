@@ -19,7 +19,8 @@ class Measured:
     """The blast radius in its three forms."""
 
     radius: BlastRadius
-    headline: tuple[str, ...]
+    effects: tuple[str, ...]
+    price: tuple[str, ...]
     dangers: tuple[Danger, ...]
 
 
@@ -45,7 +46,8 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
     radius = _radius(restarts, gone, added, removed)
     return Measured(
         radius=radius,
-        headline=tuple(_headline(changes, radius, restarts, before, gone)),
+        effects=tuple(_effects(changes, radius, restarts, before, gone)),
+        price=tuple(_price(changes)),
         dangers=tuple(dangers(changes, restarts, before, after, fates, old, new)),
     )
 
@@ -69,7 +71,7 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
     )
 
 
-def _headline(
+def _effects(
     changes: Changes,
     radius: BlastRadius,
     restarts: Sequence[Restart],
@@ -82,7 +84,7 @@ def _headline(
     if not any(one.old_urn for one in changes.resources):
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
     for one in restarts:
-        yield _format_restart(one, radius.assumption)
+        yield _format_restart(one)
     for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
         for verb in ENDS:
             number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
@@ -90,14 +92,17 @@ def _headline(
                 yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
     if before:
         yield from _format_replicas(radius, before)
-    money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
-    if money is not None and money.changed:
-        yield _format_money(money)
     if before and not restarts and not radius.replicas_removed:
         yield "No serving replica restarts"
 
 
-def _format_restart(one: Restart, assumption: str) -> str:
+def _price(changes: Changes) -> Iterator[str]:
+    money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
+    if changes.pending and money is not None and money.changed:
+        yield _format_money(money)
+
+
+def _format_restart(one: Restart) -> str:
     verb = "may restart" if one.maybe else "restart"
     if one.replicas == 1:
         verb += "" if one.maybe else "s"
@@ -113,7 +118,7 @@ def _format_restart(one: Restart, assumption: str) -> str:
             f"{one.replicas} replicas of {one.name} {verb} {pace}: about {one.minutes:.0f} minutes with {left} of "
             f"{one.replicas} serving"
         )
-    return f"{one.gpus} GPUs, {how} ({assumption})" if one.minutes else f"{one.gpus} GPUs, {how}"
+    return f"{one.gpus} GPUs, {how}"
 
 
 def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from fleet.report.words import sentence
+
 Operation = Literal["create", "update", "replace", "delete", "same"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 
@@ -180,14 +182,22 @@ class Changes:
     """Every resource of either side: those of the new side in dependency order, then the deletes."""
     outputs: tuple[PropertyChange, ...] = ()
     """Stack exports that differ."""
-    headline: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
     """The blast radius in words, most weighty first; one line each. Never empty."""
+    price_and_rate: tuple[str, ...] = ()
+    """Dollars and tokens before and after, where they differ; one line each."""
     dangers: tuple[Danger, ...] = ()
     deltas: tuple[Delta, ...] = ()
     """Every number, changed or not; empty where neither side's could be told."""
     blast_radius: BlastRadius = field(default_factory=BlastRadius)
     remarks: tuple[str, ...] = ()
     """What the reader should know about the comparison itself."""
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """Everything that the change does, in words, with what the minutes rest on."""
+        assumed = self.blast_radius.assumption
+        return (*self.effects, *([sentence(assumed).rstrip(".")] if assumed else []), *self.price_and_rate)
 
     @property
     def summary(self) -> Mapping[Operation, int]:

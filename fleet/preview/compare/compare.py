@@ -63,7 +63,8 @@ def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Se
     return replace(
         changes,
         blast_radius=found.radius,
-        headline=found.headline,
+        effects=found.effects,
+        price_and_rate=found.price,
         dangers=(*changes.dangers, *found.dangers),
     )
 

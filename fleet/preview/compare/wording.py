@@ -74,7 +74,7 @@ def format_reasons(change: ResourceChange) -> Iterator[str]:
 def _side(delta: Delta, value: float | None, *, at_least: bool) -> str:
     """One side of a number, with what is not known of it."""
     if value is None:
-        return "unknown"
+        return "not published" if delta.unit == "tok/s" else "unknown"
     return f"at least {_amount(delta.unit, value)}" if at_least else _amount(delta.unit, value)
 
 

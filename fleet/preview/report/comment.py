@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
 from fleet.preview.report.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
-from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
+from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of, stack_of
 from fleet.preview.report.wording import (
     bill_lines,
     format_nature,
     format_per_million,
     format_published_nodes,
+    format_rate,
     format_residual,
     format_size,
-    rate_origin,
 )
 from fleet.report.words import format_usd, plural
 
@@ -42,7 +42,7 @@ def markdown_text(*outcomes: Outcome) -> str:
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
             sections.append(_refusal(outcome))
-        elif several and _is_quiet(outcome):
+        elif several and is_quiet(outcome):
             sections.append(_quiet(outcome))
         else:
             sections += _sections(outcome, several=several)
@@ -50,12 +50,6 @@ def markdown_text(*outcomes: Outcome) -> str:
         sections.append(Section(name="about", text=f"Offline preview. {format_nature(reports_of(outcomes))}"))
     stack = "STACK" if several else stack_of(outcomes[0])
     return joined(sections, elsewhere=f"`fleet preview --stack {stack}` shows it; so do `--format html` and `json`.")
-
-
-def _is_quiet(report: Report) -> bool:
-    """Whether the table of stacks has said all that a reviewer needs."""
-    changes = report.comparison
-    return changes is not None and not (changes.pending or changes.dangers or report.policies.mandatory)
 
 
 def _quiet(report: Report) -> Section:
@@ -111,17 +105,12 @@ def _refusal(refusal: Refusal) -> Section:
 
 def _headline(report: Report, *, several: bool) -> Iterator[str]:
     fleet, figures, recording = report.fleet, report.figures, report.recording
-    rate = (
-        f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
-        if figures.total_tokens_per_s
-        else "no published figure"
-    )
     head = "####" if several else "### Preview of"
     yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""
     yield (
         f"{format_size(fleet)} on {fleet.capacity} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
-        f"{code(fleet.revision[:12])} · vLLM {escape(fleet.vllm)} · profile {code(fleet.profile)} · {rate}"
+        f"{code(fleet.revision[:12])} · vLLM {escape(fleet.vllm)} · profile {code(fleet.profile)} · {format_rate(report)}"
     )
     if fleet.platform is not None:
         yield f"On the cluster of {code(fleet.platform)}."

@@ -55,7 +55,7 @@ def list_of_stacks(outcomes: Sequence[Outcome]) -> Iterator[str]:
             (
                 code(line.stack),
                 _mark(line.stops, line.warns) + cell(line.verdict),
-                cell(line.change),
+                "<br>".join(map(cell, line.change)),
                 cell(line.price),
                 cell(line.rate),
             )

@@ -22,7 +22,7 @@ from fleet.preview.compare.wording import (
 )
 from fleet.preview.report.change_tree import change_tree
 from fleet.preview.report.comment_policies import policies_of
-from fleet.preview.report.several_stacks import Refusal, reports_of, stack_of
+from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
 from fleet.preview.report.verdicts import shared, verdicts
 from fleet.preview.report.wording import (
@@ -75,6 +75,7 @@ def html_text(*outcomes: Outcome) -> str:
             "name_of": stack_of,
             "name_of_urn": lambda urn: urn.rpartition("::")[2],
             "is_refusal": lambda outcome: isinstance(outcome, Refusal),
+            "is_quiet": is_quiet,
             "numbers": _numbers,
             "differences": _differences,
             "bill_table": _bill,
@@ -99,7 +100,7 @@ def _stacks(outcomes: Sequence[Outcome]) -> Table:
             (
                 Cell(line.stack, link=f"stack-{number}"),
                 Cell(f"{mark} {line.verdict}"),
-                Cell(line.change),
+                Cell("; ".join(line.change)),
                 Cell(line.price),
                 Cell(line.rate),
             )

@@ -172,13 +172,19 @@ def build_report(
     """Everything there is to say about one recorded stack."""
     repeated = {_one_line(problem.text()) for problem in problems}
     redactor = Redactor(recording.plaintexts)
+    modelled = _modelled(settings, figures)
+    if comparison is not None:
+        # Imported here: a preview that compares nothing does not need it.
+        from fleet.preview.report.consequences import with_consequences
+
+        comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
     return Report(
         recording=recording,
         fleet=_fleet(settings, stand_in_project),
         tree=_tree(recording, redactor),
         changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
-        modelled=_modelled(settings, figures),
+        modelled=modelled,
         dangers=tuple(_dangers(settings)),
         findings=tuple(Finding(problem=one, on_purpose=one.on_purpose) for one in problems if one.level == "finding"),
         notices=tuple(one for one in problems if one.level == "notice"),

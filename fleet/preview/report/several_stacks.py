@@ -36,6 +36,19 @@ def refusals_of(outcomes: Sequence[Outcome]) -> list[Refusal]:
     return [one for one in outcomes if isinstance(one, Refusal)]
 
 
+def is_quiet(outcome: Outcome) -> bool:
+    """Whether a comparison found nothing to look at: one line tells it all."""
+    if isinstance(outcome, Refusal) or (changes := outcome.comparison) is None:
+        return False
+    failed = any(one.severity == "error" for one in outcome.diagnostics)
+    return not (changes.pending or changes.dangers or outcome.policies.mandatory or failed)
+
+
+def by_weight(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Refused stacks first, then those that change or break a policy, unchanged ones last; each group in the given order."""
+    return tuple(sorted(outcomes, key=lambda one: 0 if isinstance(one, Refusal) else 1 + is_quiet(one)))
+
+
 def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tuple[Outcome, ...]:
     """Preview the stacks one after the other: an SDK and its runtime serve one program at a time.
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from fleet.preview.compare.wording import format_after, format_before
 from fleet.preview.report.several_stacks import Refusal
+from fleet.preview.report.wording import format_rate
 from fleet.report.words import plural
 from settings.rules.verdict import REPEATED_ON_PURPOSE
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.changes import Changes
-    from fleet.preview.report.model import Policies
+    from fleet.preview.compare.changes import Changes, Delta
+    from fleet.preview.report.model import Policies, Report
     from fleet.preview.report.several_stacks import Outcome
 
 USD_PER_HOUR = "usd-per-hour"
 TOKENS_PER_SECOND = "tokens-per-second"
-_UNITS = {USD_PER_HOUR: "an hour", TOKENS_PER_SECOND: "tok/s"}
+_MOST_EFFECTS = 5
+"""The weightiest; the stack's own headline has them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,8 @@ class StackLine:
 
     stack: str
     verdict: str
-    change: str
+    change: tuple[str, ...]
+    """What changes, a phrase each."""
     price: str
     rate: str
     stops: bool
@@ -41,20 +44,20 @@ def line_of(outcome: Outcome) -> StackLine:
         return StackLine(
             stack=outcome.stack,
             verdict="cannot be previewed",
-            change=outcome.message.partition("\n")[0],
+            change=(outcome.message.partition("\n")[0],),
             price="",
             rate="",
             stops=True,
             warns=False,
         )
-    changes, figures = outcome.comparison, outcome.figures
-    rate = f"{figures.total_tokens_per_s:,} tok/s" if figures.total_tokens_per_s else "no published figure"
+    changes = outcome.comparison
+    created = plural(len(outcome.changes), "resource") + " to create"
     return StackLine(
         stack=outcome.recording.stack,
         verdict=format_verdict(outcome.policies, changes),
-        change=plural(len(outcome.changes), "resource") + " to create" if changes is None else changes.headline[0],
-        price=_moving(changes, USD_PER_HOUR) or figures.bill.total_in_words(),
-        rate=_moving(changes, TOKENS_PER_SECOND) or rate,
+        change=(created,) if changes is None else changes.effects[:_MOST_EFFECTS],
+        price=_price(_delta(changes, USD_PER_HOUR)) or outcome.figures.bill.total_in_words(),
+        rate=_rate(outcome, _delta(changes, TOKENS_PER_SECOND)),
         stops=bool(outcome.policies.mandatory),
         warns=bool(_to_look_at(outcome.policies) or (changes and changes.dangers) or outcome.dangers),
     )
@@ -81,8 +84,17 @@ def _to_look_at(policies: Policies) -> int:
     return len(policies.violations) - len(policies.mandatory) - _on_purpose(policies)
 
 
-def _moving(changes: Changes | None, id_: str) -> str:
-    for one in changes.deltas if changes is not None else ():
-        if one.id == id_ and one.changed:
-            return f"{format_before(one)} → {format_after(one)} {_UNITS[id_]}"
-    return ""
+def _price(delta: Delta | None) -> str:
+    return "" if delta is None else f"{format_before(delta)} → {format_after(delta)} an hour"
+
+
+def _rate(report: Report, delta: Delta | None) -> str:
+    """The rate with its label, and what it was before where that differs."""
+    before = f"{format_before(delta)} → " if delta is not None and delta.before is not None else ""
+    return before + format_rate(report)
+
+
+def _delta(changes: Changes | None, id_: str) -> Delta | None:
+    """A number that changes."""
+    deltas = changes.deltas if changes is not None else ()
+    return next((one for one in deltas if one.id == id_ and one.changed), None)

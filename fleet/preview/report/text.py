@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.several_stacks import Refusal
+from fleet.preview.report.several_stacks import Refusal, is_quiet
 from fleet.preview.report.text_policies import print_policies
 from fleet.preview.report.wording import (
     bill_lines,
@@ -15,6 +15,7 @@ from fleet.preview.report.wording import (
     format_nature,
     format_per_million,
     format_published_nodes,
+    format_rate,
     format_residual,
     format_size,
 )
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 
 def print_text(paper: Paper, *outcomes: Outcome) -> None:
-    """Write the whole report to `paper`, in one piece; of several stacks one after the other, and a list of them last."""
+    """Write the whole report to `paper`, in one piece; of several stacks those that change one after the other, and a list of all last."""
     page = Page(paper)
-    for index, outcome in enumerate(outcomes):
+    several = len(outcomes) > 1
+    whole = [one for one in outcomes if not (several and is_quiet(one))]
+    for index, outcome in enumerate(whole):
         if index:
             page.rule()
         if isinstance(outcome, Refusal):
@@ -39,8 +42,9 @@ def print_text(paper: Paper, *outcomes: Outcome) -> None:
                 page.prose(line.strip(), indent=len(line) - len(line.lstrip()), style="red")
         else:
             _print_report(page, outcome)
-    if len(outcomes) > 1:
-        page.rule()
+    if several:
+        if whole:
+            page.rule()
         _print_list(page, outcomes)
     page.print()
 
@@ -70,12 +74,18 @@ def _print_list(page: Page, outcomes: Sequence[Outcome]) -> None:
 
     lines = [line_of(outcome) for outcome in outcomes]
     width = max(len(line.stack) for line in lines)
-    for line in lines:
+    for outcome, line in zip(outcomes, lines, strict=True):
         style = "bold red" if line.stops else "yellow" if line.warns else "green"
-        rest = " · ".join(part for part in (line.change, line.price, line.rate) if part)
-        page.line((line.stack.ljust(width), "bold"), "  ", (line.verdict, style))
-        if rest:
-            page.prose(rest, indent=width + 2, style="dim")
+        quiet = is_quiet(outcome)
+        page.line(
+            (line.stack.ljust(width), "bold"), "  ", ("no changes · " if quiet else "", "dim"), (line.verdict, style)
+        )
+        for phrase in () if quiet else (*line.change, f"{line.price} · {line.rate}" if line.price else ""):
+            if phrase:
+                page.prose(phrase, indent=width + 2, style="dim")
+    if any(map(is_quiet, outcomes)):
+        page.blank()
+        page.item("an unchanged stack is one line here; `fleet preview --stack NAME` shows it whole")
 
 
 def _headline(page: Page, report: Report) -> None:
@@ -91,9 +101,7 @@ def _headline(page: Page, report: Report) -> None:
     page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
     if fleet.platform is not None:
         page.prose(f"on the cluster of {fleet.platform}", indent=0)
-    figures = report.figures
-    rate = f"{figures.total_tokens_per_s:,} tok/s published" if figures.total_tokens_per_s else "no published figure"
-    page.prose(f"{figures.bill.total_in_words()} · {rate}", indent=0, style="bold cyan")
+    page.prose(f"{report.figures.bill.total_in_words()} · {format_rate(report)}", indent=0, style="bold cyan")
     for danger in report.dangers:
         page.blank()
         page.prose(danger, indent=0, mark="!! ", style="bold red", mark_style="bold white on red")

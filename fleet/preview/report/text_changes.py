@@ -54,7 +54,7 @@ def print_consequences(page: Page, changes: Changes) -> None:
     if changes.dangers:
         page.blank()
     for line in changes.headline:
-        page.prose(line, indent=0, style="bold")
+        page.prose(line, indent=0, mark="· ", style="bold", mark_style="dim")
 
 
 def print_numbers(page: Page, changes: Changes) -> None:

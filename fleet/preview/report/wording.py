@@ -97,6 +97,16 @@ def format_per_million(figures: Figures) -> str:
     )
 
 
+def format_rate(report: Report) -> str:
+    """The rate in a few words: published, measured, or estimated by the planner's model."""
+    figures = report.figures
+    if figures.total_tokens_per_s:
+        return f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
+    if report.modelled is not None:
+        return f"{report.modelled.total_tokens_per_s.value:,.0f} tok/s estimated, no published figure"
+    return "no published figure"
+
+
 def rate_origin(figures: Figures) -> str:
     """Whether a stack's rate was published, or measured by `fleet bench`."""
     return figures.match.figure.origin if figures.match.figure is not None else "published"

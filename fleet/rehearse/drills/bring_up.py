@@ -38,6 +38,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         "every machine is in the zones of the stack",
         set(zones) <= set(stage.settings.zones),
         ", ".join(zones) or "none made",
+        empty="" if zones else "no GPU machine was made",
     )
     slow = sorted(
         {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}

@@ -25,6 +25,11 @@ def needs_servers(least: int = 1) -> Skip:
     return skip
 
 
+def no_others(servers: int, gone: int = 1) -> str:
+    """Why a check of those that go on while so many are gone shows nothing, or nothing."""
+    return "" if servers > gone else f"the stack runs {plural(servers, 'server')}, and no other is there to go on"
+
+
 def on_spot(least: int) -> Skip:
     """Only where Google may take a node back at any moment, and with that many servers."""
 

@@ -31,9 +31,9 @@ class Proof:
     scales: list[Scale] = field(default_factory=list)
     """How long a bring-up of a size took on this machine."""
 
-    def check(self, statement: str, held: bool, seen: str) -> bool:
-        """Write down whether something held and what was seen; returns whether it held."""
-        self.checks.append(Check(statement=statement, held=held, seen=seen))
+    def check(self, statement: str, held: bool, seen: str, *, empty: str = "") -> bool:
+        """Write down whether something held and what was seen; returns whether it held. `empty`: why it could not have failed."""
+        self.checks.append(Check(statement=statement, held=held, seen=seen, empty=empty))
         return held
 
     def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "") -> None:

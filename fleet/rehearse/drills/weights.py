@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.rehearse.api import VOLUME_SNAPSHOT_CONTENT, Manifest
-from fleet.rehearse.drills.conditions import all_of, needs_servers, writes_weights
+from fleet.rehearse.drills.conditions import all_of, needs_servers, no_others, writes_weights
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.drills.requests import requests_during
 
@@ -54,7 +54,12 @@ def _from_image(stage: Stage, proof: Proof) -> None:
     downloads = stage.writer.attempts_since(began)
     proof.check("nothing is downloaded", downloads == 0, f"{downloads} downloads")
     lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("never more than one server missing", lowest >= servers - 1, f"at worst {lowest} of {servers} Ready")
+    proof.check(
+        "never more than one server missing",
+        lowest >= servers - 1,
+        f"at worst {lowest} of {servers} Ready",
+        empty=no_others(servers),
+    )
     stage.until("the writer's volume and the servers' old one to go", lambda: not _volumes(stage) & before, 3600)
     left = _volumes(stage)
     proof.check("one volume is left, made of the image", len(left) == 1, ", ".join(sorted(left)))
@@ -83,9 +88,18 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
         done = stage.until_ready(servers)
     proof.check("pulumi up ends well", not report.failed, "; ".join(report.failed.values()) or "no failure")
     lowest = stage.meter.ready_servers.lowest(began)
-    proof.check("never more than one server missing", lowest >= servers - 1, f"at worst {lowest} of {servers} Ready")
-    if servers > 1:
-        proof.check("the Service is never without a server", requests.unserved == 0, f"{requests.unserved} refused")
+    proof.check(
+        "never more than one server missing",
+        lowest >= servers - 1,
+        f"at worst {lowest} of {servers} Ready",
+        empty=no_others(servers),
+    )
+    proof.check(
+        "the Service is never without a server",
+        requests.unserved == 0,
+        f"{requests.unserved} refused",
+        empty=no_others(servers),
+    )
     mounted = {
         volume["persistentVolumeClaim"]["claimName"]
         for pod in stage.ready_pods()

@@ -142,7 +142,7 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
         return f"broke off as {like} did"
     if drill.gave_up:
         return f"broke off: {drill.gave_up}"
-    failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not one.held]
+    failed = [f"{one.statement}: {one.seen}" for one in drill.checks if not (one.held or one.empty)]
     if failed:
         return f"not so: {'; '.join(failed)}"
     figures = [wording.format_figure(one) for one in drill.figures if not model.is_advice(one)]

@@ -7,8 +7,10 @@
     speed                   simulated seconds in a wall second
     wallSeconds             the whole run
     drills                  in the order played: name, title, proves, state (passed, failed, skipped), skipped and gaveUp (reasons,
-                            or ""), checks (statement, held, seen), figures (name, value, unit, note), findings, moments
-                            (lane, subject, text, atSeconds, untilSeconds or null, mood), wallSeconds, simulatedSeconds
+                            or ""), checks (statement, held, seen, empty: why it shows nothing here, or ""), figures (name, value,
+                            unit, note), findings, moments (lane, subject, text, atSeconds, untilSeconds or null, mood),
+                            wallSeconds, simulatedSeconds
+    notPlayed               names of the drills without a result, where Ctrl-C or a signal stopped the run
     findings                every one once, errors first: severity, subject, message, fix, drills (who came upon it)
     scales                  nodes, phases (name, wallSeconds), wallSeconds, goalSeconds or null, withinGoal
     retained                what outlives the stack: kind, name, why, usdPerMonth or null, note
@@ -43,6 +45,7 @@ def as_document(report: RehearsalReport) -> dict[str, Any]:
         "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill(one) for one in report.drills],
+        "notPlayed": list(report.not_played),
         "findings": [{**_finding(one.finding), "drills": list(one.drills)} for one in report.found],
         "scales": [
             {
@@ -77,7 +80,9 @@ def _drill(drill: DrillResult) -> dict[str, Any]:
         "state": state_of(drill),
         "skipped": drill.skipped,
         "gaveUp": drill.gave_up,
-        "checks": [{"statement": one.statement, "held": one.held, "seen": one.seen} for one in drill.checks],
+        "checks": [
+            {"statement": one.statement, "held": one.held, "seen": one.seen, "empty": one.empty} for one in drill.checks
+        ],
         "figures": [
             {"name": one.name, "value": one.value, "unit": one.unit, "note": one.note} for one in drill.figures
         ],

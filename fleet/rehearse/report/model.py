@@ -102,10 +102,15 @@ class RehearsalReport:
     remarks: tuple[str, ...] = ()
     """What else the reader should know about this run: drills that were not asked for."""
 
+    not_played: tuple[str, ...] = ()
+    """Names of the drills that had not ended when the run was stopped."""
+    stop_code: int = 0
+    """Exit code of a run that was stopped by Ctrl-C, SIGTERM or SIGHUP; 0 where it went to its end."""
+
     @property
     def passed(self) -> bool:
-        """No drill failed; a finding that is an error fails its drill."""
-        return all(one.passed for one in self.drills)
+        """Every drill was played and none failed; a finding that is an error fails its drill."""
+        return not self.stop_code and all(one.passed for one in self.drills)
 
     @property
     def failed_drills(self) -> tuple[DrillResult, ...]:
@@ -185,6 +190,8 @@ class RehearsalReport:
             parts.append(f"{len(self.skipped_drills)} skipped")
         severities = [one.finding.severity for one in self.found]
         parts += [plural(severities.count(one), one) for one in ("error", "warning") if one in severities]
+        if self.stop_code:
+            parts.insert(0, f"stopped before {plural(len(self.not_played), 'drill')} had ended")
         return ", ".join(parts)
 
 

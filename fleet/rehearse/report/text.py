@@ -99,7 +99,9 @@ def _drill(page: Page, drill: DrillResult, column: int, *, like: str) -> None:
     if drill.gave_up:
         page.prose(f"broke off: {f'as {like} did' if like else drill.gave_up}", indent=column, style="red")
     for check in drill.checks:
-        if not check.held:
+        if check.empty:
+            page.prose(f"{check.statement}: shows nothing here: {check.empty}", indent=column, mark="– ", style="dim")
+        elif not check.held:
             page.prose(f"{check.statement}: {check.seen}", indent=column, mark="✗ ", style="red", mark_style="bold red")
     _figures(page, drill, column)
 

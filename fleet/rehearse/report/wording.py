@@ -29,14 +29,14 @@ def why_failed(drill: DrillResult) -> str:
     if drill.gave_up:
         return drill.gave_up
     for check in drill.checks:
-        if not check.held:
+        if not (check.held or check.empty):
             return f"{check.statement}: {check.seen}"
     return next(one.message for one in drill.findings if one.severity == "error")
 
 
 def first_held(drill: DrillResult) -> str:
     """What a drill without figures showed: the first thing that held; nothing where there is none."""
-    return next((one.statement for one in drill.checks if one.held), "")
+    return next((one.statement for one in drill.checks if one.held and not one.empty), "")
 
 
 def format_figure(figure: Figure) -> str:
@@ -88,5 +88,7 @@ def format_left(report: RehearsalReport) -> str:
 
 def closing(report: RehearsalReport) -> Iterator[str]:
     """What holds for the whole rehearsal, and what it did not show."""
+    if report.stop_code:
+        yield f"It was stopped. The drills that had ended are kept; without a result: {', '.join(report.not_played)}."
     yield from report.remarks
     yield from report.limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -206,7 +207,8 @@ def test_every_stack_is_compared_at_once(clone: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 4, done.stderr
     assert "1 replica more (8 GPUs)" in done.stdout
-    assert done.stdout.count("\nNo changes\n") == 4
+    assert done.stdout.startswith("vllm-fleet / dev")
+    assert len(re.findall(r"^\w+ +no changes", done.stdout, re.MULTILINE)) == 4
 
 
 def test_a_program_that_is_up_changes_nothing_against_its_state(clone: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.cli import VERSION, packages
+from fleet.cli.exits import CommandError
 from fleet.cli.main import _format_error, _run
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
@@ -165,24 +166,44 @@ def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
         ("run", "--stack", "spot", "--outputs", "nowhere.json"),
         ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
         ("selftest",),
+        ("merge", "nowhere"),
+        ("report", "nowhere"),
+        ("record", "nowhere", "--baseline", "nowhere.yaml"),
     ],
 )
 @pytest.mark.parametrize("missing", ["numpy", "google.cloud.storage"])
-def test_what_fetches_and_merges_in_the_end_is_missed_before_anything_is_paid_for(
+def test_what_fetches_merges_and_draws_is_missed_before_any_work(
     command: tuple[str, ...], missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
     monkeypatch.setattr(
-        "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] != "selftest" else ())]
+        "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] in ("run", "fetch") else ())]
     )
-    with pytest.raises(ModuleNotFoundError, match=missing) as error:
+    with pytest.raises(CommandError, match=rf"^{missing} .*: make setup-benchmark .*requirements-benchmark\.txt"):
         _run()
-    assert _format_error(error.value).endswith("run: python -m pip install -r requirements-benchmark.txt")
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "target"),
+    [
+        ("verify --stack spot --endpoint http://127.0.0.1:9", "aiohttp", "make setup-benchmark"),
+        ("rehearse --stack spot", "trustme", "make setup-rehearsal"),
+        ("rehearse --stack spot", "aiohttp", "make setup-rehearsal"),
+    ],
+)
+def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
+    command: str, missing: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
+    monkeypatch.setattr("sys.argv", ["fleet", *command.split(), "--root", str(ROOT)])
+    with pytest.raises(CommandError, match=f"^{missing} .*{target}"):
+        _run()
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
     message = _format_error(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
     assert "pulumi is not installed" in message
+    assert "make setup " in message
     assert "pip install -r requirements-dev.txt" in message
     message = _format_error(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
     assert "pip install -r requirements-rehearsal.txt" in message

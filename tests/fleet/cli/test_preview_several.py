@@ -73,7 +73,7 @@ def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:
 def test_the_last_lines_of_the_text_list_the_stacks(tmp_path: Path) -> None:
     done = fleet("preview", "-s", "blue", "-s", "red", cwd=stacks(tmp_path))
     *_, last = done.stdout.split("─" * 100)
-    assert last.split()[0] == "blue"
+    assert last.split()[0] == "red"
     assert "cannot be previewed" in last
 
 

@@ -275,6 +275,18 @@ def test_what_keeps_a_rehearsal_from_an_answer_is_one_message(stand_in: Played, 
     assert ended.out == ""
 
 
+def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run: Run, tmp_path: Path) -> None:
+    stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
+    ended = run("--stack", "dev", "--out", str(tmp_path))
+    assert ended.code == 130
+    assert "stopped before 2 drills had ended" in ended.out
+    assert "pause, drain" in " ".join(ended.out.split())
+    document = json.loads((tmp_path / "rehearsal.json").read_text())
+    assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
+    assert len(document["drills"]) == len(passing().drills)
+    assert (tmp_path / "rehearsal.html").is_file()
+
+
 def test_ctrl_c_is_130_and_says_nothing(stand_in: Played, run: Run) -> None:
     stand_in.answer = raises(KeyboardInterrupt())
     ended = run("--stack", "dev", "--format", "json")

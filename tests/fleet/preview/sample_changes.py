@@ -119,7 +119,7 @@ def sample_changes(**fields: object) -> Changes:
         "against": "main (1a2b3c4d)",
         "resources": resources,
         "outputs": (edited("endpoint", "http://old:8000", "http://qwen35-server:8000"),),
-        "headline": (
+        "effects": (
             "All 12 replicas (96 GPUs) go down together, for about 11 minutes",
             "2 weights volumes replaced or deleted",
             "4 replicas removed; at least $392.25 becomes at least $261.80 an hour",
@@ -190,5 +190,5 @@ def unchanged_report() -> Report:
     resources = (stack, change("vllm-fleet:workloads:Server", "server", stack.urn))
     deltas = (Delta(id="gpus", label="GPUs", unit="", before=96, after=96),)
     return compared_report(
-        sample_changes(resources=resources, outputs=(), dangers=(), headline=("Nothing changes",), deltas=deltas)
+        sample_changes(resources=resources, outputs=(), dangers=(), effects=("Nothing changes",), deltas=deltas)
     )

@@ -34,6 +34,8 @@ class Parts:
     kubernetes_version: str = "v1.99.0"
     said: str = "held"
     no_go: str = ""
+    stopped: BaseException | None = None
+    """What stops the run after its first drill."""
 
 
 class Steps(Shown):
@@ -54,6 +56,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
     class FakeRunner:
         retained: tuple[Any, ...] = ()
         scales: tuple[Any, ...] = ()
+        stopped: BaseException | None = None
 
         def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_clock: Any, on_result: Any) -> None:
             parts.around = around
@@ -63,7 +66,8 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
         def play(self, drills: Any) -> tuple[DrillResult, ...]:
             parts.played = tuple(one.name for one in drills)
             results = []
-            for one in drills:
+            self.stopped = parts.stopped
+            for one in drills[:1] if parts.stopped else drills:
                 self._on_start(one)
                 finding = Finding(severity="warning", subject="x", message=parts.said, fix="none")
                 result = DrillResult(name=one.name, title=one.title, proves=one.proves, checks=(), findings=(finding,))
@@ -100,6 +104,14 @@ def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
     assert report.versions.etcd == ETCD.version
     assert parts.builds == 1
     assert parts.around.speed == 240.0
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_stopped_run_names_the_drills_without_a_result(parts: Parts, stop: BaseException, code: int) -> None:
+    parts.stopped = stop
+    report = rehearsed(parts)
+    assert [one.name for one in report.drills] == ["bring-up"]
+    assert (report.not_played, report.stop_code, report.passed) == (("second-up",), code, False)
 
 
 @pytest.mark.parametrize(("stack", "built"), [("dev", 0), ("gateway", 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -217,14 +218,10 @@ def test_a_control_plane_that_died_ends_the_rehearsal_with_the_reason(script: Sc
     assert script.log == ["start 1", "bring up", "a", "end 1"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143), ValueError("a defect")])
 @pytest.mark.parametrize("start", ["running", "empty"])
-def test_whatever_ends_the_rehearsal_ends_the_stage(script: Script, error: BaseException, start: str) -> None:
-    def play(_: Any, __: Proof) -> None:
-        raise error
-
-    with pytest.raises(type(error)):
-        runner(script).play([drill(script, "a", play, start=start)])
+def test_a_defect_ends_the_stage(script: Script, start: Any) -> None:
+    with pytest.raises(ValueError, match="a defect"):
+        runner(script).play([drill(script, "a", breaks_off(ValueError("a defect")), start=start)])
     assert script.log[-1] == "end 1"
 
 
@@ -233,9 +230,44 @@ def test_ctrl_c_during_the_bring_up_ends_the_stage(script: Script, monkeypatch: 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner_module.Stage, "bring_up", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        runner(script).play([drill(script, "a")])
+    stopped = runner(script)
+    assert stopped.play([drill(script, "a")]) == ()
+    assert isinstance(stopped.stopped, KeyboardInterrupt)
     assert script.log == ["start 1", "end 1"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(143)])
+@pytest.mark.parametrize("start", ["running", "empty"])
+def test_a_run_that_is_stopped_keeps_the_drills_that_have_ended(
+    script: Script, start: Any, stop: BaseException
+) -> None:
+    def stops(*_: Any) -> None:
+        raise stop
+
+    played = runner(script)
+    drills = [drill(script, "a", start=start), drill(script, "b", stops, start=start), drill(script, "c", start=start)]
+    assert [one.name for one in played.play(drills)] == ["a"]
+    assert played.stopped is stop
+    assert script.log[-2:] == ["b", f"end {script.stages}"]
+
+
+def test_sigterm_between_two_stages_is_a_stop_too(script: Script) -> None:
+    played = runner(script, on_result=lambda _: signal.raise_signal(signal.SIGTERM))
+    assert len(played.play([drill(script, "a", start="empty"), drill(script, "b", start="empty")])) == 1
+    assert isinstance(played.stopped, SystemExit)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_something_is_not(script: Script) -> None:
+    def empty(_: Any, proof: Proof) -> None:
+        proof.check("the others go on", False, "0 of 1", empty="the stack runs 1 server")
+
+    nothing = Drill(name="a", title="A", proves="it holds", play=empty)
+    something = drill(script, "b", empty)
+    first, second = runner(script).play([nothing, something])
+    assert first.skipped == "the stack runs 1 server"
+    assert (second.skipped, second.passed) == ("", True)
+    assert [one.empty for one in second.checks] == ["the stack runs 1 server", ""]
 
 
 def test_results_carry_what_the_proof_has(script: Script) -> None:

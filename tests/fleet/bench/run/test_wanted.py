@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.run.price import price_of
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.clients import stack_outputs
+from fleet.plan.benchmark_price import price_of
 from settings.problems import SettingsError
 from tests.fleet.bench.run.laptop import BENCHMARK
 from tests.fleet.cli.command import SMALL_STACK, project

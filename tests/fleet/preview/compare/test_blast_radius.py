@@ -60,9 +60,9 @@ def test_another_image_restarts_replicas_one_by_one() -> None:
     radius = changes.blast_radius
     assert (radius.replicas_restarted, radius.gpus_restarted, radius.at_once) == (12, 96, False)
     assert radius.minutes_of_reduced_capacity == 120
-    (headline,) = changes.headline
+    (effect,) = changes.effects
     for figure in ("96 GPUs", "12 replicas of qwen35-server", "120 minutes", "11 of 12"):
-        assert figure in headline
+        assert figure in effect
     assert dangers(changes) == []
 
 
@@ -121,7 +121,8 @@ def test_more_replicas_restart_nothing() -> None:
     changes = changes_of(edited(SERVER, "spec/replicas", 16), outputs=dearer)
     assert changes.blast_radius.replicas_added == 4
     assert changes.blast_radius.replicas_restarted == 0
-    replicas, money, _ = changes.headline
+    replicas, _ = changes.effects
+    (money,) = changes.price_and_rate
     assert "32 GPUs" in replicas
     for figure in ("$391.32", "$521.76", "+$130.44"):
         assert figure in money

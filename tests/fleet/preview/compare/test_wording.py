@@ -30,7 +30,7 @@ def delta(before: float | None, after: float | None, unit: str = "", **fields: b
         (delta(392.25, 261.8, "$/h"), ("$392.25", "$261.80", "-$130.45 (-33 %)")),
         (delta(0.0987, 0.0983, "$/M tokens"), ("$0.099", "$0.098", "-$0.0004")),
         (delta(0, 12), ("0", "12", "+12")),
-        (delta(1_103_941, None, "tok/s"), ("1,103,941", "unknown", "")),
+        (delta(1_103_941, None, "tok/s"), ("1,103,941", "not published", "")),
         (delta(5, 5), ("5", "5", "same")),
         (delta(None, None), ("unknown", "unknown", "")),
         (delta(1.5, 3, "GiB"), ("1.50 GiB", "3 GiB", "+1.50 GiB (+100 %)")),

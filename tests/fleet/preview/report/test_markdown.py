@@ -100,7 +100,7 @@ def huge_report(stack_count: int = 1) -> str:
         for index in range(400)
     )
     report = compared_report(
-        replace(base, resources=(*base.resources, *many), headline=("H" * 200,) * 50),
+        replace(base, resources=(*base.resources, *many), effects=("H" * 200,) * 50),
         Policies(state="judged", violations=violations),
     )
     refusal = Refusal(stack="broken", message="refused\n" * 20_000)
@@ -122,7 +122,7 @@ def test_no_value_of_a_fork_writes_markup_into_the_comment() -> None:
     evil = "</details><script>alert(1)</script>`|\n\n# owned @octocat [x](http://evil)"
     urn = sample_changes().resources[0].urn
     changes = sample_changes(
-        headline=(evil, evil),
+        effects=(evil, evil),
         remarks=(evil,),
         against=evil,
         outputs=(edited(evil, evil, evil + "2"),),

@@ -104,7 +104,7 @@ def test_numbers_stand_in_columns_with_their_difference() -> None:
     text = text_of(compared_report())
     assert re.search(r"dollars an hour +at least \$392\.25 → at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
     assert re.search(r"GPUs +96 → 64 +-32 \(-33 %\)", text)
-    assert re.search(r"published or measured +1,103,941 → unknown", text)
+    assert re.search(r"published or measured +1,103,941 → not published", text)
     assert "unchanged: clusters 1" in text
 
 
@@ -189,7 +189,7 @@ EVIL = "</span><script>alert(1)</script>\"'><img src=x>"
 
 def test_values_cannot_become_markup_on_the_page() -> None:
     evil: tuple[PropertyChange, ...] = (edited(EVIL, EVIL, EVIL + "2"), edited("t", "a\n" + EVIL, "b\n" + EVIL))
-    page = html_text(compared_report(sample_changes(outputs=evil, headline=(EVIL,), against=EVIL, remarks=(EVIL,))))
+    page = html_text(compared_report(sample_changes(outputs=evil, effects=(EVIL,), against=EVIL, remarks=(EVIL,))))
     assert "<script" not in page
     assert "<img" not in page
     assert page.count("&lt;script&gt;") >= 6

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
-from fleet.preview.record.recording import ProgramError
+from fleet.preview.record.recording import Diagnostic, ProgramError
 from fleet.preview.report.comment import markdown_text
 from fleet.preview.report.html_page import html_text
 from fleet.preview.report.json_document import json_text
 from fleet.preview.report.model import Policies, Report
-from fleet.preview.report.several_stacks import preview_each, refusals_of, reports_of, stack_of
+from fleet.preview.report.several_stacks import by_weight, preview_each, refusals_of, reports_of, stack_of
 from fleet.preview.report.stack_list import line_of
 from settings.problems import Problem, SettingsError
 from tests.fleet.preview.sample_changes import ADVISORY, REFUSAL, compared_report, unchanged_report
@@ -50,12 +51,12 @@ def test_a_defect_is_no_refusal() -> None:
 def test_a_line_has_verdict_change_price_and_rate() -> None:
     line = line_of(compared_report())
     assert line.verdict == "1 mandatory violated, 2 dangers, 2 advisory"
-    assert line.change.startswith("All 12 replicas (96 GPUs) go down together")
+    assert line.change == compared_report().comparison.effects  # type: ignore[union-attr]
     assert line.price == "at least $392.25 → at least $261.80 an hour"
-    assert line.rate == "1,103,941 → unknown tok/s"
+    assert line.rate.startswith("1,103,941 → ")
     assert line.stops
     alone = line_of(sample_report())
-    assert alone.change == "10 resources to create"
+    assert alone.change == ("10 resources to create",)
     assert alone.price.startswith("at least $409.01 an hour")
     assert not alone.stops
     assert not alone.warns
@@ -76,6 +77,41 @@ def test_text_ends_with_a_line_for_each_stack() -> None:
     assert "10 resources to create" in last
     assert "cannot be previewed" in last
     assert text.count("vllm-fleet / test") == 2
+
+
+CHANGED, QUIET = compared_report(), replace(unchanged_report(), policies=Policies(state="judged"))
+
+
+def test_refused_stacks_come_first_and_unchanged_ones_last() -> None:
+    assert by_weight([QUIET, CHANGED, REFUSAL]) == (REFUSAL, CHANGED, QUIET)
+    failed = replace(QUIET, diagnostics=(Diagnostic(severity="error", message="it failed", urn=""),))
+    assert by_weight([QUIET, failed, sample_report()]) == (failed, sample_report(), QUIET)
+
+
+def test_an_unchanged_stack_is_one_line_of_the_text() -> None:
+    text = text_of(CHANGED, QUIET, QUIET)
+    assert text.count("vllm-fleet / test") == 1
+    assert len(text.splitlines()) - len(text_of(CHANGED).splitlines()) < 20
+    *_, last = text.split("─" * 100)
+    assert re.findall(r"^test +no changes.*$", last, re.MULTILINE) == ["test  no changes · policies kept"] * 2
+    assert text_of(QUIET, QUIET).count("no changes") == 2
+
+
+def test_the_list_tells_every_effect_of_a_change() -> None:
+    effects = CHANGED.comparison.effects  # type: ignore[union-attr]
+    in_a_row = markdown_text(CHANGED, QUIET).partition("\n#### ")[0]
+    in_a_cell = html_text(CHANGED, QUIET).partition("<h2")[0]
+    *_, last = text_of(CHANGED, QUIET, width=200).split("─" * 200)
+    for effect in effects:
+        assert effect in last
+        assert effect in in_a_row
+        assert effect in in_a_cell
+
+
+def test_an_unchanged_stack_is_folded_on_the_page() -> None:
+    page = html_text(CHANGED, QUIET)
+    assert page.count("<details id=") == 1
+    assert '<details id="stack-2"><summary>test: no changes</summary>' in page
 
 
 def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:

@@ -10,7 +10,15 @@ import pytest
 
 from fleet.preview.offline import open_stack
 from fleet.rehearse.drills.catalogue import DRILLS
-from fleet.rehearse.drills.conditions import all_of, has_gateway, needs_servers, on_spot, owns_platform, writes_weights
+from fleet.rehearse.drills.conditions import (
+    all_of,
+    has_gateway,
+    needs_servers,
+    no_others,
+    on_spot,
+    owns_platform,
+    writes_weights,
+)
 from fleet.rehearse.variants import varied
 from settings.stack import Settings
 
@@ -32,6 +40,17 @@ def test_fewer_servers_than_needed_is_a_reason_and_enough_is_none() -> None:
     assert needs_servers()(one) == ""
     assert re.findall(r"\d+", needs_servers(2)(one)) == ["1", "2"]
     assert re.findall(r"\d+", needs_servers()(make_settings("dev", server={"replicas": 0}))) == ["0", "1"]
+
+
+def test_where_none_is_left_to_go_on_that_shows_nothing() -> None:
+    assert no_others(2) == no_others(5, gone=4) == ""
+    assert no_others(1)
+    assert "4 servers" in no_others(4, gone=4)
+
+
+def test_one_at_a_time_needs_two() -> None:
+    assert "drain" in skipped("dev", server={"replicas": 1})
+    assert "drain" not in skipped("dev", server={"replicas": 2})
 
 
 def test_a_number_that_somebody_else_sets_is_a_reason_however_few_are_needed() -> None:

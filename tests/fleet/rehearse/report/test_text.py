@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from fleet.rehearse.apply.inventory import Retained
+from fleet.rehearse.report.html import html_text
+from fleet.rehearse.report.json_document import as_document
 from fleet.rehearse.report.model import RehearsalReport
 from fleet.rehearse.report.text import format_subject, print_text
-from fleet.rehearse.results import Figure
+from fleet.rehearse.results import Check, Figure
 from fleet.report.terminal import Paper
 from tests.fleet.rehearse.report.samples import URN, bring_up, gateway_skipped, preempt_four, sample_report
 
@@ -104,3 +106,16 @@ def test_the_speed_says_what_a_second_of_the_controllers_reads_as() -> None:
 def test_a_drill_without_figures_says_what_held() -> None:
     drill = dataclasses.replace(bring_up(), figures=())
     assert f"43 s {drill.checks[0].statement}" in one_line(shown(sample_report(drill)))
+
+
+def test_a_check_that_shows_nothing_says_why_and_fails_nothing() -> None:
+    check = Check(statement="0 of 1 servers stay", held=False, seen="at worst 0", empty="the stack runs 1 server")
+    drill = dataclasses.replace(bring_up(), checks=(*bring_up().checks, check))
+    report = sample_report(drill)
+    assert drill.passed
+    assert "0 of 1 servers stay: shows nothing here: the stack runs 1 server" in one_line(shown(report, width=140))
+    page = html_text(report)
+    assert page.count('<li class="empty">') == 1
+    assert "not so" not in page
+    [*_, last] = as_document(report)["drills"][0]["checks"]
+    assert last["empty"] == "the stack runs 1 server"

@@ -38,6 +38,17 @@ class Price:
         """Dollars of the stack over the measurement."""
         return None if self.usd_per_hour is None else self.usd_per_hour * self.minutes / 60
 
+    def short(self) -> str:
+        """The same in one phrase."""
+        own = self.machines_usd_per_hour
+        spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
+        least = "at least " if self.at_least else ""
+        whole = "at an unknown price" if self.usd is None else f"in which the stack costs {least}{format_usd(self.usd)}"
+        return (
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes {whole}, {spent} of it for machines of its own "
+            f"({self.machines} x {self.machine_type})"
+        )
+
     def format(self) -> str:
         """Some sentences for somebody who decides whether to go on."""
         least = "at least " if self.at_least else ""

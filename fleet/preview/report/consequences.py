@@ -1,0 +1,101 @@
+"""What only the stack's settings add to a comparison: what `pulumi up` runs again, what that costs, and the rate by its label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fleet.plan.benchmark_price import price_of
+from fleet.preview.compare.dangers import ENDS
+from fleet.preview.report.resource_facts import at, cloud_name, kind_of
+from fleet.report.words import format_list
+from settings.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
+
+if TYPE_CHECKING:
+    from fleet.plan.modelled import Modelled
+    from fleet.preview.compare.changes import Changes
+    from fleet.preview.record.recording import RecordedResource, Recording
+    from settings.derived.figures import Figures
+    from settings.stack import Settings
+
+_JOB: Final = "kubernetes:batch/v1:Job"
+_MOST_NAMES: Final = 3
+"""Resources named of those that are replaced or deleted."""
+
+
+def with_consequences(
+    changes: Changes, settings: Settings, recording: Recording, figures: Figures, modelled: Modelled | None
+) -> Changes:
+    """The comparison with the effects and the rate that its two recordings alone cannot tell."""
+    if not changes.pending:
+        return changes
+    return replace(
+        changes,
+        effects=(*changes.effects, *_runs(changes, settings, recording.by_urn), *_ended(changes, recording.by_urn)),
+        price_and_rate=(*changes.price_and_rate, *_rate(changes, figures, modelled)),
+    )
+
+
+def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
+    """Jobs that are made, or made anew: they run as soon as they are there."""
+    for one in changes.resources:
+        if one.type != _JOB or one.operation not in ("create", "replace"):
+            continue
+        job = recorded[one.urn]
+        app = at(job.inputs, f"metadata.labels.{APP_LABEL}")
+        again = " again" if one.operation == "replace" else ""
+        begins = f"`pulumi up` {'may run' if one.maybe else 'runs'}"
+        if app == BENCHMARK_APP:
+            yield f"{begins} the benchmark{again}: {price_of(settings).short()}"
+        elif app == WRITER_APP:
+            yield f"{begins} the download of the weights{again}; its machine is not on the bill"
+        else:
+            yield f"{begins} Job {cloud_name(job)}{again}"
+
+
+def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
+    """What is replaced, what may be, and what is deleted, by name."""
+    ends: dict[str, list[str]] = {"Replaced": [], "May be replaced": [], "Deleted": []}
+    for one in changes.resources:
+        if one.operation in ENDS and one.custom:
+            end = "Deleted" if one.operation == "delete" else "May be replaced" if one.maybe else "Replaced"
+            name = cloud_name(recorded[one.urn]) if one.urn in recorded else one.name
+            ends[end].append(f"{kind_of(one.type)} {name}")
+    for end, names in ends.items():
+        if names:
+            rest = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+            yield f"{end}: {format_list([*names[:_MOST_NAMES], *rest])}"
+
+
+def _rate(changes: Changes, figures: Figures, modelled: Modelled | None) -> Iterator[str]:
+    """Tokens a second before and after, each with its label; an estimate is called one."""
+    deltas = {one.id: one for one in changes.deltas}
+    total, output, radius = (
+        deltas.get("tokens-per-second"),
+        deltas.get("output-tokens-per-second"),
+        changes.blast_radius,
+    )
+    moves = total is not None and total.changed
+    if not moves and (
+        figures.total_tokens_per_s
+        or not (radius.replicas_restarted or radius.replicas_added or radius.replicas_removed)
+    ):
+        return
+    if figures.replicas == 0:
+        now = "none: the fleet is paused"
+    elif figures.match.figure is not None and figures.total_tokens_per_s is not None:
+        now = (
+            f"{figures.total_tokens_per_s:,} tok/s total, {figures.output_tokens_per_s:,} output "
+            f"({figures.match.figure.label})"
+        )
+    else:
+        estimate = f"{modelled.short()}; " if modelled is not None else ""
+        now = f"{estimate}nothing is published for the new shape"
+    if total is None or total.before is None:
+        yield f"Throughput, of which nothing was published before: {now}"
+        return
+    exported = next((one.before for one in changes.outputs if one.path == "publishedFigure"), "")
+    label = str(exported).partition(" (")[2].removesuffix(")") or "published"
+    and_output = f", {output.before:,.0f} output" if output is not None and output.before is not None else ""
+    yield f"{total.before:,.0f} tok/s total{and_output} ({label}) becomes {now}"
