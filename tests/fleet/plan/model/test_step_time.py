@@ -77,7 +77,7 @@ def test_mtp_2_runs_outside_the_captured_graphs_where_mtp_1_fits() -> None:
     ("options", "limit", "by"),
     [
         ({"max_num_seqs": 40}, 40, "max_num_seqs"),
-        ({"running_limit": 135}, 135, "cache memory"),
+        ({"kv_cache_dtype": "auto", "max_num_seqs": 8_192}, 146, "cache memory"),
         ({}, 346, "cache memory"),
         ({"max_num_batched_tokens": 1024}, 1024 / (768 / (1 + 383 / 1.9) + 2), "max_num_batched_tokens"),
     ],
