@@ -138,9 +138,10 @@ def memory_facts_table() -> list[str]:
             (
                 f"{phase_2['kv_cache_usage_percent']} % with {phase_2['running_requests']} running",
                 f"{before.running_limit(article):.0f} run",
-                f"predicted with {before.blocks_per_sequence(article):.1f} blocks a sequence: {before.state_blocks} of states, as the "
-                "start-up estimate counts, and 1 or 2 of keys and values as it grows. The code of 0.18.1 would hold 6 of states; whether the "
-                "earlier release or the 16-bit cache held more is not known. The model takes the estimate for every 16-bit cache",
+                f"predicted with {before.blocks_per_sequence(article):.1f} blocks a sequence: {before.state_blocks} of states, "
+                "as the start-up estimate counts, and 1 or 2 of keys and values as it grows. The code of 0.18.1 would hold 6 "
+                "of states; whether the earlier release or the 16-bit cache held more is not known. The model takes the "
+                "estimate for every 16-bit cache",
             ),
             (
                 "no prefix hit",

@@ -3,8 +3,8 @@
 `python -m fleet.plan.model.calibrate` prints the fit and every row with its error; `--write` puts the fit into the file.
 Only numbers are written: what each means, which rows pin it, and everything not fitted is edited by hand.
 
-How: least squares on the logarithms of rates and of time per token, by Levenberg and Marquardt, in plain Python. What two nodes add to one, and what the gateway
-takes from two, come from ratios within one table: the day cancels out.
+How: least squares on the logarithms of rates and of time per token, by Levenberg and Marquardt, in plain Python. What two
+nodes add to one, and what the gateway takes from two, come from ratios within one table: the day cancels out.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import figures, memory
+from facts import figures
 from facts.machines import H200
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
 from facts.workloads import Lengths, Workload, named_workload
