@@ -204,7 +204,7 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
             for variant in taken.variants.values()
         ]
         others += [
-            _at_most(other, workload, offered, taken.parameters, room, GATEWAY_HALFWAY)
+            _at_most(other, workload, offered, taken.parameters, budget(other, workload), GATEWAY_HALFWAY)
             for other in _alternatives(deployment, central)
         ]
     return _Frame(
@@ -225,6 +225,9 @@ def _alternatives(deployment: Deployment, central: FleetLoad) -> Iterator[Deploy
     if engine.speculative_tokens > MOST_MEASURED_DRAFTS:
         # Five draft tokens were 21 % faster than one in phase 1; the model says 84 %.
         yield replace(deployment, engine=replace(engine, speculative_tokens=1))
+    if engine.kv_cache_dtype in memory.TWO_BYTE_CACHES and engine.prefix_caching:
+        # What held one state more in phase 2 is not known; without prefix caching none is counted.
+        yield replace(deployment, engine=replace(engine, prefix_caching=False))
 
 
 def _at_most(

@@ -181,6 +181,16 @@ def test_an_estimate_does_not_jump_where_a_measured_configuration_ends(figure: s
     assert rates[1] / rates[0] == pytest.approx(1, abs=0.015)
 
 
+def test_beyond_a_measured_16_bit_cache_the_interval_holds_fewer_states_a_sequence() -> None:
+    here = PHASES["phases.dp8-4096"]
+    fleets = [
+        replace(here, engine=replace(here.engine, gpu_memory_utilization=0.91, prefix_caching=caching))
+        for caching in (True, False)
+    ]
+    as_seen, as_coded = (estimate(fleet, ARTICLE, measured_load(1)).total_tokens_per_s for fleet in fleets)
+    assert as_seen.value < as_coded.value < as_seen.high
+
+
 def test_more_than_two_nodes_span_what_the_rounded_row_may_have_been() -> None:
     one, many = (_record(nodes).total_tokens_per_s for nodes in (1, 12))
     assert _width(many) > _width(one) * 1.05
