@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from facts import ledger
-from facts.machines import B200
 from facts.ledger import LedgerError
+from facts.machines import B200
 
 
 def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
