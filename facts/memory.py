@@ -29,6 +29,13 @@ ENGINE_OVERHEAD_GIB = 4.8
 # Source: the article, 180 GB of HBM3e per B200. Assumed: decimal gigabytes, the lower reading.
 B200_MEMORY_GIB = 180e9 / GIB
 
+# Source: vLLM 0.18.0 and 0.18.1, which are alike here: v1/worker/gpu_model_runner.py (profile_run, _dummy_sampler_run),
+# v1/sample/sampler.py and rejection_sampler.py. The start-up step samples for --max-num-seqs sequences; counted in float32
+# copies of their logits, at the peak. With drafts: random logits of a token and a draft in bfloat16 (1), those of the
+# bonus token in bfloat16 and float32 (1.5), of the target raw and processed (2), its probabilities, random numbers and
+# their reciprocals (3). Without: logits in bfloat16 and float32 (1.5), probabilities and random numbers (2).
+LOGIT_COPIES_WITH_DRAFTS, LOGIT_COPIES = 7.5, 3.5
+
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
 TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
 _KV_BYTES = dict.fromkeys(TWO_BYTE_CACHES, 2) | dict.fromkeys(
@@ -189,13 +196,21 @@ def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens
 
 
 def max_num_seqs_limit(layout: CacheLayout, cache_gib: float) -> int:
-    """Highest `--max-num-seqs` later engines accept: one recurrent-state block per sequence. vLLM 0.18 accepts more
-    and never runs them.
+    """Highest `--max-num-seqs` later engines accept: one recurrent-state block per sequence. vLLM 0.18 accepts more,
+    never runs them, and keeps memory for their logits: `startup_logits_gib`.
 
     Measured: vLLM 0.20.2 refused 8192 for this model and named the number of state blocks, about 810 with 42 GiB of
     cache.
     """
     return pool_blocks(layout, cache_gib)
+
+
+def startup_logits_gib(*, max_num_seqs: int, max_num_batched_tokens: int, vocabulary: int, drafts: bool) -> float:
+    """GiB that the start-up step takes from the cache for the logits of as many sequences as may run. CUDA graphs and
+    linear-layer states do not grow with `--max-num-seqs`: graphs end at 512 tokens, states are blocks of the cache.
+    """
+    copies = LOGIT_COPIES_WITH_DRAFTS if drafts else LOGIT_COPIES
+    return copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
 
 
 def shortest_prompt_prefix_caching_can_hit(layout: CacheLayout) -> int | None:

@@ -15,6 +15,7 @@ from docs.generate.model_tables import (
     accuracy_table,
     assumptions_table,
     checks_table,
+    left_out_table,
     memory_facts_table,
     memory_table,
     parameters_table,
@@ -24,6 +25,7 @@ from facts import figures
 from facts.machines import B200
 from facts.models import QWEN3_5_27B_FP8
 from facts.workloads import named_workload
+from fleet.plan.model.calibrate import left_out
 from fleet.plan.model.calibration import FITTED, calibration, contents
 from fleet.plan.model.deployment import Deployment, measured_load, record_fleet
 from fleet.plan.model.errors import Error, errors, mean_percent
@@ -31,6 +33,7 @@ from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.latency import first_token_in_engine_s, per_token_s
 from fleet.plan.model.performance import estimate
+from fleet.plan.model.rows import FITTED_LOADS, PHASES
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "planner-model.md"
@@ -62,6 +65,7 @@ def _tables() -> Mapping[str, str]:
         "memory_facts": _lines(memory_facts_table()),
         "checks": _lines(checks_table()),
         "accuracy": _lines(accuracy_table()),
+        "left_out": _lines(left_out_table()),
     }
 
 
@@ -79,6 +83,9 @@ def _errors() -> Mapping[str, str]:
         "mean_line": f"{mean_percent(lines):.1f}",
         "second_run_two": f"{by_id['cluster_ip_rerun.nodes-2'].percent:+.1f} %",
         "second_run_tpot": f"{by_id['cluster_ip_rerun.nodes-1:tpot_ms'].percent:+.1f} %",
+        "left_out_worst": f"{max(abs(percent) for percent in left_out().values()):.1f}",
+        "rounding": _rounding(by_id["cluster_ip.nodes-12"].row.published),
+        "own_numbers": _own_numbers(),
         "gateway_constant": _gateway_constant(),
         "chunk_tokens": _chunk_tokens(),
     }
@@ -131,6 +138,29 @@ def _gateway_constant() -> str:
         published = figures.published(f"gateway.nodes-{nodes}").total_tokens_per_s or 0
         rate = _load(record_fleet(nodes)).requests_per_s * named_workload("article").tokens_per_request
         found.append(f"{100 * (rate / (1 + calibration().parameters.gateway_share) / published - 1):.0f} %")
+    return " and ".join(found)
+
+
+def _rounding(published: float) -> str:
+    """Errors on twelve nodes at either end of what rounds to the row of two."""
+    fleet, workload = record_fleet(12), named_workload("article")
+    rates = [
+        fleet_load(fleet, workload, measured_load(12), parameters, budget(fleet)).requests_per_s
+        * workload.tokens_per_request
+        for parameters in calibration().rounding
+    ]
+    return " and ".join(f"{100 * (rate / published - 1):+.1f} %" for rate in rates)
+
+
+def _own_numbers() -> str:
+    """Errors on phases 2 and 1 without the number that each fixes."""
+    found = []
+    for figure, name in (("phases.dp8", "context_ms_per_1000_tokens"), ("phases.tp8", "tensor_parallel_ms_per_step")):
+        fleet, workload = PHASES[figure], named_workload("article")
+        parameters = replace(calibration().parameters, **{name: 0.0})
+        load = fleet_load(fleet, workload, FITTED_LOADS[fleet], parameters, budget(fleet))
+        published = figures.published(figure).total_tokens_per_s or 0
+        found.append(f"{100 * (load.requests_per_s * workload.tokens_per_request / published - 1):+.0f} %")
     return " and ".join(found)
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from facts import memory
+from facts import figures, memory
 from facts.machines import B200
 from facts.workloads import draft_acceptance, named_workload
+from fleet.plan.model.calibrate import left_out
 from fleet.plan.model.calibration import FITTED, contents
 from fleet.plan.model.checks import checks
 from fleet.plan.model.deployment import Deployment, record_fleet
 from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
-from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES, Role, Row
+from fleet.plan.model.rows import PHASES, Role, Row
 
 _METRICS = {
     "total_tokens_per_s": "total tok/s",
@@ -86,8 +87,8 @@ def memory_table() -> list[str]:
         ("weights, vision", lambda room: room.vision_gib),
         ("draft", lambda room: room.draft_gib),
         ("activations, calibrated", lambda room: room.activations_gib),
-        ("logits of the start-up step, calibrated", lambda room: room.sampler_gib),
-        ("CUDA graphs; outside the budget in phases 2 and 3", lambda room: room.cuda_graphs_gib),
+        ("logits of the start-up step, for 1,024 and 8,192 sequences", lambda room: room.sampler_gib),
+        ("CUDA graphs, calibrated; outside the budget in phases 2 and 3", lambda room: room.cuda_graphs_gib),
         ("cache", lambda room: room.cache_gib),
         ("left outside the budget", lambda room: room.outside_gib),
     )
@@ -97,12 +98,10 @@ def memory_table() -> list[str]:
 
 def memory_facts_table() -> list[str]:
     """What the article says of memory, and what the arithmetic makes of it."""
-    record, before = _record(), _before_phase_4()
-    request = named_workload("article").tokens_per_request
+    record, before, article = _record(), _before_phase_4(), named_workload("article")
     bfloat16 = budget(_with(record_fleet(1), kv_cache_dtype="auto"))
-    held = before.blocks_per_sequence(request)
-    counted = memory.startup_blocks_per_request(before.layout, round(request))
-    needed = 0.994 * before.usable_blocks / PHASE_2_RUNNING
+    prose = budget(_with(record_fleet(1), max_num_seqs=8_192))
+    phase_2 = figures.published("phases.dp8").details
     first_hit = memory.shortest_prompt_prefix_caching_can_hit(record.layout)
     without_mtp = memory.shortest_prompt_prefix_caching_can_hit(replace(record.layout, speculative_tokens=0))
     crash = budget(_with(PHASES["phases.dp8-4096"], gpu_memory_utilization=0.95))
@@ -115,18 +114,21 @@ def memory_facts_table() -> list[str]:
                 f"calibrated: {record.pool_blocks:,} blocks in 4 groups, 1,584 tokens each",
             ),
             (
+                "the same with the prose's 8,192 sequences",
+                f"{prose.kv_tokens:,}",
+                f"{prose.sampler_gib:.0f} GiB of logits instead of {record.sampler_gib:.0f}; {prose.running_limit(article):.0f} "
+                "sequences would run, where the article saw 251 in 73 % of the cache. So the record had the final list's 1,024",
+            ),
+            (
                 "288K before",
                 f"{before.kv_tokens:,}",
-                f"calibrated: {before.pool_blocks:,} blocks in 4 groups, 800 tokens each. FP8 by itself gives "
-                f"{record.kv_tokens / bfloat16.kv_tokens:.2f} times the printed tokens, and lets "
-                f"{record.running_limit(request) / bfloat16.running_limit(request):.2f} times as many of these requests "
-                "run, most of a sequence being state. The rest of 3.33 is --max-num-seqs: logits for 8,192 took "
-                f"{before.sampler_gib:.0f} GiB, for the final list's 1,024 they take {record.sampler_gib:.0f}",
+                f"calibrated: {before.pool_blocks:,} blocks in 4 groups, 800 tokens each, with 8,192 sequences. FP8 by itself gives "
+                f"{record.kv_tokens / bfloat16.kv_tokens:.2f} times the printed tokens; the rest of 3.33 is logits",
             ),
             (
                 "73, 73, 75 % of the cache",
                 _predicted("kv_cache_peak_percent"),
-                f"predicted: {record.blocks_per_sequence(request)} blocks a sequence, one of them keys and values",
+                f"predicted: {record.blocks_per_sequence(article):.0f} blocks a sequence, one of them keys and values",
             ),
             (
                 "251, 253, 256 running",
@@ -134,11 +136,12 @@ def memory_facts_table() -> list[str]:
                 "predicted: 2,000 / 8 and the fullest node",
             ),
             (
-                f"99.4 % with {PHASE_2_RUNNING} running",
-                f"{100 * PHASE_2_RUNNING * held / before.usable_blocks:.0f} %",
-                f"not with the {held} blocks a sequence of 0.18.1; it takes {needed:.1f}. The start-up estimate counts "
-                f"{counted}, one more state in each group, and {before.usable_blocks // counted} such sequences fit. "
-                "Inferred: the release before 0.18.0 held that state",
+                f"{phase_2['kv_cache_usage_percent']} % with {phase_2['running_requests']} running",
+                f"{before.running_limit(article):.0f} run",
+                f"predicted with {before.blocks_per_sequence(article):.1f} blocks a sequence: {before.state_blocks} of states, "
+                "as the start-up estimate counts, and 1 or 2 of keys and values as it grows. The code of 0.18.1 would hold 6 "
+                "of states; whether the earlier release or the 16-bit cache held more is not known. The model takes the "
+                "estimate for every 16-bit cache",
             ),
             (
                 "no prefix hit",
@@ -153,6 +156,17 @@ def memory_facts_table() -> list[str]:
                 "CUDA graphs taken off as they came on top. The draft takes 0.4 GiB, not 29 GB. What needed the rest is "
                 "not known",
             ),
+        ],
+    )
+
+
+def left_out_table() -> list[str]:
+    """Configurations that a fit without them predicts."""
+    return _table(
+        ("left out", "published", "fitted without it"),
+        [
+            (f"`{figure}`", _number(float(figures.published(figure).total_tokens_per_s or 0)), f"{percent:+.1f} %")
+            for figure, percent in left_out().items()
         ],
     )
 

@@ -34,12 +34,14 @@ def page() -> str:
         _second_run(),
         _shapes(),
         _workloads(),
+        _said(),
         _memory_and_money(),
         _prices(),
         _equivalences(),
         _reproduced(),
         _dated(),
         _disputes(),
+        _digests(),
     )
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
 
@@ -207,6 +209,20 @@ def _workloads() -> Iterator[str]:
     yield from _table(("nodes", "users at once", "requests/s", "total tok/s"), user_rows)
 
 
+def _said() -> Iterator[str]:
+    yield from _heading("Machines and model, as the article has them")
+    rows = [
+        (row["title"], row["h100_sxm"], row["b200_sxm"], f"{row['ratio']}x", _links(row.get("disputed", ())))
+        for row in ledger.section("article", "hardware").values()
+    ]
+    yield from _table(("", "H100 SXM", "B200 SXM", "ratio", "disputed"), rows)
+    said = ledger.section("article", "said").values()
+    yield from _table(
+        ("what", "published", "to know", "disputed"),
+        [(row["title"], row["value"], row["so"], _links(row.get("disputed", ()))) for row in said],
+    )
+
+
 def _memory_and_money() -> Iterator[str]:
     yield from _heading("Memory, as the article has it")
     rows = [
@@ -319,6 +335,18 @@ def _disputes() -> Iterator[str]:
             yield ""
             yield f"Figures: {', '.join(affected[id_])}."
         yield ""
+
+
+def _digests() -> Iterator[str]:
+    yield from _heading("Where other texts say something else")
+    yield "Four texts retell the article. Where they differ nothing of them is used."
+    yield ""
+    rows = [
+        (f"`{id_}`", point["says"], point["article"], point["so"])
+        for id_, points in ledger.section("digests", "digests").items()
+        for point in points
+    ]
+    yield from _table(("text", "says", "the article", "so"), rows)
 
 
 def _reproduced() -> Iterator[str]:

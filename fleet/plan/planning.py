@@ -407,16 +407,20 @@ def _verdict_ttft(limit_ms: float, said: Estimate) -> Verdict:
 
 def _published(question: PlanQuestion, machines: int) -> figures.Match:
     profile, workload = question.profile, question.workload
-    return figures.match(
-        figures.ServingShape(
-            model=profile.model,
-            engine_version=profile.engine_version,
-            machine_type=MACHINE_TYPE,
-            replicas=machines,
-            gpus_per_replica=GPUS_PER_NODE,
-            flags=profile.flags,
-            env=profile.env,
-            routing=question.routing,
-            workload=workload.name or f"{workload.input_tokens.mean:g} in, {workload.output_tokens.mean:g} out",
-        )
+    shape = figures.ServingShape(
+        model=profile.model,
+        engine_version=profile.engine_version,
+        machine_type=MACHINE_TYPE,
+        replicas=machines,
+        gpus_per_replica=GPUS_PER_NODE,
+        flags=profile.flags,
+        env=profile.env,
+        routing=question.routing,
+        workload=workload.name or f"{workload.input_tokens.mean:g} in, {workload.output_tokens.mean:g} out",
     )
+    nearest = figures.match(shape)
+    if profile.reproduces is None or nearest.kind != "unproven" or machines > 1 or question.routing != "cluster-ip":
+        return nearest
+    # The row that the profile repeats is nearer than one that only states more of its options.
+    repeated = figures.compare(shape, figures.published(profile.reproduces))
+    return nearest if repeated.figure is None or repeated.figure.total_tokens_per_s is None else repeated

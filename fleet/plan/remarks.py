@@ -15,12 +15,20 @@ _LONG_WAIT_MS = 1_000
 
 def remarks(plan: Plan) -> Iterator[str]:
     """Remarks on the plan, one paragraph each."""
+    yield from _failed(plan)
     yield from plan.question.notes
     yield from _size(plan)
     yield from _gateway(plan)
     yield from _money(plan)
     yield from _capacity(plan)
     yield from _model(plan)
+
+
+def _failed(plan: Plan) -> Iterator[str]:
+    """What became of the run that the profile repeats, where it gave no rate."""
+    row = plan.question.profile.reproduces
+    if row is not None and (outcome := figures.published(row).outcome) is not None:
+        yield f"The article's run of {plan.question.profile.name} failed: {outcome}. Every number here is the model's alone."
 
 
 def _size(plan: Plan) -> Iterator[str]:

@@ -6,15 +6,12 @@ v1/metrics/loggers.py (log_metrics_info).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from facts import memory
 from facts.engines import LONGEST_CONTEXT_TOKENS
-from fleet.plan.model.gpu_memory import DoesNotFitError, budget
-from fleet.plan.question.profiles import engine_shape
+from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
 
 if TYPE_CHECKING:
@@ -33,16 +30,6 @@ UNKNOWN_MODELS_BLOCK = 16
 MLA), in a process that tells nobody."""
 UNKNOWN_MODELS_PROMPT = 1_025
 """Tokens of a prompt that hits whatever the block is: eight of the largest, of which speculation gives up one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KvExpectation:
-    """Tokens of one engine's cache."""
-
-    tokens: int
-    blocks: int
-    as_flagged_tokens: int | None
-    """The same with the flags exactly as declared, where the published row that the profile repeats had another one."""
 
 
 def model_name(settings: Settings) -> str:
@@ -90,23 +77,10 @@ def block_tokens(settings: Settings) -> int | None:
     return max(chosen or 0, memory.attention_block_tokens(known))
 
 
-def kv_expectation(settings: Settings) -> KvExpectation | None:
+def kv_expectation(settings: Settings) -> MemoryBudget | None:
     """What the planner says of one engine's cache; None where it cannot say. Raises DoesNotFitError."""
-    from fleet.plan.from_settings import facts_of_stack
-
     fleet = deployment(settings)
-    if fleet is None:
-        return None
-    taken = budget(fleet)
-    facts = facts_of_stack(settings)
-    flagged = engine_shape(facts.flags, facts.env)
-    # Only what decides the cache: a row of the article may leave out flags that change nothing here.
-    same = flagged.max_num_seqs == fleet.engine.max_num_seqs
-    as_flagged = None
-    if not same:
-        with contextlib.suppress(DoesNotFitError):
-            as_flagged = budget(replace(fleet, engine=flagged)).kv_tokens
-    return KvExpectation(tokens=taken.kv_tokens, blocks=taken.pool_blocks, as_flagged_tokens=as_flagged)
+    return None if fleet is None else budget(fleet)
 
 
 def cache_labels(settings: Settings) -> Mapping[str, str]:

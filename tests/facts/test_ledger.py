@@ -12,6 +12,7 @@ import yaml
 
 from facts import ledger, prices
 from facts.ledger import LedgerError
+from facts.machines import B200
 
 
 def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
@@ -74,6 +75,29 @@ def test_every_row_of_the_price_list_has_a_source_a_date_and_a_place_of_its_own(
         assert all(usd > 0 for usd in row.usd.values()), row
         assert row.usd.keys() <= {"on-demand"} or row.what not in known, row
     assert len({(row.what, row.region, row.date, row.source) for row in rows}) == len(rows)
+
+
+def test_what_the_disputes_derive_follows_from_what_is_published() -> None:
+    tflops = ledger.value("cluster_ip_rerun.figures.mfu.details.tflops_per_gpu")
+    assert tflops["share_percent"] == round(100 * tflops["mean"] / tflops["of"], 1)
+    assert round(100 * tflops["mean"] * 1e12 / B200.fp8_flop_per_s, 1) == 8.8
+    for nodes, in_flight in ((12, 22_400), (8, 14_900)):
+        row = ledger.entry("cluster_ip", "figures", f"nodes-{nodes}")
+        seconds = row["ttft_median_ms"] / 1e3 + 384 * 0.046
+        assert row["total_tokens_per_s"] / 1_148 * seconds == pytest.approx(in_flight, rel=0.01)
+
+
+def test_the_ratios_of_the_hardware_table_are_those_of_its_numbers() -> None:
+    for row in ledger.section("article", "hardware").values():
+        h100, b200 = (float(row[name].split()[0]) for name in ("h100_sxm", "b200_sxm"))
+        assert b200 / h100 == pytest.approx(row["ratio"], abs=0.05)
+
+
+def test_every_digest_is_a_source_and_each_of_its_points_has_both_sides() -> None:
+    for id_, points in ledger.section("digests", "digests").items():
+        assert ledger.source(id_).title
+        for point in points:
+            assert all(point[side] for side in ("says", "article", "so")), (id_, point)
 
 
 def test_every_equivalence_carries_an_argument_and_says_for_which_values() -> None:

@@ -31,7 +31,6 @@ FLAGS: Mapping[str, Any] = {
     "speculative-config.num_speculative_tokens": 1,
     "mamba-cache-mode": "align",
     "mamba-block-size": 8,
-    "max-num-seqs": 8192,
 }
 STACK = ServingShape(
     model="Qwen/Qwen3.5-27B-FP8",

@@ -43,7 +43,7 @@ def cache_gib(engine: Engine) -> float:
 
 def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
     published = ledger.entry("shapes", "shapes", "record")
-    from_the_prose = {"max-num-seqs": 8192, "mamba-cache-mode": "align", "mamba-block-size": 8}
+    from_the_prose = {"mamba-cache-mode": "align", "mamba-block-size": 8}
     engine = profile("record").engine
     assert effective_flags(engine) == {**published["flags"], **from_the_prose, "tensor-parallel-size": 1}
     assert effective_environment(engine) == published["env"]

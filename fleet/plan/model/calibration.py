@@ -20,10 +20,8 @@ class Parameters:
 
     host_ms_per_step: float
     """Time of every step that neither tokens, sequences nor reading the weights explain."""
-    ms_per_token: float
-    """One token through the 27B on a B200, prompt or answer, draft included."""
-    ms_per_sequence: float
-    """One running sequence in one step on a B200: its recurrent state read and written, its share of host work."""
+    gpu_share: float
+    """Share of the GPU's peak, of arithmetic for tokens and of bandwidth for the state of sequences."""
     context_ms_per_1000_tokens: float
     """Added to every step for each 1,000 tokens of `--max-model-len`."""
     tensor_parallel_ms_per_step: float
@@ -36,12 +34,13 @@ class Parameters:
     """Time the Inference Gateway adds to a request on two nodes, as a share of the time it takes without."""
     uncaptured_ms_per_step: float
     """Added to a step with more tokens than captured CUDA graphs reach. Not fitted."""
+    traffic_over_arithmetic: float = 1.0
+    """The share of bandwidth over the share of arithmetic. Assumed: one roofline for both; the variants leave it free."""
 
 
 FITTED = (
     "host_ms_per_step",
-    "ms_per_token",
-    "ms_per_sequence",
+    "gpu_share",
     "context_ms_per_1000_tokens",
     "tensor_parallel_ms_per_step",
     "wait_s",
@@ -56,11 +55,9 @@ class MemoryParameters:
     """What the article's two cache sizes leave open of a GPU's memory."""
 
     activations_gib: float
-    """Peak of one full step without the sampler, with what the allocator and the driver keep."""
-    sampler_copies: float
-    """Copies of the logits, in float32, that vLLM's sampler makes at start-up for `--max-num-seqs` sequences."""
+    """What stays of a full step beside the logits, with what the allocator and the driver keep."""
     cuda_graphs_gib: float
-    """51 captured sizes. Not fitted."""
+    """51 captured sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +65,8 @@ class Accuracy:
     """How far the model was off on rows it was not fitted to, in per cent: half the width of an interval."""
 
     throughput_percent: float
+    configuration_percent: float
+    """Throughput of engine options that no row of the fit has: the largest error with one configuration left out."""
     tpot_percent: float
     ttft_percent: float
     itl_percent: float
@@ -93,6 +92,8 @@ class Calibration:
     parameters: Parameters
     variants: Mapping[str, Parameters]
     """Other values that explain the record's rows almost as well: what cannot be told apart from the article alone."""
+    rounding: tuple[Parameters, ...]
+    """The fit at both ends of what the article's one rounded row may have been."""
     memory: MemoryParameters
     accuracy: Accuracy
     power: Power
@@ -118,6 +119,7 @@ def calibration() -> Calibration:
         return Calibration(
             parameters=Parameters(**taken),
             variants=variants,
+            rounding=tuple(Parameters(**{**taken, **_values(fields)}) for fields in content["rounding"].values()),
             memory=MemoryParameters(**_values(content["memory"])),
             accuracy=Accuracy(**_values(content["accuracy"])),
             power=Power(**{**power["watts_per_gpu"], "peak_watts": tuple(power["watts_per_gpu"]["peak_watts"])}),

@@ -91,7 +91,7 @@ def _trial() -> Iterator[Check]:
             title=f"H200, {in_flight} in flight: cache used",
             unit="percent",
             published=run["kv_cache_percent"],
-            predicted=budget(deployment).used_percent(in_flight, named_workload("article").tokens_per_request),
+            predicted=budget(deployment).used_percent(in_flight, named_workload("article")),
         )
         for name, title, taken in (
             ("as-fitted", "all parameters as fitted", parameters),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from facts.workloads import Workload, named_workload
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, EngineShape, record_fleet
+from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
+from fleet.plan.model.rows import MEASURED_ENGINES
 
 # Source: the article's tables: node counts of each routing.
 MEASURED_NODES = {"cluster-ip": (1, 12), "inference-gateway": (2, 8)}
@@ -27,37 +28,45 @@ _OPTIONS = {
     "captured_tokens": "--max-cudagraph-capture-size",
     "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "language_model_only": "--language-model-only",
-    "running_limit": "sequences running at most",
 }
 
 
 def departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> tuple[str, ...]:
-    """The ways, in words; empty for the article's final configuration at its load."""
+    """The ways, in words, from the nearest configuration that was measured; empty for one of those at its load."""
     return tuple(_departures(deployment, workload, in_flight_per_node))
 
 
 def _departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> Iterator[str]:
-    measured = record_fleet(deployment.nodes, routing=deployment.routing)
-    if deployment.model != measured.model:
-        yield f"model: {measured.model.name} was measured, not {deployment.model.name}"
-    if (deployment.gpu, deployment.gpus_per_node) != (measured.gpu, measured.gpus_per_node):
-        yield f"GPU: eight {measured.gpu.name} a node were measured, not {deployment.gpus_per_node} {deployment.gpu.name}"
-    yield from _engine(measured.engine, deployment.engine)
-    fewest, most = MEASURED_NODES[deployment.routing]
+    record = record_fleet(deployment.nodes, routing=deployment.routing)
+    if deployment.model != record.model:
+        yield f"model: {record.model.name} was measured, not {deployment.model.name}"
+    if (deployment.gpu, deployment.gpus_per_node) != (record.gpu, record.gpus_per_node):
+        yield f"GPU: eight {record.gpu.name} a node were measured, not {deployment.gpus_per_node} {deployment.gpu.name}"
+    engines = MEASURED_ENGINES if deployment.routing == "cluster-ip" else [record.engine]
+    nearest = min(engines, key=lambda engine: len(_changed(engine, deployment.engine)))
+    yield from _engine(nearest, deployment.engine)
+    fewest, most = MEASURED_NODES[deployment.routing] if nearest == record.engine else (1, 1)
     if not fewest <= deployment.nodes <= most:
-        yield f"nodes: {fewest} to {most} were measured with {deployment.routing} routing, not {deployment.nodes}"
+        counts = f"{fewest} to {most} were" if fewest < most else f"{fewest} was"
+        yield f"nodes: {counts} measured with {deployment.routing} routing, not {deployment.nodes}"
     yield from _requests(workload)
-    if abs(in_flight_per_node / MEASURED_IN_FLIGHT_PER_NODE - 1) > _SAME_LOAD:
+    if abs(in_flight_per_node / MEASURED_ENGINES[nearest] - 1) > _SAME_LOAD:
         yield (
-            f"load: {MEASURED_IN_FLIGHT_PER_NODE:,} requests in flight a node were measured, not {in_flight_per_node:,.0f}"
+            f"load: {MEASURED_ENGINES[nearest]:,.0f} requests in flight a node were measured, not {in_flight_per_node:,.0f}"
         )
 
 
 def _engine(measured: EngineShape, ours: EngineShape) -> Iterator[str]:
-    for field in fields(EngineShape):
-        published, here = getattr(measured, field.name), getattr(ours, field.name)
-        if published != here:
-            yield f"{_OPTIONS[field.name]}: {_format(published)} was measured, not {_format(here)}"
+    for name in _changed(measured, ours):
+        published, here = getattr(measured, name), getattr(ours, name)
+        if any(getattr(engine, name) == here for engine in MEASURED_ENGINES):
+            yield f"{_OPTIONS[name]}: {_format(here)} was measured with other options only, {_format(published)} with these"
+        else:
+            yield f"{_OPTIONS[name]}: {_format(published)} was measured, not {_format(here)}"
+
+
+def _changed(measured: EngineShape, ours: EngineShape) -> list[str]:
+    return [field.name for field in fields(EngineShape) if getattr(measured, field.name) != getattr(ours, field.name)]
 
 
 def _requests(workload: Workload) -> Iterator[str]:
@@ -76,8 +85,6 @@ def _requests(workload: Workload) -> Iterator[str]:
 
 
 def _format(value: object) -> str:
-    if value is None:
-        return "no limit seen"
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)

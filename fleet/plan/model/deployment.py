@@ -36,8 +36,6 @@ class EngineShape:
     estimate_cudagraphs: bool = True
     """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
     language_model_only: bool = False
-    running_limit: int | None = None
-    """Sequences one engine was seen to run at most, where that is published; it replaces what memory allows."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -50,8 +48,6 @@ class EngineShape:
             _at_least(name, getattr(self, name), 1)
         _at_least("speculative_tokens", self.speculative_tokens, 0)
         _at_least("captured_tokens", self.captured_tokens, 0)
-        if self.running_limit is not None:
-            _at_least("running_limit", self.running_limit, 1)
         if not 0 < self.gpu_memory_utilization <= 1:
             raise ValueError(f"gpu_memory_utilization must be above 0 and at most 1, got {self.gpu_memory_utilization}")
 

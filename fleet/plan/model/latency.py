@@ -27,6 +27,11 @@ def per_token_s(load: FleetLoad, workload: Workload, gateway_part: float) -> flo
     return load.engine.step_s / load.costs.tokens_per_step + gateway_part * load.gateway_s / after_first
 
 
+def between_chunks_s(load: FleetLoad, workload: Workload, gateway_part: float) -> float:
+    """Time between two chunks of an answer: a step, and what of the gateway's time falls on its tokens."""
+    return per_token_s(load, workload, gateway_part) * load.costs.tokens_per_step
+
+
 def decode_step_s(load: FleetLoad) -> float:
     """A step in which no prompt is read: what most chunks of an answer wait for."""
     costs = load.costs

@@ -31,6 +31,8 @@ from fleet.plan.model.rows import FITTED_LOADS
 MOST_MEASURED_DRAFTS = 2
 # Assumed: running sequences spread by about a quarter around their mean, as lengths and arrivals do.
 _NEAR_CAPTURED = 0.8
+# Nodes beyond those whose ratio fixes contention.
+_FEWEST_SCALED = 2
 _MS_PER_S = 1e3
 _MILLION = 1e6
 
@@ -108,6 +110,11 @@ class _Frame:
             reasons=self.reasons,
         )
 
+    @property
+    def rate_percent(self) -> float:
+        """How far throughput may be off, for what was measured or for options that were not."""
+        return self.accuracy.configuration_percent if self.reasons else self.accuracy.throughput_percent
+
     def given(self, value: float) -> Estimate:
         """What the question itself says."""
         return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=self.reasons)
@@ -122,36 +129,39 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
     check_context(deployment, workload)
     room = budget(deployment, workload)
     frame = _frame(deployment, workload, offered, room)
-    accuracy = frame.accuracy
+    accuracy, rate_percent = frame.accuracy, frame.rate_percent
+    timed, counted = _latency_frames(frame, deployment)
     if offered.requests_per_s is None:
         assert offered.in_flight is not None
-        requests = frame.estimate(accuracy.throughput_percent, lambda load: load.requests_per_s)
+        requests = frame.estimate(rate_percent, lambda load: load.requests_per_s)
         in_flight = frame.given(offered.in_flight)
     else:
         requests = frame.given(offered.requests_per_s)
-        in_flight = frame.estimate(accuracy.throughput_percent, lambda load: load.in_flight)
+        in_flight = frame.estimate(rate_percent, lambda load: load.in_flight)
     tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
-    peak = _peak_running(deployment, frame)
-    watts = _watts(deployment, frame)
+    peak = _peak_running(deployment, counted)
+    watts = _watts(deployment, counted)
     joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node)
-    ttft = _first_token_ms(frame)
+    ttft = _first_token_ms(timed)
     return Performance(
         total_tokens_per_s=tokens,
         output_tokens_per_s=requests.map(lambda rate: rate * workload.output_tokens.mean),
         requests_per_s=requests,
         in_flight=in_flight,
-        seconds_per_request=frame.estimate(accuracy.throughput_percent, lambda load: load.seconds_per_request),
+        seconds_per_request=counted.estimate(rate_percent, lambda load: load.seconds_per_request),
         ttft_ms=ttft,
         ttft_p99_ms=ttft.map(lambda mean: mean * latency.FIRST_TOKEN_P99_OVER_MEAN),
-        tpot_ms=_per_token_ms(frame, workload),
-        itl_ms=frame.estimate(accuracy.itl_percent, lambda load: load.engine.step_s * _MS_PER_S),
-        itl_median_ms=frame.estimate(accuracy.itl_percent, lambda load: latency.decode_step_s(load) * _MS_PER_S),
-        itl_p99_ms=frame.estimate(
+        tpot_ms=_spread_ms(timed, accuracy.tpot_percent, lambda load, part: latency.per_token_s(load, workload, part)),
+        itl_ms=_spread_ms(
+            counted, accuracy.itl_percent, lambda load, part: latency.between_chunks_s(load, workload, part)
+        ),
+        itl_median_ms=counted.estimate(accuracy.itl_percent, lambda load: latency.decode_step_s(load) * _MS_PER_S),
+        itl_p99_ms=counted.estimate(
             accuracy.itl_percent, lambda load: latency.prompt_step_s(load, deployment, workload) * _MS_PER_S
         ),
-        running_per_engine=frame.estimate(accuracy.throughput_percent, lambda load: load.engine.running),
+        running_per_engine=counted.estimate(rate_percent, lambda load: load.engine.running),
         running_peak_per_engine=peak,
-        kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload.tokens_per_request)),
+        kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload)),
         watts_per_gpu=watts,
         peak_watts_per_gpu=calibration().power.peak_watts,
         joules_per_million_tokens=joules,
@@ -179,7 +189,10 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
     per_node = central.in_flight / deployment.nodes
     fitted = workload == named_workload("article") and FITTED_LOADS.get(deployment) == offered
     reasons = () if fitted else departures(deployment, workload, per_node)
-    others: list[FleetLoad] = []
+    others = [
+        _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
+        for variant in (taken.rounding if deployment.nodes > _FEWEST_SCALED else ())
+    ]
     if deployment.routing == "inference-gateway":
         others += [
             _at_most(deployment, workload, offered, taken.parameters, room, gateway)
@@ -191,7 +204,7 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
             for variant in taken.variants.values()
         ]
         others += [
-            _at_most(other, workload, offered, taken.parameters, room, GATEWAY_HALFWAY)
+            _at_most(other, workload, offered, taken.parameters, budget(other, workload), GATEWAY_HALFWAY)
             for other in _alternatives(deployment, central)
         ]
     return _Frame(
@@ -212,6 +225,9 @@ def _alternatives(deployment: Deployment, central: FleetLoad) -> Iterator[Deploy
     if engine.speculative_tokens > MOST_MEASURED_DRAFTS:
         # Five draft tokens were 21 % faster than one in phase 1; the model says 84 %.
         yield replace(deployment, engine=replace(engine, speculative_tokens=1))
+    if engine.kv_cache_dtype in memory.TWO_BYTE_CACHES and engine.prefix_caching:
+        # What held one state more in phase 2 is not known; without prefix caching none is counted.
+        yield replace(deployment, engine=replace(engine, prefix_caching=False))
 
 
 def _at_most(
@@ -240,23 +256,43 @@ def _first_token_ms(frame: _Frame) -> Estimate:
     )
 
 
-def _per_token_ms(frame: _Frame, workload: Workload) -> Estimate:
+def _spread_ms(frame: _Frame, percent: float, of: Callable[[FleetLoad, float], float]) -> Estimate:
+    """Half of the gateway's time spread over an answer's tokens, none or all of it at the ends."""
     return frame.estimate(
-        frame.accuracy.tpot_percent,
-        lambda load: latency.per_token_s(load, workload, 0.5) * _MS_PER_S,
-        low=lambda load: latency.per_token_s(load, workload, 0) * _MS_PER_S,
-        high=lambda load: latency.per_token_s(load, workload, 1) * _MS_PER_S,
+        percent,
+        lambda load: of(load, 0.5) * _MS_PER_S,
+        low=lambda load: of(load, 0) * _MS_PER_S,
+        high=lambda load: of(load, 1) * _MS_PER_S,
     )
 
 
-def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
-    """All that is in flight, as at the start of a run, on the node that got most of it, up to the limit."""
+def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Frame]:
+    """The frame of the latencies that were fitted where they were measured, and of everything beside throughput that was not
+    fitted anywhere.
+    """
+    gateway = deployment.routing == "inference-gateway"
+    if gateway or (not frame.reasons and deployment.engine != record_fleet(1).engine):
+        where = "behind the gateway" if gateway else "with these options"
+        reason = f"latency: none was measured {where}"
+        frame = replace(frame, basis="extrapolated", reasons=(*frame.reasons, reason))
+    return frame, replace(frame, basis="predicted") if frame.basis == "fitted" else frame
 
-    def peak(load: FleetLoad) -> float:
-        in_flight = load.in_flight / deployment.nodes + _excess_of_fullest_node(deployment, load.in_flight)
+
+def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
+    """All that is in flight, as at the start of a run, on the node that got most of it, up to the limit.
+
+    Behind the gateway only the part of a request's time that the engine has it; all of it at the high end.
+    """
+
+    def peak(load: FleetLoad, share: float) -> float:
+        in_flight = share * load.in_flight / deployment.nodes + _excess_of_fullest_node(deployment, load.in_flight)
         return min(load.costs.running_limit, max(load.engine.running, in_flight / deployment.engine.data_parallel))
 
-    return frame.estimate(frame.accuracy.throughput_percent, peak)
+    return frame.estimate(
+        frame.rate_percent,
+        lambda load: peak(load, load.engine.seconds_per_request / load.seconds_per_request),
+        high=lambda load: peak(load, 1),
+    )
 
 
 def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:

@@ -10,7 +10,14 @@ from typing import Literal
 from facts import figures, ledger
 from facts.models import QWEN3_5_397B_NVFP4
 from facts.workloads import Workload, named_workload
-from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
+from fleet.plan.model.deployment import (
+    MEASURED_IN_FLIGHT_PER_NODE,
+    Deployment,
+    EngineShape,
+    OfferedLoad,
+    measured_load,
+    record_fleet,
+)
 
 Role = Literal["fitted", "predicted", "check"]
 Metric = Literal[
@@ -27,9 +34,6 @@ Metric = Literal[
 
 # Source: the article, phase 1: throughput was flat from 500 to 1,000 requests in flight, its limit being 512.
 TP8_IN_FLIGHT = 1_000
-# Source: the article, phase 2: 135 running, 138 waiting, cache 99.4 % full. Assumed of phase 3: the same limit, as nothing in vLLM's
-# block arithmetic depends on --max-model-len and the article gives one cache size, 288K tokens, for both.
-PHASE_2_RUNNING = 135
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class Row:
 # What ran before vLLM 0.18.0, as far as the article says; vLLM's defaults for the rest.
 _BEFORE_PHASE_4 = EngineShape(kv_cache_dtype="auto", gpu_memory_utilization=0.9, estimate_cudagraphs=False)
 # Source: the article, phase 2: max-num-seqs raised to 8192.
-_PHASE_2 = replace(_BEFORE_PHASE_4, max_num_seqs=8_192, running_limit=PHASE_2_RUNNING)
+_PHASE_2 = replace(_BEFORE_PHASE_4, max_num_seqs=8_192)
 
 
 def _phase_4(speculative_tokens: int) -> Deployment:
@@ -73,6 +77,14 @@ PHASES = {
     "phases.no-mtp-095": _phase_4(0),
 }
 """Deployments of the article's one-node phases, by figure."""
+
+MEASURED_ENGINES: Mapping[EngineShape, float] = {
+    record_fleet(1).engine: float(MEASURED_IN_FLIGHT_PER_NODE),
+    **{fleet.engine: float(MEASURED_IN_FLIGHT_PER_NODE) for fleet in PHASES.values()},
+    _phase_4(1).engine: float(MEASURED_IN_FLIGHT_PER_NODE),
+    PHASES["phases.tp8"].engine: float(TP8_IN_FLIGHT),
+}
+"""Engine options whose throughput the article states, with the requests in flight on their node; the record first."""
 
 _FITTED_RUNS = {
     "cluster_ip.nodes-1": record_fleet(1),

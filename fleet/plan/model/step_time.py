@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 
 from facts import memory
-from facts.machines import B200
 from facts.memory import GIB, CacheLayout
-from facts.models import QWEN3_5_27B_FP8
 from facts.workloads import Workload, tokens_per_step
 from fleet.plan.model.calibration import Parameters
 from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
@@ -85,14 +83,15 @@ class EngineLoad:
 def step_costs(deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget) -> StepCosts:
     """The costs of that fleet's engines."""
     engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
-    arithmetic = B200.fp8_flop_per_s / gpu.fp8_flop_per_s / ranks
-    traffic = B200.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s / ranks
+    flop_per_s = parameters.gpu_share * gpu.fp8_flop_per_s * ranks
+    bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
     layout = deployment.layout
     gained = tokens_per_step(engine.speculative_tokens)
     steps = 1 + (workload.output_tokens.mean - 1) / gained
     live_tokens = workload.input_tokens.mean + workload.output_tokens.mean / 2
-    token_s = _MS * parameters.ms_per_token * arithmetic * model.active_parameters / QWEN3_5_27B_FP8.active_parameters
-    state_s = _MS * parameters.ms_per_sequence * traffic * model.linear_state_bytes / QWEN3_5_27B_FP8.linear_state_bytes
+    token_s = 2 * model.active_parameters / flop_per_s
+    # Read once, written once.
+    state_s = 2 * model.linear_state_bytes / bytes_per_s
     weights_gib = model.text_weights_gib + (model.draft_weights_gib if engine.speculative_tokens else 0.0)
     prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
     drafted = 1 + engine.speculative_tokens
@@ -209,11 +208,9 @@ def _running_limit(deployment: Deployment, workload: Workload, budget: MemoryBud
     new_tokens = workload.input_tokens.mean / steps + 1 + engine.speculative_tokens
     limits = {
         "max_num_seqs": float(engine.max_num_seqs),
-        "cache memory": float(budget.running_limit(workload.tokens_per_request)),
+        "cache memory": float(budget.running_limit(workload)),
         "max_num_batched_tokens": engine.max_num_batched_tokens / new_tokens,
     }
-    if engine.running_limit is not None:
-        limits["cache memory"] = min(limits["cache memory"], float(engine.running_limit))
     name = min(limits, key=lambda key: limits[key])
     return max(1.0, limits[name]), name
 

@@ -50,15 +50,7 @@ class ProfileFacts:
 
     @property
     def shape(self) -> EngineShape:
-        """The options that decide memory and speed, spelled out: those of the published row where it repeats one.
-
-        The row's own differ in one point. The profile carries the 8,192 of `--max-num-seqs` that the article's prose
-        names and its final list does not; the model's row has vLLM's 1,024, with which alone the published cache fits.
-        """
-        from fleet.plan.model.rows import PHASES
-
-        if self.reproduces in PHASES:
-            return PHASES[self.reproduces].engine
+        """The options that decide memory and speed, spelled out."""
         return engine_shape(self.flags, self.env)
 
     @property

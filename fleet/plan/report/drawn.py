@@ -129,5 +129,5 @@ def memory(plan: Plan) -> tuple[Part, ...]:
     return parts(
         plan.maximum.memory,
         used_percent=plan.maximum.kv_cache_peak_percent.value,
-        sequence_tokens=plan.question.workload.tokens_per_request,
+        workload=plan.question.workload,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from facts.workloads import Workload
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.report.charts import Axis
 from fleet.report.rows import Bar, Row, Rows
@@ -26,13 +27,13 @@ class Part:
     note: str
 
 
-def parts(budget: MemoryBudget, *, used_percent: float, sequence_tokens: float) -> tuple[Part, ...]:
+def parts(budget: MemoryBudget, *, used_percent: float, workload: Workload) -> tuple[Part, ...]:
     """The parts in the order of the bar; together the whole GPU. `used_percent` is the share of the cache in use at its peak."""
-    return tuple(part for part in _parts(budget, used_percent / 100, sequence_tokens) if part.gib > 0)
+    return tuple(part for part in _parts(budget, used_percent / 100, workload) if part.gib > 0)
 
 
-def _parts(budget: MemoryBudget, used: float, sequence_tokens: float) -> Iterator[Part]:
-    keys = budget.attention_share(sequence_tokens)
+def _parts(budget: MemoryBudget, used: float, workload: Workload) -> Iterator[Part]:
+    keys = budget.attention_share(workload)
     in_use = budget.cache_gib * used
     yield Part(id="weights", name="Weights", short_name="weights", gib=budget.weights_gib, note="the model's text part")
     yield Part(

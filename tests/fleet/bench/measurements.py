@@ -63,7 +63,6 @@ FLAGS: dict[str, str | int | float | bool] = {
     "data-parallel-size": 8,
     "max-model-len": 2560,
     "max-num-batched-tokens": 16384,
-    "max-num-seqs": 8192,
     "kv-cache-dtype": "fp8_e4m3",
     "gpu-memory-utilization": 0.92,
     "enable-prefix-caching": True,

@@ -33,10 +33,10 @@ def test_servers_as_declared_are_measured(made: MadeCluster) -> None:
 
 
 def test_a_flag_that_waits_for_an_update_is_told_with_both_values(made: MadeCluster) -> None:
-    edited = settings_of("dev", engine={"maxNumSeqs": 4096})
+    edited = settings_of("dev", engine={"maxModelLen": 2304})
     with pytest.raises(CommandError) as refused:
         require_as_declared(_kubectl(made), edited)
-    for words in ("--max-num-seqs is 8192 there", "4096 in the file", "(2 pods)", "`pulumi up --stack dev`"):
+    for words in ("--max-model-len is 2560 there", "2304 in the file", "(2 pods)", "`pulumi up --stack dev`"):
         assert words in str(refused.value)
 
 

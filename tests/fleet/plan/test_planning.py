@@ -20,6 +20,7 @@ from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
 from fleet.plan.question.asking import Asked, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
+from fleet.plan.question.profiles import profile_facts
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -179,6 +180,32 @@ def test_spares_follow_from_losses_on_spot_and_from_nothing_on_a_reservation() -
     assert reserved.spares == 0
     assert "not taken back" in reserved.spares_why
     assert "--loss-per-node-day" in answer(users=16_000).spares_why
+
+
+@pytest.mark.parametrize("profile", ["record", "mtp1-095"])
+def test_what_is_planned_is_what_is_shipped_and_more_memory_takes_no_more_nodes(profile: str) -> None:
+    assert answer(users=2_000, load_share=1.0, profile=profile).nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"), [("dp8-4096-crash", "908 failed requests"), ("tp8-mtp5", "cudaErrorIllegalAddress")]
+)
+def test_a_profile_whose_run_failed_says_so_first(profile: str, words: str) -> None:
+    assert words in answer(users=500, profile=profile).remarks[0]
+    assert not any(words in remark for remark in answer(users=500, profile="dp8-4096").remarks)
+
+
+@pytest.mark.parametrize("profile", ["no-mtp-095", "mtp1-095", "mtp2-095", "dp8-131k", "dp8-4096", "tp8"])
+def test_one_node_of_a_profile_stands_beside_the_row_that_it_repeats(profile: str) -> None:
+    made = answer(users=400, profile=profile)
+    assert (made.nodes, made.published.kind) == (1, "unproven")
+    assert made.published.figure is not None
+    assert made.published.figure.id == profile_facts(profile).reproduces
+
+
+def test_a_phase_is_not_said_to_have_run_otherwise_than_it_ran() -> None:
+    reasons = answer(users=400, profile="tp8").reasons
+    assert [reason.partition(":")[0] for reason in reasons] == ["load"]
 
 
 def test_an_unknown_price_stays_unknown_and_a_stated_one_counts() -> None:

@@ -483,13 +483,13 @@ def test_flags_of_an_older_update_are_named() -> None:
     dev = settings_of("dev")
     old = pod_of(dev, 0)
     arguments = old["spec"]["containers"][0]["args"]
-    arguments.remove("--max-num-seqs=8192")
+    arguments.remove("--max-num-batched-tokens=16384")
     arguments[arguments.index("--max-model-len=2560")] = "--max-model-len=4096"
     arguments.append("--shutdown-timeout=20")
     check = checks_engine.flags(_facts(dev, pods=(_pod(old),)), dev)
     assert check.state == "failed"
     assert {(one.name, one.declared, one.found) for one in check.differences} == {
-        ("--max-num-seqs", "8192", "left out"),
+        ("--max-num-batched-tokens", "16384", "left out"),
         ("--max-model-len", "2560", "4096"),
     }
 
@@ -511,7 +511,7 @@ def test_a_flag_that_holds_a_secret_is_named_without_it() -> None:
             '--speculative-config={"method":"mtp","num_speculative_tokens":5}',
             "mtp-above-one",
         ),
-        ("--max-num-seqs=8192", "--max-num-seqs=64", "sequences-below-load"),
+        ("--enable-chunked-prefill", "--max-num-seqs=64", "sequences-below-load"),
         ("--kv-cache-dtype=fp8_e4m3", "--no-async-scheduling", "two-byte-cache"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_lesson_repeated_by_hand_is_refused() -> None:
 
 
 def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
-    problems = found(server={"image": {"tag": "v0.20.2"}})
+    problems = found(server={"image": {"tag": "v0.20.2"}, "profile": "dp8-4096"})
     assert problems["max-num-seqs-refused"].level == "refused"
     assert problems["image-not-checked"].level == "finding"
 

@@ -422,7 +422,7 @@ def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -
     for words in (asked.image, asked.model_revision, "96 data-parallel ranks", "at least $393.52 an hour, Spot"):
         assert words in whole.words
     flags = {row[0]: row[1] for row in whole.cells("flags-table")[1:]}
-    assert flags["--max-num-seqs"] == "8192"
+    assert flags["--max-num-batched-tokens"] == "16384"
     assert flags["--enable-prefix-caching"] == "on"
     load = whole.cells("load-table")
     assert ["--random-range-ratio", "0.3333"] in load

@@ -13,6 +13,8 @@ from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model import departures as module
 from fleet.plan.model.departures import departures
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
+from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
+from fleet.plan.question.profiles import profile_facts, profile_names
 
 ARTICLE = named_workload("article")
 
@@ -39,18 +41,31 @@ def test_the_record_leaves_nothing_at_its_load_or_near_it() -> None:
             "--enable-prefix-caching: on .* off$",
         ),
         (
-            Deployment(nodes=1, engine=replace(record_fleet(1).engine, max_model_len_tokens=131_072)),
-            "--max-model-len: 2,560 .* 131,072$",
+            Deployment(nodes=1, engine=replace(record_fleet(1).engine, max_model_len_tokens=8_192)),
+            "--max-model-len: 2,560 .* 8,192$",
         ),
         (
-            Deployment(nodes=1, engine=replace(record_fleet(1).engine, running_limit=135)),
-            "sequences running .* 135$",
+            Deployment(nodes=1, engine=replace(record_fleet(1).engine, max_model_len_tokens=131_072)),
+            "--max-model-len: 131,072 .* other options .* 2,560 ",
+        ),
+        (replace(PHASES["phases.dp8"], nodes=2), "nodes: 1 was measured .* 2$"),
+        (
+            Deployment(nodes=1, engine=replace(PHASES["phases.dp8"].engine, gpu_memory_utilization=0.91)),
+            "--gpu-memory-utilization: 0.9 .* 0.91$",
         ),
     ],
 )
 def test_one_difference_is_one_reason(deployment: Deployment, reason: str) -> None:
     (found,) = departures(deployment, ARTICLE, 2_000)
     assert re.match(reason, found)
+
+
+@pytest.mark.parametrize("figure", [*PHASES, "phases.mtp1-095"])
+def test_a_phase_leaves_nothing_at_its_own_load(figure: str) -> None:
+    for profile in (profile_facts(name) for name in profile_names()):
+        if profile.reproduces == figure:
+            in_flight = TP8_IN_FLIGHT if figure == "phases.tp8" else 2_000
+            assert departures(Deployment(nodes=1, engine=profile.shape), ARTICLE, in_flight) == (), profile.name
 
 
 def test_other_lengths_and_a_shared_prefix_are_reasons() -> None:

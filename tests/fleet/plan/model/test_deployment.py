@@ -14,7 +14,6 @@ from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, me
     [
         (lambda: EngineShape(max_num_seqs=0), "max_num_seqs must be 1 or more, got 0"),
         (lambda: EngineShape(speculative_tokens=-1), "speculative_tokens must be 0 or more, got -1"),
-        (lambda: EngineShape(running_limit=0), "running_limit must be 1 or more, got 0"),
         (
             lambda: EngineShape(gpu_memory_utilization=1.1),
             "gpu_memory_utilization .* 1, got 1.1",

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import memory
+from facts import figures
 from facts.machines import H200
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.gpu_memory import DoesNotFitError, MemoryBudget, budget
-from fleet.plan.model.rows import PHASE_2_RUNNING, PHASES
+from fleet.plan.model.rows import PHASES
 
-REQUEST = named_workload("article").tokens_per_request
+ARTICLE = named_workload("article")
+PHASE_2_RUNNING: int = figures.published("phases.dp8").details["running_requests"]
 
 
 def _with(deployment: Deployment, **options: float) -> Deployment:
@@ -44,33 +45,52 @@ def test_phases_2_and_3_had_288k_because_8192_sequences_were_sampled_at_start_up
     assert budget(_with(phase, max_num_seqs=1024)).kv_tokens > 470_000
 
 
-def test_fp8_doubles_the_printed_tokens_and_hardly_the_requests_that_run() -> None:
+def test_with_the_8192_of_the_prose_the_record_could_not_have_run_what_it_ran() -> None:
+    prose, record = (budget(_with(record_fleet(1), max_num_seqs=sequences)) for sequences in (8_192, 1_024))
+    assert prose.kv_tokens < 600_000 < 959_000 <= record.kv_tokens
+    assert prose.running_limit(ARTICLE) < 251 < record.running_limit(ARTICLE)
+    assert prose.used_percent(251, ARTICLE) == 100
+
+
+@pytest.mark.parametrize(("drafts", "copies"), [(0, 3.5), (1, 7.5), (2, 7.5)])
+def test_the_startup_step_keeps_logits_of_as_many_sequences_as_a_step_may_have(drafts: int, copies: float) -> None:
+    engine = EngineShape(speculative_tokens=drafts, max_num_seqs=4_096, max_num_batched_tokens=2_048)
+    assert budget(Deployment(nodes=1, engine=engine)).sampler_gib == pytest.approx(copies * 2_048 * 248_320 * 4 / 2**30)
+
+
+def test_fp8_doubles_the_printed_tokens_and_holds_fewer_states() -> None:
     fp8 = budget(record_fleet(1))
     bfloat16 = budget(Deployment(nodes=1, engine=replace(record_fleet(1).engine, kv_cache_dtype="auto")))
     assert fp8.kv_tokens / bfloat16.kv_tokens == pytest.approx(2, abs=0.01)
-    assert 1.1 < fp8.running_limit(REQUEST) / bfloat16.running_limit(REQUEST) < 1.2
+    assert fp8.state_blocks < bfloat16.state_blocks
 
 
 @pytest.mark.parametrize(("running", "published_percent"), [(251, 73), (253, 73), (256, 75)])
 def test_the_running_requests_of_the_second_run_fill_the_cache_as_published(
     running: int, published_percent: float
 ) -> None:
-    assert budget(record_fleet(1)).used_percent(running, REQUEST) == pytest.approx(published_percent, abs=1.2)
+    assert budget(record_fleet(1)).used_percent(running, ARTICLE) == pytest.approx(published_percent, abs=1.2)
 
 
 def test_one_of_seven_blocks_of_an_article_request_holds_keys_and_values() -> None:
     room = budget(record_fleet(1))
-    assert room.blocks_per_sequence(REQUEST) == 7
-    assert room.attention_share(REQUEST) == pytest.approx(1 / 7)
+    assert room.blocks_per_sequence(ARTICLE) == 7
+    assert room.attention_share(ARTICLE) == pytest.approx(1 / 7)
 
 
-def test_the_full_cache_of_phase_2_needs_the_third_state_that_the_startup_estimate_counts() -> None:
+def test_phase_2_ran_as_many_as_the_startup_estimates_states_leave_room_for() -> None:
     room = budget(PHASES["phases.dp8"])
-    counted = memory.startup_blocks_per_request(room.layout, round(REQUEST))
-    assert room.blocks_per_sequence(REQUEST) == 8
-    assert counted == 11
-    assert room.usable_blocks // counted == pytest.approx(PHASE_2_RUNNING, rel=0.05)
-    assert room.used_percent(PHASE_2_RUNNING, REQUEST) < 80
+    assert room.state_blocks == 9
+    assert room.blocks_per_sequence(ARTICLE) == pytest.approx(10.6, rel=0.02)
+    assert room.running_limit(ARTICLE) == pytest.approx(PHASE_2_RUNNING, rel=0.02)
+    assert room.used_percent(PHASE_2_RUNNING, ARTICLE) == pytest.approx(99.4, abs=1)
+
+
+def test_a_growing_sequence_holds_on_average_what_it_holds_step_by_step() -> None:
+    room = budget(PHASES["phases.dp8"])
+    one = Workload(input_tokens=Lengths.exactly(700), output_tokens=Lengths.exactly(1_000))
+    held = [-(-tokens // 800) for tokens in range(701, 1_701)]
+    assert room.blocks_per_sequence(one) - room.state_blocks == pytest.approx(sum(held) / len(held))
 
 
 def test_the_crash_at_095_had_half_as_much_left_outside_the_budget() -> None:
@@ -133,7 +153,7 @@ def test_the_parts_are_never_negative_and_never_more_than_the_gpu(
     assert room.cache_gib > 0
     assert _within_budget_gib(room) == pytest.approx(room.budget_gib)
     assert room.budget_gib <= room.gpu_gib
-    assert 0 <= room.used_percent(running, REQUEST) <= 100
+    assert 0 <= room.used_percent(running, ARTICLE) <= 100
 
 
 @given(sequences=st.integers(1, 8191))
