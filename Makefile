@@ -116,7 +116,7 @@ goldens: setup-test setup-benchmark ## Write the reports' texts in tests/goldens
 	@$(PYTEST) -q -m golden --write-goldens
 
 mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
-	@$(BIN)/python -m tests.policy.mutation $(RULES)
+	@PYTHONPATH=policy $(BIN)/python -m tests.policy.mutation $(RULES)
 
 workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -171,3 +172,9 @@ def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
     pods = [u for u in order if u.rpartition("::")[0].endswith(("apps/v1:Deployment", "batch/v1:Job"))]
     assert guards
     assert max(map(order.index, guards)) < min(map(order.index, pods))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_has_a_ceiling_on_dollars(stack: str) -> None:
+    config = json.loads((ROOT / "policy" / "config" / f"{stack}.json").read_text(encoding="utf-8"))
+    assert config["hourly-cost-above-ceiling"]["maxUsdPerHour"] > 0

@@ -171,8 +171,27 @@ def _permissions(settings: Settings, said: Any) -> Iterator[Row]:
 def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
     offered = {(word(one.get("name")), word(one.get("zone"))) for one in objects(said)}
     for machine in machine_types(settings):
-        zones = [zone for zone in settings.zones if (machine, zone) in offered]
-        yield _in_zones(settings, machine, zones, [])
+        zones = sorted(zone for name, zone in offered if name == machine and zone.startswith(f"{settings.region}-"))
+        if machine == MACHINE_TYPE:
+            yield _in_zones(settings, machine, [zone for zone in settings.zones if zone in zones], zones)
+        else:
+            yield _in_region(settings, machine, zones)
+
+
+def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
+    """Machines without GPUs are made in whichever zone of the region has them: the writer's volume and the clients follow them."""
+    return Row(
+        area="zone",
+        name=machine,
+        state="ready" if zones else "missing",
+        needed=f"a zone of {settings.region}",
+        granted=", ".join(zones) or "none",
+        missing="" if zones else settings.region,
+        why="offered; whether one is free now, only `pulumi up` tells"
+        if zones
+        else f"no zone of {settings.region} offers it",
+        mend="" if zones else "another region, or another family for the weights' writer (docs/weights.md)",
+    )
 
 
 def _accelerators(settings: Settings, said: Any) -> Iterator[Row]:

@@ -55,8 +55,7 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
             "compute",
             "machine-types",
             "list",
-            f"--zones={','.join(settings.zones)}",
-            f"--filter=name=({' '.join(machine_types(settings))})",
+            f"--filter=name=({' '.join(machine_types(settings))}) AND zone~/{region}-[a-z]+$",
             of_project,
         ),
         "accelerator types": lambda: gcloud.ask(

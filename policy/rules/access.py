@@ -162,7 +162,9 @@ def _default_account(resource: Resource, _: Settings) -> Iterator[Finding]:
 def _public(resource: Resource, _: Settings) -> Iterator[Finding]:
     if not resource.type.startswith("gcp:"):
         return
-    found = [one for one in _members(resource) if one in EVERYONE]
+    found = [
+        one for one in _members(resource) if one in EVERYONE or (one.startswith("principalSet:") and one.endswith("/*"))
+    ]
     found += [one for one in EVERYONE if f'"{one}"' in str(dig(resource.props, "policyData") or "")]
     if resource.type.startswith("gcp:storage/"):
         entities = [str(dig(resource.props, "entity") or ""), *map(str, listed(dig(resource.props, "roleEntities")))]
@@ -261,7 +263,8 @@ RULES = (
         name="public-grant",
         subject="security",
         statement="Nothing is granted to everyone.",
-        evidence="allUsers is the internet, allAuthenticatedUsers anyone with a Google account; results name models, prompts and speeds. "
+        evidence="allUsers is the internet, allAuthenticatedUsers anyone with a Google account, a whole workload pool every pod of the "
+        "project; results name models, prompts and speeds. "
         "Source: Cloud Storage documentation, IAM. Mandatory: buckets are searched for",
         fix="name the principals",
         level="mandatory",

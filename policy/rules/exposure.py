@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from environment import ENVIRONMENT, why_production
-from objects import selects, shown
+from objects import number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 
 WIDE_PREFIX = 8
@@ -16,6 +16,21 @@ NOT_THE_INTERNET = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0
 """Private networks, the shared range that GKE's nodes often have, and link-local addresses, the metadata server among them. Source:
 RFC 1918, RFC 6598, RFC 3927."""
 DNS_PORT = 53
+WIDE_PORTS = 100
+"""Ports that one entry of a NetworkPolicy may span. Assumed: nothing in serving listens on more."""
+ANONYMOUS_WAYS = {
+    "whoever reaches the cluster gets what is bound to everybody": (
+        "rbacBindingConfig",
+        "enableInsecureBindingSystemAuthenticated",
+    ),
+    "callers without a name get what is bound to them": (
+        "rbacBindingConfig",
+        "enableInsecureBindingSystemUnauthenticated",
+    ),
+    "its rules know neither verbs nor subresources": ("enableLegacyAbac",),
+    "a certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
+}
+"""Switches of a cluster that let people in past IAM, and why not. Source: GKE documentation, hardening."""
 
 
 def _is_wide(cidr: Any) -> bool:
@@ -48,6 +63,9 @@ def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
     for index, block in enumerate(listed(dig(named, "cidrBlocks"))):
         if _is_wide(cidr := dig(block, "cidrBlock")):
             yield Finding(what=f"{where}.cidrBlocks[{index}].cidrBlock is {cidr}", fix="name the networks")
+    for way, path in ANONYMOUS_WAYS.items():
+        if dig(resource.props, *path) is True:
+            yield Finding(what=f"{'.'.join(path)} is true", why=way, fix=f"leave {path[-1]} out")
     if dig(named, "gcpPublicCidrsAccessEnabled") is True:
         yield Finding(
             what=f"{where}.gcpPublicCidrsAccessEnabled is true",
@@ -113,12 +131,22 @@ def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
             numbers = [dig(port, "port") for port in ports]
             if not ports or None in numbers:
                 yield Finding(what=f"{where} allows every port", fix="name the ports")
+            elif wide := [port for port in ports if _span(port) > WIDE_PORTS]:
+                yield Finding(
+                    what=f"{where} allows the ports {shown(dig(wide[0], 'port'))} to {shown(dig(wide[0], 'endPort'))}",
+                    fix="name the ports",
+                )
             elif _selects_all(dig(spec, "podSelector")) and any(one != DNS_PORT for one in numbers):
                 yield Finding(
                     what=f"spec.podSelector selects every pod of the namespace, and {where} is for "
                     + ", ".join(f"port {shown(one)}" for one in numbers),
                     fix="select the pods that need it",
                 )
+
+
+def _span(port: Any) -> float:
+    first, last = number(dig(port, "port")), number(dig(port, "endPort"))
+    return 1 if first is None or last is None else last - first + 1
 
 
 def _peers(where: str, key: str, entry: Any) -> Iterator[Finding]:
@@ -155,6 +183,23 @@ def _open_routes(resource: Resource, _: Settings) -> Iterator[Finding]:
     for index, listener in enumerate(listed(dig(resource.props, "spec", "listeners"))):
         if dig(listener, "allowedRoutes", "namespaces", "from") == "All":
             yield Finding(what=f"spec.listeners[{index}].allowedRoutes.namespaces.from is All")
+
+
+def _administrators(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind not in ("RoleBinding", "ClusterRoleBinding"):
+        return
+    if dig(resource.props, "roleRef", "name") != "cluster-admin":
+        return
+    for index, subject in enumerate(listed(dig(resource.props, "subjects"))):
+        kind, name = dig(subject, "kind"), str(dig(subject, "name") or "")
+        if kind == "ServiceAccount" or name.startswith("system:"):
+            yield Finding(what=f"subjects[{index}]: {kind} {name} becomes cluster-admin")
+
+
+def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for key in ("disableOnDestroy", "disableDependentServices"):
+        if resource.type == "gcp:projects/service:Service" and dig(resource.props, key) is True:
+            yield Finding(what=f"{key} is true", fix=f"{key}: false")
 
 
 def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -260,6 +305,28 @@ RULES = (
         level="mandatory",
         severity="critical",
         judge=_ambient_provider,
+    ),
+    Rule(
+        name="cluster-admin-bound",
+        subject="security",
+        statement="No pod and no group of everybody is a cluster administrator.",
+        evidence="whoever breaks into such a pod owns the cluster, its secrets and its nodes' accounts. Source: Kubernetes, RBAC good "
+        "practices. Mandatory: nothing in serving needs it",
+        fix="a Role with the verbs and resources that are needed",
+        level="mandatory",
+        severity="critical",
+        judge=_administrators,
+    ),
+    Rule(
+        name="api-off-on-destroy",
+        subject="security",
+        statement="Destroying a stack switches off no API of its project.",
+        evidence="an API belongs to the whole project: without compute or container every other cluster in it stands still. Source: "
+        "Terraform google provider, google_project_service. Mandatory: one destroy ends what others run",
+        fix="disableOnDestroy: false",
+        level="mandatory",
+        severity="high",
+        judge=_api_goes_along,
     ),
     Rule(
         name="bucket-loses-results",

@@ -171,6 +171,15 @@ def test_machine_types_of_another_form_are_unknown(said: Any) -> None:
     assert rows(machine_types=said)["machine types"].state == "unknown"
 
 
+def test_a_machine_without_gpus_may_be_in_any_zone_of_the_region() -> None:
+    in_zone = {"a4-highgpu-8g": "europe-west4-b", "c4a-standard-8": "europe-west4-a"}
+    found = rows(machine_types=[zoned("machineTypes", name, zone) for name, zone in in_zone.items()])
+    assert (found["c4a-standard-8"].state, found["c4a-standard-8"].granted) == ("ready", "europe-west4-a")
+    abroad = rows(machine_types=[zoned("machineTypes", "c4a-standard-8", "us-central1-a")])
+    assert (abroad["c4a-standard-8"].state, abroad["c4a-standard-8"].missing) == ("missing", "europe-west4")
+    assert "zones[0]" not in abroad["c4a-standard-8"].mend
+
+
 def test_an_empty_list_of_machine_types_is_a_zone_without_them() -> None:
     assert rows(machine_types=[])["a4-highgpu-8g"].state == "missing"
 

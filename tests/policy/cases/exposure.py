@@ -8,6 +8,7 @@ from rules.exposure import NOT_THE_INTERNET
 from tests.policy.case import (
     HERE,
     Edit,
+    Patch,
     append,
     arguments,
     constant,
@@ -40,6 +41,34 @@ def _allowing(direction: str, entry: Any, pods: Any = None) -> Edit:
     return new("by-hand", _NETWORK_POLICY, {"metadata": {"name": "by-hand", "namespace": HERE}, "spec": spec})
 
 
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _bound(kind: str, name: str, role: str = "cluster-admin") -> Edit:
+    """One more binding for the whole cluster."""
+    reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
+    subject = {"kind": kind, "name": name, "namespace": HERE}
+    props = {"metadata": {"name": "by-hand"}, "roleRef": reference, "subjects": [subject]}
+    return new("by-hand", f"kubernetes:{_RBAC}/v1:ClusterRoleBinding", props)
+
+
+def _administering(account: Any) -> Any:
+    """A program that binds cluster-admin to each account it makes."""
+
+    def make(name: str, **given: Any) -> Any:
+        import pulumi_kubernetes as k8s
+
+        k8s.rbac.v1.ClusterRoleBinding(
+            f"{name}-administers",
+            role_ref={"api_group": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+            subjects=[{"kind": "ServiceAccount", "name": name, "namespace": "vllm-spot"}],
+            opts=given["opts"],
+        )
+        return account(name, **given)
+
+    return make
+
+
 _HTTPS = [{"protocol": "TCP", "port": 443}]
 _INTERNET = {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(NOT_THE_INTERNET)}}
 _POD = {"podSelector": {"matchLabels": {"app": "two"}}}
@@ -50,6 +79,17 @@ CASES = (
         "nodes with public addresses",
         arguments("infra.cluster.container.Cluster", lambda given: given.pop("private_cluster_config")),
         stack="spot",
+    ),
+    of_resource(
+        "cluster-open",
+        "certificates for clients",
+        put(_CLUSTER, "masterAuth.clientCertificateConfig", value={"issueClientCertificate": True}),
+    ),
+    of_resource(
+        "cluster-open",
+        "rights for everybody who has a name",
+        put(_CLUSTER, "rbacBindingConfig", value={"enableInsecureBindingSystemAuthenticated": True}),
+        says="enableInsecureBindingSystemAuthenticated",
     ),
     of_resource("cluster-open", "no word of private nodes", drop(_CLUSTER, "privateClusterConfig")),
     of_resource(
@@ -154,6 +194,17 @@ CASES = (
         "a protocol without a port",
         _allowing("egress", {"to": [_POD], "ports": [{"protocol": "TCP"}]}),
     ),
+    of_resource(
+        "network-policy-wide",
+        "every port, as a range",
+        _allowing("egress", {"to": [_POD], "ports": [{"port": 1, "endPort": 65535}]}),
+        says="65535",
+    ),
+    sound(
+        "network-policy-wide",
+        "eight ranks",
+        _allowing("egress", {"to": [_POD], "ports": [{"port": 8000, "endPort": 8007}]}),
+    ),
     sound("network-policy-wide", "one pod to another", _allowing("egress", {"to": [_POD], "ports": _HTTPS})),
     sound("network-policy-wide", "one pod to the internet", _allowing("egress", {"to": [_INTERNET], "ports": _HTTPS})),
     sound(
@@ -187,6 +238,27 @@ CASES = (
         stack="spot",
     ),
     of_resource("provider-without-kubeconfig", "no kubeconfig", drop(_PROVIDER, "kubeconfig")),
+    of_program(
+        "cluster-admin-bound",
+        "the server's account administers the cluster",
+        Patch(target="workloads.namespace.k8s.core.v1.ServiceAccount", stand_in=_administering),
+        stack="spot",
+    ),
+    of_resource("cluster-admin-bound", "a pod that administers the cluster", _bound("ServiceAccount", "vllm-server")),
+    of_resource("cluster-admin-bound", "everybody administers the cluster", _bound("Group", "system:authenticated")),
+    sound("cluster-admin-bound", "a person administers the cluster", _bound("User", "a@b.c")),
+    sound("cluster-admin-bound", "a pod that reads", _bound("ServiceAccount", "vllm-server", role="view")),
+    of_program(
+        "api-off-on-destroy",
+        "APIs go with the stack",
+        arguments("infra.services.projects.Service", lambda given: given.update(disable_on_destroy=True)),
+        stack="spot",
+    ),
+    of_resource(
+        "api-off-on-destroy",
+        "Compute goes with the stack",
+        put("platform-services-compute", "disableOnDestroy", value=True),
+    ),
     of_program(
         "bucket-loses-results",
         "results go with their bucket",

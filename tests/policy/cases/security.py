@@ -443,6 +443,17 @@ ACCESS = (
     ),
     of_resource(
         "public-grant",
+        "every pod of the project",
+        put(
+            "access-benchmark-results",
+            "member",
+            value="principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p.svc.id.goog/*",
+        ),
+        stack="spot",
+        says="principalSet",
+    ),
+    of_resource(
+        "public-grant",
         "results for whoever has a Google account",
         put("access-benchmark-results", "member", value="allAuthenticatedUsers"),
         stack="spot",

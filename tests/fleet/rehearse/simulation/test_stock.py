@@ -37,8 +37,8 @@ def test_an_a4_is_to_be_had_in_its_own_zones_only() -> None:
         ({}, 4, "europe-west4-b", None, "full"),
         ({"active": False}, 0, "europe-west4-b", None, "not active"),
         ({}, 0, "europe-west4-a", None, "other zone"),
-        ({"project": "owner"}, 0, "europe-west4-b", None, "no reservation"),
-        ({"project": "owner"}, 0, "europe-west4-b", "owner", None),
+        ({"project": "owner-project"}, 0, "europe-west4-b", None, "no reservation"),
+        ({"project": "owner-project"}, 0, "europe-west4-b", "owner-project", None),
     ],
 )
 def test_a_reservation_has_four_ways_to_say_no(
@@ -66,7 +66,7 @@ def _settings(**capacity: object) -> Settings:
     ("capacity", "reserved"),
     [
         ({"mode": "spot"}, {}),
-        ({"mode": "reservation", "name": "block", "nodes": 16, "project": "owner"}, {"block": 16}),
+        ({"mode": "reservation", "name": "block", "nodes": 16, "project": "owner-project"}, {"block": 16}),
         ({"mode": "calendar", "reservation": "week"}, {"week": 12}),
         ({"mode": "ladder", "reservation": {"name": "block"}}, {"block": 12}),
     ],
