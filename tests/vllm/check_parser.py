@@ -173,8 +173,8 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
     _equal(parallel.data_parallel_size, engine.data_parallel_size, "data parallel")
     _equal(parallel.tensor_parallel_size, engine.tensor_parallel_size, "tensor parallel")
     _equal(config.model_config.max_model_len, engine.max_model_len, "context")
-    _equal(scheduler.max_num_seqs, engine.max_num_seqs, "sequences")
-    _equal(scheduler.max_num_batched_tokens, engine.max_num_batched_tokens or 8_192, "batched tokens")
+    _equal(scheduler.max_num_seqs, engine.sequences, "sequences")
+    _equal(scheduler.max_num_batched_tokens, engine.batched_tokens, "batched tokens")
     _equal(scheduler.async_scheduling, True, "asynchronous scheduling")
     _equal(cache.enable_prefix_caching, engine.enable_prefix_caching, "prefix caching")
     _equal(cache.mamba_cache_mode, engine.mamba_cache_mode or "none", "mamba cache mode")
@@ -228,7 +228,7 @@ def _refusals(vllm: Vllm) -> Iterator[Check]:
     record = profile("record").engine
     for title, changes in (
         ("a mamba block size without prefix caching", {"enablePrefixCaching": False, "mambaCacheMode": None}),
-        ("more sequences than batched tokens", {"maxNumBatchedTokens": 4_096}),
+        ("more sequences than batched tokens", {"maxNumSeqs": 8_192, "maxNumBatchedTokens": 4_096}),
         ("expert parallelism for a dense model", {"enableExpertParallel": True}),
     ):
         engine = record.but(changes)
