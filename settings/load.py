@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from facts.ledger import LedgerError
+from settings import strict_json
 from settings.names import ESC_OFFLINE
 from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
 from settings.rules.secrets_in_text import secrets_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
+from settings.sections.server import Server
+from settings.serving import resolve
 from settings.stack import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ _SECTIONS = frozenset(
 )
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
+_OTHERS = frozenset({"gcp", "kubernetes", "pulumi"})
+"""Namespaces of other packages that stacks here set; another one is looked at for a misspelt one."""
 
 
 class Secrets(NamedTuple):
@@ -95,15 +99,16 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         if key in ("gcp:project", "gcp:region"):
             values[name] = text
         elif space != NAMESPACE:
-            continue
+            if space not in _OTHERS and (near := _near(space, [NAMESPACE])):
+                problems.append(_unknown_key(key, f"{near}:{name}"))
         elif name in SECRET_KEYS:
             values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
             values[name] = text
         elif name in _SECTIONS:
             try:
-                section = tuples(json.loads(text))
-            except json.JSONDecodeError:
+                section = tuples(strict_json.loads(text))
+            except ValueError:
                 problems.append(_not_structured(key, text))
             else:
                 # An empty section is how Pulumi.yaml's default says "not set".
@@ -120,6 +125,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
         known = {problem.path for problem in problems}
         explained = [problem for problem in explain(error, Settings) if problem.path not in known]
+        explained += _of_the_profile(stack, values, {detail["loc"][:2] for detail in error.errors(include_url=False)})
         if unopened:
             explained = [_perhaps_of_an_environment(problem, stack, unopened) for problem in explained]
         raise SettingsError(stack, [*problems, *explained]) from None
@@ -154,6 +160,21 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
+def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Problem, ...]:
+    """What is wrong with profile and overrides where other settings, at the locations `wrong`, are wrong as well."""
+    given = values.get("server", {})
+    server = (
+        {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
+    )
+    try:
+        resolve(stack, Server.model_validate(server), None)
+    except SettingsError as error:
+        return tuple(
+            problem for problem in error.problems if problem.id != "model-without-revision" or "model" not in values
+        )
+    return ()
+
+
 def _perhaps_of_an_environment(problem: Problem, stack: str, unopened: Sequence[str]) -> Problem:
     if problem.id != "missing-key":
         return problem
@@ -168,18 +189,23 @@ def _path(name: str) -> str:
     return f"gcp:{name}" if name in ("project", "region") else f"{NAMESPACE}:{name}"
 
 
-def _unknown_key(key: str) -> Problem:
+def _near(word: str, words: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
+    return next(iter(get_close_matches(word, words, n=1)), None)
+
+
+def _unknown_key(key: str, meant: str | None = None) -> Problem:
     name = key.partition(":")[2]
-    near = get_close_matches(name, KEYS, n=1)
+    if meant is None and (near := _near(name, KEYS)):
+        meant = f"{NAMESPACE}:{near}"
     return Problem(
         id="unknown-key",
         path=key,
         value=name,
         allowed=", ".join(sorted(KEYS)),
         why="the program would ignore it, and a misspelt key is a setting that silently does not apply",
-        write=f"{NAMESPACE}:{near[0]}" if near else "one of the keys above",
+        write=meant or "one of the keys above",
     )
 
 
