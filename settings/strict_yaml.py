@@ -67,7 +67,7 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         # Without what it quotes of the file, which may be a secret that was not put in quotes.
         told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
         what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", told)
-        reader.refuse(line, f"column {mark.column + 1}: {what}" if mark else what, "YAML")
+        reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, what, "YAML")
     except _StoppedError:
         pass
     if reader.problems:
@@ -177,11 +177,11 @@ class _Reader:
         self.refuse(line, value, allowed, path)
         raise _StoppedError
 
-    def refuse(self, line: int, value: Any, allowed: str, path: str = "") -> None:
+    def refuse(self, line: int | str, value: Any, allowed: str, path: str = "") -> None:
         """Add what cannot be read."""
         self._add("broken-stack-file", line, value, allowed, path)
 
-    def _add(self, id_: str, line: int, value: Any, allowed: str, path: str) -> None:
+    def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str) -> None:
         place = f"{self._name}, line {line}{f': {path}' if path else ''}"
         why, write = _WHY[id_]
         self.problems.append(Problem(id=id_, path=place, value=value, allowed=allowed, why=why, write=write))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
+from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, error_text, leave
 from fleet.cli.options import Root, Stacks
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def preview(
         else:
             from fleet.preview.report.several_stacks import preview_each
 
-            outcomes = preview_each(names, preview_one)
+            outcomes = preview_each(names, preview_one, error_text)
     _print(outcomes, format_)
     leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
 

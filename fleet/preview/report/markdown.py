@@ -25,34 +25,36 @@ class Section:
     """What is missing where it is left out, e.g. "the bill of spot"."""
     text: str
     rank: int = 0
-    """Sections of the highest rank are left out first, the last of them before the others. Rank 0 always stays."""
+    """Sections of the highest rank are left out first, the last of them before the others; the very first stays."""
 
 
 def joined(sections: Iterable[Section], *, elsewhere: str, limit: int = LIMIT) -> str:
     """The sections as one text below the limit, and a sentence about what had to be left out.
 
-    `elsewhere` says where that is found. Raises ValueError if what must stay does not fit by itself.
+    `elsewhere` says where that is found. Where nothing else is left, the first section is cut at the end of a line.
     """
     kept = [section for section in sections if section.text]
     out: list[Section] = []
-    while True:
-        text = "\n\n".join([*(section.text for section in kept), *_left_out(out, elsewhere)]) + "\n"
-        if len(text) <= limit:
-            return text
-        rank = max(section.rank for section in kept)
-        if rank == 0:
-            raise ValueError(f"what must stay has {len(text):,} characters; the limit is {limit:,}")
-        last = max(index for index, section in enumerate(kept) if section.rank == rank)
+    note = ""
+    length = sum(len(section.text) + len("\n\n") for section in kept)
+    while length + len(note) + 1 > limit and len(kept) > 1:
+        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
         out.insert(0, kept.pop(last))
+        length -= len(out[0].text) + len("\n\n")
+        note = _left_out(out, elsewhere)
+    text = "\n\n".join(section.text for section in kept)
+    if length + len(note) + 1 > limit:
+        note = _left_out([Section(name=f"the rest of {kept[0].name}", text=""), *out], elsewhere)
+        room = max(0, limit - len(note) - len("\n\n\n"))
+        text = text[:room].rpartition("\n")[0] or text[:room]
+    return "\n\n".join(filter(None, (text, note))) + "\n"
 
 
-def _left_out(sections: Sequence[Section], elsewhere: str) -> Iterable[str]:
-    if not sections:
-        return
+def _left_out(sections: Sequence[Section], elsewhere: str) -> str:
     names = [escape(section.name) for section in sections[:12]]
     if len(sections) > len(names):
         names.append(f"and {len(sections) - len(names)} more")
-    yield f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
+    return f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
 
 
 def escape(text: str) -> str:

@@ -13,6 +13,7 @@ from fleet.preview.report.markdown import LIMIT, Section, cell, code, escape, fe
 from fleet.preview.report.model import Policies
 from fleet.preview.report.several_stacks import Refusal
 from tests.fleet.preview.sample_changes import change, compared_report, edited, sample_changes
+from tests.fleet.preview.sample_report import sample_report
 
 
 @pytest.mark.parametrize(
@@ -82,9 +83,26 @@ def test_sections_are_left_out_whole_the_last_details_first_and_it_is_said() -> 
     assert joined(sections, elsewhere="See there.") == "\n\n".join(one.text for one in sections) + "\n"
 
 
-def test_a_verdict_that_does_not_fit_is_a_defect_not_a_cut() -> None:
-    with pytest.raises(ValueError, match="what must stay"):
-        joined([Section(name="verdict", text="x" * 50)], elsewhere="", limit=40)
+def test_a_verdict_that_does_not_fit_is_shortened_at_a_line_and_it_is_said() -> None:
+    text = joined(
+        [Section(name="verdict", text="row\n" * 200), Section(name="why", text="y")], elsewhere="There.", limit=400
+    )
+    assert len(text) <= 400
+    assert text.startswith("row\nrow\n")
+    assert text.endswith(
+        "row\n\n**Left out** to stay below GitHub's limit for a comment: the rest of verdict, why. There.\n"
+    )
+
+
+def test_ten_refused_and_two_hundred_healthy_stacks_are_all_in_the_table() -> None:
+    refused = [Refusal(stack=f"broken-{index}", message="a reason\n" * 20_000) for index in range(10)]
+    healthy = [sample_report()] * 200
+    for outcomes in (refused, healthy, [*refused, *healthy]):
+        text = markdown_text(*outcomes)
+        assert len(text) <= LIMIT
+        assert text.count("\n| `") == len(outcomes)
+        assert text.count("```") % 2 == 0
+    assert all(f"#### `broken-{index}`" in markdown_text(*refused) for index in range(10))
 
 
 def huge_report(stack_count: int = 1) -> str:
