@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
 from fleet.cli import VERSION
 from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, error_text, flush
+from fleet.report.printable import Printer
 
 
 def main() -> int:
@@ -21,6 +24,11 @@ def main() -> int:
     # A terminal that cannot show a character shows a question mark: no reason to fail.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    with redirect_stdout(cast(TextIO, Printer(sys.stdout))), redirect_stderr(cast(TextIO, Printer(sys.stderr))):
+        return _exit_code()
+
+
+def _exit_code() -> int:
     try:
         return flush(_run())
     except KeyboardInterrupt:

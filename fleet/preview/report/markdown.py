@@ -14,6 +14,8 @@ _LONGEST_CELL: Final = 400
 """Characters of one cell of a table. Assumed: enough for a reason with its figure."""
 _MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")
 _NUMBERED: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_LINKED: Final = re.compile(r"@|https?:(?=//)|\bwww(?=\.)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
+"""Names, bare addresses, and issues of this and other repositories. Source: GitHub docs, "Autolinked references and URLs"."""
 _BACKTICKS: Final = re.compile(r"`+")
 
 
@@ -60,8 +62,12 @@ def _left_out(sections: Sequence[Section], elsewhere: str) -> str:
 def escape(text: str) -> str:
     """Text that is shown as it is: one line, no tag, no link, no emphasis, and nobody is mentioned."""
     line = _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
-    # A zero-width space: GitHub looks for names to notify after it has decoded entities.
-    return html.escape(line, quote=False).replace("@", "@\u200b")
+    return html.escape(_unlinked(line), quote=False)
+
+
+def _unlinked(line: str) -> str:
+    """A line with a zero-width space in what GitHub would link or notify, which it looks for after it has decoded entities."""
+    return _LINKED.sub("\\g<0>\u200b", line)
 
 
 def prose(text: str) -> str:
@@ -104,7 +110,14 @@ def _in_a_cell(markdown: str) -> str:
 
 def fold(summary: str, body: Iterable[str]) -> list[str]:
     """A folded section. The summary is shown as it is; GitHub renders Markdown in the body only after an empty line."""
-    return ["", f"<details><summary>{html.escape(summary, quote=False)}</summary>", "", *body, "", "</details>"]
+    return [
+        "",
+        f"<details><summary>{html.escape(_unlinked(summary), quote=False)}</summary>",
+        "",
+        *body,
+        "",
+        "</details>",
+    ]
 
 
 def fenced(lines: Iterable[str], language: str = "diff") -> list[str]:

@@ -20,7 +20,7 @@ from tests.fleet.preview.sample_report import sample_report
     ("text", "shown"),
     [
         ("<b>x</b> & y", "&lt;b&gt;x&lt;/b&gt; &amp; y"),
-        ("[a](http://b) ![c](d)", r"\[a\](http://b) !\[c\](d)"),
+        ("[a](http://b) ![c](d)", "\\[a\\](http:\u200b//b) !\\[c\\](d)"),
         ("*a* _b_ ~~c~~ `d` |", r"\*a\* \_b\_ \~\~c\~\~ \`d\` \|"),
         ("# not a heading", r"\# not a heading"),
         ("- no list", r"\- no list"),
@@ -33,9 +33,13 @@ def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
     assert escape(text) == shown
 
 
-def test_nobody_is_mentioned() -> None:
-    assert "@octocat" not in escape("ask @octocat")
-    assert escape("ask @octocat").replace("\u200b", "") == "ask @octocat"
+@pytest.mark.parametrize(
+    "text", ["@octocat", "https://x.example", "HTTP://x.example", "www.x.example", "a/b#1", "#1", "GH-1"]
+)
+def test_nobody_is_mentioned_and_nothing_is_linked(text: str) -> None:
+    for shown in (escape(f"see {text}"), fold(f"see {text}", [])[1]):
+        assert text not in shown
+        assert text in shown.replace("\u200b", "")
 
 
 def test_code_stays_code_whatever_is_in_it() -> None:
