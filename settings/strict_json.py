@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
+from settings.files import read_bounded
+
 _DEEPEST: Final = 100
 """Assumed: five times the deepest object that Kubernetes, Google Cloud or a state has here."""
-
-_MOST_BYTES: Final = 256 * 2**20
-"""Assumed: ten times the state of a stack with ten thousand resources."""
 
 
 def loads(text: str | bytes) -> Any:
@@ -29,14 +26,8 @@ def loads(text: str | bytes) -> Any:
 
 
 def read(path: Path) -> Any:
-    """The value in a file. Raises OSError for a folder, a pipe or a device, which may never end, and for a file above 256 MiB."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-    return loads(data)
+    """The value in a file. Raises ValueError, and OSError as `read_bounded` does."""
+    return loads(read_bounded(path))
 
 
 def _items(value: Any) -> Any:

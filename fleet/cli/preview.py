@@ -65,6 +65,7 @@ def preview(
     --all-stacks, for one report of several.
     """
     from fleet.cli.project import find_root, require_stacks
+    from fleet.clients.stopping import stopped_by_exception
 
     if detailed_exitcode and against is None:
         raise CommandError(
@@ -77,7 +78,7 @@ def preview(
     quick_sdk.install()
     from fleet.preview.stack_preview import preview_stack
 
-    with _baseline(against, folder, names) as baseline:
+    with stopped_by_exception(), _baseline(against, folder, names) as baseline:
 
         def preview_one(name: str) -> Report:
             return preview_stack(

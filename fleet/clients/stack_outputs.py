@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from fleet.clients.errors import LiveError
 from fleet.clients.stopping import stopped_by_exception
+from settings import strict_json
 
 PULUMI_SECONDS: Final = 120.0
 """Assumed: reading a stack's state from Pulumi Cloud or from a bucket takes seconds; a passphrase prompt would take for ever."""
@@ -130,12 +131,10 @@ def _from_file(file: Path) -> tuple[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise LiveError(f"{source} cannot be read: {error}") from None
     try:
-        return source, json.loads(text)
-    except json.JSONDecodeError as error:
+        return source, strict_json.loads(text)
+    except ValueError as error:
         # Not the text itself: it may hold the kubeconfig.
-        raise LiveError(
-            f"{source} is not JSON (line {error.lineno}, column {error.colno}); write it with `{COMMAND} --stack NAME > {file}`"
-        ) from None
+        raise LiveError(f"{source} is not JSON ({error}); write it with `{COMMAND} --stack NAME > {file}`") from None
 
 
 def _from_pulumi(stack: str, root: Path) -> tuple[str, Any]:
@@ -162,8 +161,8 @@ def _from_pulumi(stack: str, root: Path) -> tuple[str, Any]:
     if done.returncode != 0:
         raise _pulumi_failed(stack, source, done.stderr)
     try:
-        return source, json.loads(done.stdout)
-    except json.JSONDecodeError:
+        return source, strict_json.loads(done.stdout)
+    except ValueError:
         raise LiveError(
             f"{source} printed something that is not JSON; `pulumi version` says which Pulumi this is"
         ) from None
