@@ -113,9 +113,9 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchored:
                 self._stop(line, f"*{event.anchor}", "an alias of a whole value above it", path)
-            value, nodes = self._anchored[event.anchor]
+            known, nodes = self._anchored[event.anchor]
             self._count(nodes, line, path)
-            return value
+            return known
         self._count(1, line, path)
         if depth > _DEEPEST:
             self._stop(line, f"more than {_DEEPEST} levels", f"at most {_DEEPEST} levels", path)
