@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.preview.record.recording import ORGANIZATION, ProgramError, StackOutputs
 from fleet.preview.record.values import Secret
-from settings import strict_json
 
 if TYPE_CHECKING:
     from fleet.preview.record.recording import Recording
@@ -85,8 +85,8 @@ class StackReferences:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        outputs = strict_json.read(path)
-    except ValueError as error:
+        outputs = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"{path} is not JSON ({error}); write it with `pulumi stack output --json`") from error
     if not isinstance(outputs, dict):
         raise ProgramError(f"{path} holds no map of outputs; write it with `pulumi stack output --json`")
