@@ -46,7 +46,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         VolumeSnapshot: spec/source spec/source/**
         VolumeSnapshotClass: driver
     """,
-    "A choice of this program's, held by tests/infra/test_workload_access.py: one bucket of results, written by pods of the fleet alone.": """
+    "Held by tests/infra/test_workload_access.py: a bucket of results that pods of the fleet alone write to.": """
         BucketIAMMember: condition
     """,
     "What it named is no longer found or not started; whoever waits for it says so, and nothing new is reached.": """
