@@ -67,6 +67,8 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         # Without what it quotes of the file, which may be a secret that was not put in quotes.
         told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
         what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", told)
+        if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
+            what = "a tab; YAML indents with spaces"
         reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, what, "YAML")
     except _StoppedError:
         pass

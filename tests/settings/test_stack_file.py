@@ -134,6 +134,12 @@ def test_hostile_yaml_is_refused_within_a_second_with_its_line_and_key(root: Pat
     assert len(problem.text()) < 600
 
 
+def test_a_tab_is_called_a_tab(root: Path) -> None:
+    write(root, "config:\n\t- x")
+    with pytest.raises(SettingsError, match="a tab"):
+        read(root, "x")
+
+
 def test_a_key_given_twice_is_told_with_both_lines(root: Path) -> None:
     write(root, "config:\n  gcp:region: a\n  gcp:project: p\n  gcp:region: b\n")
     with pytest.raises(SettingsError) as refusal:
