@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 from pulumi_gcp import secretmanager, storage
@@ -32,6 +33,10 @@ class WorkloadAccessArgs:
     """Bucket and object that the benchmark's pods read their requests from. None grants none."""
 
 
+# Source: IAM docs, "Attribute reference for IAM Conditions", resource.name and extract().
+_PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != ''"
+
+
 class WorkloadAccess(pulumi.ComponentResource):
     """Roles for pods, granted to Kubernetes service accounts directly: no Google service account, no key.
 
@@ -42,14 +47,19 @@ class WorkloadAccess(pulumi.ComponentResource):
         super().__init__("vllm-fleet:infra:WorkloadAccess", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         if args.results_bucket is not None:
-            storage.BucketIAMMember(
-                f"{name}-{BENCHMARK_ACCOUNT}-results",
-                bucket=args.results_bucket,
-                # Objects alone, and overwriting them: a client that is started again writes its result again.
-                role="roles/storage.objectUser",
-                member=principal(args, BENCHMARK_ACCOUNT),
-                opts=child,
-            )
+            # A result that is there stays: pods neither delete an object nor write over one, but for their own progress.
+            # Source: Cloud Storage JSON API, objects.insert: writing over an object takes storage.objects.delete.
+            for grant, role in (("results", "objectCreator"), ("listing", "objectViewer"), ("progress", "objectUser")):
+                storage.BucketIAMMember(
+                    f"{name}-{BENCHMARK_ACCOUNT}-{grant}",
+                    bucket=args.results_bucket,
+                    role=f"roles/storage.{role}",
+                    member=principal(args, BENCHMARK_ACCOUNT),
+                    condition={"title": "progress of a measurement", "expression": _PROGRESS}
+                    if grant == "progress"
+                    else None,
+                    opts=child,
+                )
         if args.dataset_object is not None:
             bucket, object_name = args.dataset_object
             storage.BucketIAMMember(

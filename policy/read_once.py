@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -20,36 +19,50 @@ SWITCH: Final = "FLEET_PLAIN_SDK"
 """Environment variable that turns this off, in the preview as well."""
 KNOWN: Final = ("1.21.0",)
 """Versions of pulumi_policy that this was tried on: the one pinned in requirements.txt."""
-_KEPT: Final = 4_096
-"""Objects remembered by a thread: more than one stack has resources, so that rules about a stack profit too."""
 
 
 class Memo(threading.local):
     """A function of one object, remembered for the very same object. Each thread remembers for itself."""
 
-    def __init__(self, function: Callable[..., Any], kept: int = _KEPT) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._kept = kept
-        self._known: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        self._known: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, argument: Any, *others: Any) -> Any:
         """The remembered result, or a new one."""
         if others:
             return self._function(argument, *others)
-        known = self._known.get(id(argument))
         # The argument is kept with its result, so its id cannot be another object's meanwhile.
-        if known is None or known[0] is not argument:
+        known = self._known.get(id(argument))
+        if known is None:
             known = self._known[id(argument)] = argument, self._function(argument)
-            if len(self._known) > self._kept:
-                self._known.popitem(last=False)
         return known[1]
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._known.clear()
 
 
 def install(sdk: Any) -> bool:
     """Replace the conversions in the SDK's module `policy`, once. Says whether it did."""
     if sdk.VERSION not in KNOWN or os.environ.get(SWITCH) or isinstance(sdk.unknown_checking_proxy, Memo):
         return False
-    sdk.json_format = SimpleNamespace(MessageToDict=Memo(sdk.json_format.MessageToDict))
-    sdk.deserialize_properties = Memo(sdk.deserialize_properties)
-    sdk.unknown_checking_proxy = Memo(sdk.unknown_checking_proxy)
+    to_dict, deserialized, proxy = memos = (
+        Memo(sdk.json_format.MessageToDict),
+        Memo(sdk.deserialize_properties),
+        Memo(sdk.unknown_checking_proxy),
+    )
+    sdk.json_format = SimpleNamespace(MessageToDict=to_dict)
+    sdk.deserialize_properties, sdk.unknown_checking_proxy = deserialized, proxy
+    servicer = sdk._PolicyAnalyzerServicer
+    begin = servicer._configure_runtime_settings
+
+    def forget_and_begin(self: Any) -> None:
+        # The first thing that each question does. What is kept for one question has no bound: with one, a stack above it was
+        # converted anew for every rule.
+        for memo in memos:
+            memo.forget()
+        begin(self)
+
+    servicer._configure_runtime_settings = forget_and_begin
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from facts.ledger import LedgerError
+from settings import strict_json
 from settings.names import ESC_OFFLINE
 from settings.problems import Problem, SettingsError, nearest, renamed_project, secret_in_plain_text, secret_in_section
 from settings.rules.secrets_in_text import secrets_in
 from settings.sections.section import NAMESPACE, SECRET_KEYS, tuples
+from settings.sections.server import Server
+from settings.serving import resolve
 from settings.stack import PLACEHOLDER_PROJECT, Settings
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ _SECTIONS = frozenset(
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""
+_OTHERS = frozenset({"gcp", "kubernetes", "pulumi"})
+"""Namespaces of other packages that stacks here set; another one is looked at for a misspelt one."""
 
 
 class Secrets(NamedTuple):
@@ -98,7 +102,8 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         if key in ("gcp:project", "gcp:region"):
             values[name] = text
         elif space != NAMESPACE:
-            continue
+            if space not in _OTHERS and (near := nearest(space, [NAMESPACE])):
+                problems.append(_unknown_key(key, f"{near}:{name}"))
         elif name in SECRET_KEYS:
             values[SECRET_KEYS[name]] = bool(text)
         elif name in _SCALARS:
@@ -107,8 +112,8 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
                 values[name] = text
         elif name in _SECTIONS:
             try:
-                section = tuples(json.loads(text))
-            except json.JSONDecodeError:
+                section = tuples(strict_json.loads(text))
+            except ValueError:
                 problems.append(_not_structured(key, text))
             else:
                 # An empty section is how Pulumi.yaml's default says "not set".
@@ -126,6 +131,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
 
         known = {problem.path for problem in problems}
         explained = [problem for problem in explain(error, Settings) if problem.path not in known]
+        explained += _of_the_profile(stack, values, {detail["loc"][:2] for detail in error.errors(include_url=False)})
         if unopened:
             explained = [_perhaps_of_an_environment(problem, stack, unopened) for problem in explained]
         raise SettingsError(stack, [*problems, *explained]) from None
@@ -160,6 +166,21 @@ def placeholder(settings: Settings) -> tuple[Problem, ...]:
     )
 
 
+def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Problem, ...]:
+    """What is wrong with profile and overrides where other settings, at the locations `wrong`, are wrong as well."""
+    given = values.get("server", {})
+    server = (
+        {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
+    )
+    try:
+        resolve(stack, Server.model_validate(server), None)
+    except SettingsError as error:
+        return tuple(
+            problem for problem in error.problems if problem.id != "model-without-revision" or "model" not in values
+        )
+    return ()
+
+
 def _perhaps_of_an_environment(problem: Problem, stack: str, unopened: Sequence[str]) -> Problem:
     if problem.id != "missing-key":
         return problem
@@ -174,16 +195,17 @@ def _path(name: str) -> str:
     return f"gcp:{name}" if name in ("project", "region") else f"{NAMESPACE}:{name}"
 
 
-def _unknown_key(key: str) -> Problem:
+def _unknown_key(key: str, meant: str | None = None) -> Problem:
     name = key.partition(":")[2]
-    near = nearest(name, KEYS)
+    if meant is None and (near := nearest(name, KEYS)):
+        meant = f"{NAMESPACE}:{near}"
     return Problem(
         id="unknown-key",
         path=key,
         value=name,
         allowed=", ".join(sorted(KEYS)),
         why="the program would ignore it, and a misspelt key is a setting that silently does not apply",
-        write=f"{NAMESPACE}:{near}" if near else "one of the keys above",
+        write=meant or "one of the keys above",
     )
 
 

@@ -41,46 +41,45 @@ class Serving:
 
 
 def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
-    """The profile with the stack's overrides. Raises SettingsError for an unknown profile or a wrong override."""
+    """The profile with the stack's overrides. Raises SettingsError for an unknown profile and every wrong override."""
+    problems: list[Problem] = []
     try:
         chosen = profile(server.profile)
     except UnknownProfileError as error:
-        raise SettingsError(
-            stack,
-            [
-                Problem(
-                    id="unknown-profile",
-                    path=f"{NAMESPACE}:server.profile",
-                    value=server.profile,
-                    allowed=", ".join(NAMES),
-                    why="a profile is a named set of engine flags; docs/profiles.md says what each is for",
-                    write=f"profile: {error.nearest or 'record'}",
-                )
-            ],
-        ) from None
+        problems.append(
+            Problem(
+                id="unknown-profile",
+                path=f"{NAMESPACE}:server.profile",
+                value=server.profile,
+                allowed=", ".join(NAMES),
+                why="a profile is a named set of engine flags; docs/profiles.md says what each is for",
+                write=f"profile: {error.nearest or 'record'}",
+            )
+        )
+        chosen = profile("record")  # any profile's engine shows what is wrong with an override
     left_out = _for_another_architecture(chosen.engine, own_model.id) if own_model else ()
     changes = {**dict.fromkeys(left_out), **server.engine}
+    engine = chosen.engine
     try:
-        engine = chosen.engine.but(changes) if changes else chosen.engine
+        engine = engine.but(changes) if changes else engine
     except ValidationError as error:
         from settings.explain import explain
 
-        raise SettingsError(stack, explain(error, Engine, "server.engine")) from None
+        problems += explain(error, Engine, "server.engine")
     model = own_model or chosen.model
     if model is None:
-        raise SettingsError(
-            stack,
-            [
-                Problem(
-                    id="model-without-revision",
-                    path=f"{NAMESPACE}:model",
-                    value=None,
-                    allowed=f"{chosen.model_id} with a commit of its repository and its size",
-                    why=f"no revision of it is published with profile {chosen.name}, and an unpinned model can change under a fleet",
-                    write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
-                )
-            ],
+        problems.append(
+            Problem(
+                id="model-without-revision",
+                path=f"{NAMESPACE}:model",
+                value=None,
+                allowed=f"{chosen.model_id} with a commit of its repository and its size",
+                why=f"no revision of it is published with profile {chosen.name}, and an unpinned model can change under a fleet",
+                write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
+            )
         )
+    if problems or model is None:
+        raise SettingsError(stack, problems)
     return Serving(
         profile=chosen,
         engine=engine,

@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from settings import strict_yaml
 from settings.names import ESC_OFFLINE, stack_names
 from settings.problems import Problem, SettingsError, renamed_project, secret_in_plain_text, secret_in_section
-from settings.rules.secrets_in_text import SECRET_TEXT, form_of, looks_secret
+from settings.rules.secrets_in_text import SECRET_TEXT, form_of
 from settings.sections.section import NAMESPACE, SECRET_KEYS
-
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Base):  # type: ignore[misc]
-    """YAML 1.2 scalars only: Pulumi's reader and Python's differ on the 1.1 ones (yes, 0755, 1_000, 12:30, dates)."""
-
-
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
-    (
-        "tag:yaml.org,2002:float",
-        r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
-        "-+.0123456789",
-    ),
-):
-    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
-
-_AMBIGUOUS = re.compile(
-    r"^(?:y|Y|yes|Yes|YES|no|No|NO|n|N|on|On|ON|off|Off|OFF|[-+]?0[0-9_]+|0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
-    r"|[0-9]+(?::[0-5]?[0-9])+|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?)$"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +73,7 @@ def read(root: Path, stack: str) -> StackFile:
                 )
             ],
         )
-    document = _parse(path, stack)
+    document = content(path, stack)
     environments = _environments(document.get("environment"))
     given = document.get("config")
     raw = {} if given is None else given
@@ -115,7 +88,7 @@ def read(root: Path, stack: str) -> StackFile:
     stand_in = path.with_name(f"Pulumi.{stack}{ESC_OFFLINE}.yaml")
     stood_in = bool(environments) and stand_in.is_file()
     problems: list[Problem] = []
-    of_environments = _values(_parse(stand_in, stack), problems) if stood_in else {}
+    of_environments = _values(content(stand_in, stack), problems) if stood_in else {}
     own = _values(raw, problems)
     if problems:
         raise SettingsError(stack, problems)
@@ -193,7 +166,7 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
                 )
             ],
         )
-    document = _parse(path, stack)
+    document = content(path, stack)
     if document.get("name") != NAMESPACE:
         raise SettingsError(stack, [renamed_project(document.get("name"))])
     given = document.get("config")
@@ -208,55 +181,16 @@ def _has_value(declared: Any) -> bool:
     return not isinstance(declared, dict) or "value" in declared
 
 
-def _parse(path: Path, stack: str) -> dict[str, Any]:
-    text = path.read_text(encoding="utf-8")
-    try:
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            ambiguous = _ambiguous(node)
-            document = loader.construct_document(node) if node is not None else {}
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        # Without what it quotes of the file, which may be a secret that was not put in quotes.
-        what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", getattr(error, "problem", None) or "not YAML")
-        if mark and text[mark.index : mark.index + 1] == "\t":
-            what = "a tab; YAML indents with spaces"
-        raise SettingsError(stack, [_broken(path, f"{where}: {what}", "it could not be read as YAML")]) from None
-    if ambiguous:
-        raise SettingsError(stack, ambiguous)
-    if not isinstance(document, dict):
+def content(path: Path, stack: str) -> dict[str, Any]:
+    """The mapping that a file of the project holds, `stack` being what is asked about. Raises SettingsError."""
+    if not path.resolve().is_relative_to(path.parent.resolve()):
+        # Messages quote the file: a link in somebody's change must not show what lies elsewhere on this machine.
+        raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must lie in the project")])
+    with path.open("rb") as file:
+        document = strict_yaml.load(file.read(strict_yaml.MOST_BYTES + 1), name=path.name, stack=stack)
+    if document is not None and not isinstance(document, dict):
         raise SettingsError(stack, [_broken(path, _kind(document), "the file must be a mapping of keys to values")])
-    return document
-
-
-def _ambiguous(node: Any) -> list[Problem]:
-    problems: list[Problem] = []
-    stack = [(node, "")]
-    while stack:
-        current, name = stack.pop()
-        if isinstance(current, yaml.ScalarNode):
-            plain = current.style in (None, "") and current.tag == "tag:yaml.org,2002:str"
-            if plain and _AMBIGUOUS.match(current.value):
-                shown = SECRET_TEXT if looks_secret(name, current.value) else current.value
-                problems.append(
-                    Problem(
-                        id="ambiguous-yaml",
-                        path=f"line {current.start_mark.line + 1}",
-                        value=shown,
-                        allowed="a quoted string, true/false, or a plain decimal number",
-                        why="YAML 1.1 and 1.2 readers disagree about this word, and the engine's reader is not this one",
-                        write=f'"{shown}" if it is text; true, false or a decimal number otherwise',
-                    )
-                )
-        elif isinstance(current, yaml.SequenceNode):
-            stack.extend((value, name) for value in current.value)
-        elif isinstance(current, yaml.MappingNode):
-            stack.extend((value, str(key.value)) for key, value in current.value)
-    return problems
+    return document or {}
 
 
 def _is_secret(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 CLEAN = 0
@@ -17,6 +18,9 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells count it."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the reader went away (`fleet preview | head`), as any other program would report it."""
+
+_ROOT = Path(__file__).parents[2]
+"""Where this project's packages are: one of them missing is a defect, not a missing installation."""
 
 
 class CommandError(Exception):
@@ -45,3 +49,40 @@ def leave(code: int) -> NoReturn:
     code = flush(code)
     children.end_all()
     os._exit(code)
+
+
+def error_text(error: Exception) -> str:
+    """What a person is told of an error, without secrets; with FLEET_DEBUG it is raised instead."""
+    if os.environ.get("FLEET_DEBUG"):
+        raise error
+    from settings.rules.secrets_in_text import without_secrets
+
+    return without_secrets(_words(error))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, CommandError):
+        return f"fleet: {error}"
+    # By name: importing the classes would cost every start what only a failed one needs.
+    kind = type(error).__name__
+    if kind == "SettingsError":
+        return str(error)
+    if kind == "ProgramError":
+        return f"fleet: the program could not be recorded: {error}"
+    if kind in (
+        "RenderError",
+        "PolicyError",
+        "BaselineError",
+        "RehearsalError",
+        "BenchmarkError",
+        "LiveError",
+        "LedgerError",
+    ):
+        return f"fleet: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name and not (_ROOT / error.name.partition(".")[0]).is_dir():
+        from fleet.cli.packages import how_to_install
+
+        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
+    return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-from pathlib import Path
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
 from fleet.cli import VERSION
-from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, flush
-from fleet.cli.packages import how_to_install
-
-_ROOT = Path(__file__).parents[2]
-"""Where this project's packages are: one of them missing is a defect, not a missing installation."""
+from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, UNUSABLE, CommandError, error_text, flush
+from fleet.report.printable import Printer
 
 
 def main() -> int:
@@ -27,6 +24,11 @@ def main() -> int:
     # A terminal that cannot show a character shows a question mark: no reason to fail.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    with redirect_stdout(cast(TextIO, Printer(sys.stdout))), redirect_stderr(cast(TextIO, Printer(sys.stderr))):
+        return _exit_code()
+
+
+def _exit_code() -> int:
     try:
         return flush(_run())
     except KeyboardInterrupt:
@@ -34,12 +36,8 @@ def main() -> int:
     except BrokenPipeError:
         return flush(PIPE_CLOSED)
     except Exception as error:
-        if os.environ.get("FLEET_DEBUG"):
-            raise
         flush(UNUSABLE)
-        from settings.rules.secrets_in_text import without_secrets
-
-        sys.stderr.write(without_secrets(_format_error(error)) + "\n")
+        sys.stderr.write(error_text(error) + "\n")
         return UNUSABLE
 
 
@@ -57,32 +55,6 @@ def _run() -> int:
             raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else CLEAN
     return CLEAN
-
-
-def _format_error(error: Exception) -> str:
-    if isinstance(error, CommandError):
-        return f"fleet: {error}"
-    # By name: importing the classes would cost every start what only a failed one needs.
-    kind = type(error).__name__
-    if kind == "SettingsError":
-        return str(error)
-    if kind == "ProgramError":
-        return f"fleet: the program could not be recorded: {error}"
-    if kind in (
-        "RenderError",
-        "PolicyError",
-        "BaselineError",
-        "RehearsalError",
-        "BenchmarkError",
-        "LiveError",
-        "LedgerError",
-    ):
-        return f"fleet: {error}"
-    if isinstance(error, ModuleNotFoundError) and error.name and not (_ROOT / error.name.partition(".")[0]).is_dir():
-        return f"fleet: {error.name} is not installed; run: {how_to_install(error.name)}"
-    if isinstance(error, OSError) and error.strerror:
-        return f"fleet: {error.strerror}: {error.filename}" if error.filename else f"fleet: {error.strerror}"
-    return f"fleet: unexpected {kind}: {error}\nThis is a defect of fleet. FLEET_DEBUG=1 shows where it happened."
 
 
 if __name__ == "__main__":

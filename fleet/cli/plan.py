@@ -358,5 +358,7 @@ def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
     else:
-        out.write_text(text, encoding="utf-8")
+        from settings.files import write_whole
+
+        write_whole(out, text.encode())
         sys.stdout.write(f"{out}\n")

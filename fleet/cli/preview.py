@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, leave
+from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, UNUSABLE, CommandError, error_text, leave
 from fleet.cli.options import Root, Stacks
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def preview(
     --all-stacks, for one report of several.
     """
     from fleet.cli.project import find_root, require_stacks
+    from fleet.clients.stopping import stopped_by_exception
 
     if detailed_exitcode and against is None:
         raise CommandError(
@@ -77,7 +78,7 @@ def preview(
     quick_sdk.install()
     from fleet.preview.stack_preview import preview_stack
 
-    with _baseline(against, folder, names) as baseline:
+    with stopped_by_exception(), _baseline(against, folder, names) as baseline:
 
         def preview_one(name: str) -> Report:
             return preview_stack(
@@ -95,7 +96,7 @@ def preview(
         else:
             from fleet.preview.report.several_stacks import by_weight, preview_each
 
-            outcomes = by_weight(preview_each(names, preview_one))
+            outcomes = by_weight(preview_each(names, preview_one, error_text))
     _print(outcomes, format_)
     leave(_exit_code(outcomes, tells_changes=detailed_exitcode))
 

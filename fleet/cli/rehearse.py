@@ -116,11 +116,12 @@ def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], Comma
     """The files that were written, and why the others were not: the report is shown in any case."""
     from fleet.rehearse.report.html import html_text
     from fleet.rehearse.report.json_document import json_text
+    from settings.files import write_whole
 
     written: list[str] = []
     try:
         for name, text in (("rehearsal.html", html_text(report)), ("rehearsal.json", json_text(report))):
-            (out / name).write_text(text, encoding="utf-8")
+            write_whole(out / name, text.encode())
             written.append(str(out / name))
     except OSError as error:
         return tuple(written), _unwritable(out, error)

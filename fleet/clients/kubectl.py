@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 
 from fleet.clients import kubectl_errors
 from fleet.clients.errors import LiveError
+from settings import strict_json
 
 Manifest = dict[str, Any]
 ANSWER_SECONDS: Final = 30.0
@@ -138,7 +139,7 @@ class Kubectl:
         """The object that kubectl printed."""
         text = self.run(*arguments, "--output=json", what=what, stdin=stdin, seconds=seconds)
         with contextlib.suppress(ValueError):
-            found = json.loads(text)
+            found = strict_json.loads(text)
             if isinstance(found, dict):
                 return found
         raise LiveError(f"{what}: kubectl printed something that is not a JSON object; is it kubectl? `which kubectl`")

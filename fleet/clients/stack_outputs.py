@@ -20,11 +20,15 @@ from typing import Any, Final
 
 from fleet.clients.errors import LiveError
 from fleet.clients.stopping import stopped_by_exception
+from settings import strict_json, strict_yaml
+from settings.problems import SettingsError
 
 PULUMI_SECONDS: Final = 120.0
 """Assumed: reading a stack's state from Pulumi Cloud or from a bucket takes seconds; a passphrase prompt would take for ever."""
 COMMAND: Final = "pulumi stack output --json --show-secrets"
 """What prints the outputs, without the stack's name."""
+PLUGIN: Final = "gke-gcloud-auth-plugin"
+"""What the program writes for a user's credentials (infra/cluster.py)."""
 _SHIELDED: Final = "[secret]"
 """What Pulumi prints in place of a secret output without --show-secrets."""
 
@@ -130,12 +134,10 @@ def _from_file(file: Path) -> tuple[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise LiveError(f"{source} cannot be read: {error}") from None
     try:
-        return source, json.loads(text)
-    except json.JSONDecodeError as error:
+        return source, strict_json.loads(text)
+    except ValueError as error:
         # Not the text itself: it may hold the kubeconfig.
-        raise LiveError(
-            f"{source} is not JSON (line {error.lineno}, column {error.colno}); write it with `{COMMAND} --stack NAME > {file}`"
-        ) from None
+        raise LiveError(f"{source} is not JSON ({error}); write it with `{COMMAND} --stack NAME > {file}`") from None
 
 
 def _from_pulumi(stack: str, root: Path) -> tuple[str, Any]:
@@ -162,8 +164,8 @@ def _from_pulumi(stack: str, root: Path) -> tuple[str, Any]:
     if done.returncode != 0:
         raise _pulumi_failed(stack, source, done.stderr)
     try:
-        return source, json.loads(done.stdout)
-    except json.JSONDecodeError:
+        return source, strict_json.loads(done.stdout)
+    except ValueError:
         raise LiveError(
             f"{source} printed something that is not JSON; `pulumi version` says which Pulumi this is"
         ) from None
@@ -199,8 +201,28 @@ def _missing(stack: str, source: str, key: str, value: object) -> LiveError:
 
 def _kubeconfig_text(stack: str, source: str, value: object) -> str:
     # Pulumi prints an output that is JSON text as that text; a file that went through other hands may hold the object.
-    if isinstance(value, Mapping):
-        return json.dumps(value)
-    if not isinstance(value, str) or value in ("", _SHIELDED):
+    text = json.dumps(value) if isinstance(value, Mapping) else value
+    if not isinstance(text, str) or text in ("", _SHIELDED):
         raise _missing(stack, source, "kubeconfig", value)
-    return value
+    try:
+        config = strict_yaml.load(text.encode(), name="kubeconfig", stack=stack)
+    except SettingsError:  # its text may hold credentials
+        raise LiveError(f"{source}: output `kubeconfig` of stack {stack} is not YAML that every reader takes") from None
+    users = config.get("users") if isinstance(config, dict) else None
+    for one in users if isinstance(users, list) else ():
+        user = one.get("user") if isinstance(one, dict) else None
+        _check_user(source, user if isinstance(user, dict) else {})
+    return text
+
+
+def _check_user(source: str, user: Mapping[str, Any]) -> None:
+    """Refuse what kubectl would run or read on this machine because a kubeconfig says so. Raises LiveError."""
+    run = user.get("exec", {"command": PLUGIN})
+    wrong = sorted(user.keys() & {"auth-provider", "tokenFile"})
+    if not isinstance(run, dict) or run.get("command") != PLUGIN or run.get("env"):
+        wrong.append("exec")
+    if wrong:
+        raise LiveError(
+            f"{source}: a user of output `kubeconfig` has {', '.join(wrong)}; only {PLUGIN} is run, without variables of its own, and "
+            "no file is read. To reach the cluster in another way, pass a kubeconfig that you trust with --kubeconfig"
+        )

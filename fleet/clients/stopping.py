@@ -10,15 +10,19 @@ from types import FrameType
 from typing import NoReturn
 
 
+class Stopped(SystemExit):
+    """A signal asked this process to end; no program that runs in it asked for it."""
+
+
 @contextlib.contextmanager
 def stopped_by_exception() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit while the block lasts. Main thread only; a handler of somebody's own stays."""
+    """SIGTERM and SIGHUP raise `Stopped` while the block lasts. Main thread only; a handler of somebody's own stays."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, _frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
+        raise Stopped(128 + number)
 
     former = {
         number: signal.signal(number, stop)

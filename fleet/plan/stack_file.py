@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from facts.sizing import CONNECTIONS_PER_CLIENT
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
+from settings.files import write_whole
 from settings.problems import Problem, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT
 
@@ -54,16 +54,7 @@ def write_stack(
         raise SettingsError(stack, problems)
     text = stack_text(plan, reservation=reservation, project=project, zone=zone)
     _check(root, stack, text)
-    # In the folder itself: a file is only renamed whole within one file system.
-    handle, temporary = tempfile.mkstemp(dir=root, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, text.encode())
     return path
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, TextIO
 
-from fleet.report.terminal import Part
+from fleet.report.printable import beneath
+from fleet.report.terminal import Part, cleaned
 
 LEAST_WIDTH: Final = 40
 _REFRESHES_PER_SECOND: Final = 4
@@ -21,7 +22,9 @@ class LiveLine:
 
         self._state = state
         self._spinner = Spinner("dots", style="cyan")
-        self._console = Console(file=stream, width=max(LEAST_WIDTH, width), force_terminal=True, highlight=False)
+        self._console = Console(
+            file=beneath(stream), width=max(LEAST_WIDTH, width), force_terminal=True, highlight=False
+        )
         self._live = Live(
             get_renderable=self._line,
             console=self._console,
@@ -46,7 +49,7 @@ class LiveLine:
         """A line that stays, above it. The terminal breaks it, so that a command in it is copied whole."""
         from rich.text import Text
 
-        self._console.print(Text.assemble(*parts), soft_wrap=True)
+        self._console.print(Text.assemble(*cleaned(parts)), soft_wrap=True)
 
     def _line(self) -> Any:
         from rich.table import Table
@@ -57,5 +60,5 @@ class LiveLine:
         grid.add_column(width=1)
         grid.add_column(ratio=1)
         grid.add_column(justify="right", no_wrap=True)
-        grid.add_row(self._spinner, Text.assemble(*what), Text(times, style="dim"))
+        grid.add_row(self._spinner, Text.assemble(*cleaned(what)), Text(times, style="dim"))
         return grid

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from fleet.report.printable import beneath, printable
+
 PLAIN_WIDTH = 100
 """Columns where there is no terminal to ask: a CI log or a file."""
 MIN_WIDTH = 60
@@ -70,6 +72,11 @@ def stdout_paper() -> Paper:
     return Paper(stream=sys.stdout, width=width, styled=styled)
 
 
+def cleaned(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts of a line without what a terminal would obey."""
+    return tuple(printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts)
+
+
 class Page:
     """Lines as wide as the paper, from 60 columns up, collected and printed at once."""
 
@@ -91,14 +98,14 @@ class Page:
         from rich.console import Console
         from rich.text import Text
 
-        console = Console(file=self._paper.stream, width=self.width, force_terminal=True, highlight=False)
+        console = Console(file=beneath(self._paper.stream), width=self.width, force_terminal=True, highlight=False)
         text = Text("\n").join(Text.assemble(*line) for line in self._lines)
         text.plain = self._paper.writable(text.plain)
         console.print(text, soft_wrap=True)
 
     def line(self, *parts: Part) -> None:
-        """One line as it is."""
-        self._lines.append(parts)
+        """One line as it is, but for what a terminal would obey."""
+        self._lines.append(cleaned(parts))
 
     def blank(self) -> None:
         """An empty line between sections."""

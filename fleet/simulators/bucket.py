@@ -156,6 +156,8 @@ class LocalBucket:
         with self.lock:
             if request.query.get("ifGenerationMatch") == "0" and name in self.objects:
                 return Answer.of_error(412, "at least one of the pre-conditions did not hold")
+            if name in self.objects and "/.progress/" not in name:
+                return Answer.of_error(403, f"no storage.objects.delete access to {name}")  # infra/workload_access.py
             return Answer.of_json(200, self.put(name, request.content).described(name))
 
     def listing(self, query: Mapping[str, str]) -> dict[str, Any]:

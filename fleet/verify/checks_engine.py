@@ -15,6 +15,7 @@ from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, Difference, Lesson
 from fleet.verify.outcome import format_where, judged, not_checked
+from settings import strict_json
 from settings.rules.secrets_in_text import SECRET_TEXT, looks_secret
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
             found[name] = True
         elif value.startswith("{"):
             try:
-                found[name] = json.loads(value)
+                found[name] = strict_json.loads(value)
             except ValueError:
                 found[name] = value
         else:
@@ -172,7 +173,7 @@ def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         value = not name.startswith("--no-")
     elif isinstance(value, str):
         with contextlib.suppress(ValueError):
-            value = json.loads(value)
+            value = strict_json.loads(value)
     elif isinstance(value, Mapping):
         value = {"numSpeculativeTokens" if key == "num_speculative_tokens" else key: one for key, one in value.items()}
     return {str(Engine.model_fields[field].alias): value}

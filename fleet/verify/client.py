@@ -16,6 +16,7 @@ import aiohttp
 
 from fleet.clients.metrics_text import MetricsText, MetricsTextError, parse
 from fleet.verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
+from settings import strict_json
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Assumed: a scrape of eight engines is below 1 MiB; a server that sends without end is cut off."""
@@ -204,7 +205,7 @@ class _Stream:
         data = line[5:].strip()
         if data == b"[DONE]":
             return
-        event = json.loads(data)
+        event = strict_json.loads(data)
         if not isinstance(event, Mapping):
             raise ValueError("an event of the stream is not a JSON object")
         if event.get("error"):
@@ -247,7 +248,7 @@ def format_trouble(error: BaseException, seconds: float) -> str:
 def _reply(status: int, content: bytes, seconds: float) -> Reply:
     text = content.decode(errors="replace")
     try:
-        body: Any = json.loads(text)
+        body: Any = strict_json.loads(text)
     except ValueError:
         body = text
     return Reply(status=status, body=body, seconds=seconds)

@@ -59,7 +59,7 @@ def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recor
         "Firewall": 1,
         "Budget": 1,
         "pulumi:providers:gcp": 1,
-        "BucketIAMMember": 1,
+        "BucketIAMMember": 3,
         "SecretIamMember": 5,
         "ServiceIdentity": 1,
     }
@@ -163,7 +163,7 @@ def test_the_node_account_has_two_roles_on_two_things(everything: Recording) -> 
 
 def test_no_grant_is_public_or_broad(everything: Recording) -> None:
     grants = [one for one in everything.resources if "role" in one.inputs and "member" in one.inputs]
-    assert len(grants) == 8
+    assert len(grants) == 10
     for grant in grants:
         assert grant.inputs["member"] not in ("allUsers", "allAuthenticatedUsers")
         assert grant.inputs["role"] not in ("roles/owner", "roles/editor", "roles/viewer")

@@ -18,12 +18,16 @@ def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
     assert all_of(recording, ":SecretIamMember") == []
 
 
-def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_account() -> None:
+def test_the_benchmark_adds_results_as_its_own_service_account_and_writes_over_its_progress_alone() -> None:
     recording = recorded_platform(benchmark=BENCHMARK, namespace="serving")
-    grant = only(recording, ":BucketIAMMember").inputs
+    grants = {one.inputs["role"].rpartition(".")[2]: one.inputs for one in all_of(recording, ":BucketIAMMember")}
+    assert grants.keys() == {"objectCreator", "objectViewer", "objectUser"}
+    assert {role for role, one in grants.items() if "condition" in one} == {"objectUser"}
+    assert "/.progress/" in grants["objectUser"]["condition"]["expression"]
+    assert len({(one["bucket"], one["member"]) for one in grants.values()}) == 1
+    grant = grants["objectCreator"]
     number = recording.outputs["platform"]["projectNumber"]
     assert grant["bucket"] == "fleet-tests-test-vllm-results"
-    assert grant["role"] == "roles/storage.objectUser"
     # The project's number comes first, its id inside the pool.
     assert grant["member"] == (
         f"principal://iam.googleapis.com/projects/{number}/locations/global/workloadIdentityPools/"
@@ -33,15 +37,15 @@ def test_the_benchmark_writes_objects_of_the_results_bucket_as_its_own_service_a
 
 def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
     recording = recorded_platform(benchmark=BENCHMARK)
-    grant = only(recording, ":BucketIAMMember")
-    assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
+    for grant in all_of(recording, ":BucketIAMMember"):
+        assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
 
 
 def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() -> None:
     dataset = {"url": "gs://my-traces/2026/day.jsonl", "sha256": "0" * 64}
     recording = recorded_platform(benchmark={**BENCHMARK, "workload": "trace", "dataset": dataset})
     (grant,) = (one.inputs for one in all_of(recording, ":BucketIAMMember") if one.inputs["bucket"] == "my-traces")
-    results = only(recorded_platform(benchmark=BENCHMARK), ":BucketIAMMember").inputs
+    results = all_of(recorded_platform(benchmark=BENCHMARK), ":BucketIAMMember")[0].inputs
     assert (grant["role"], grant["member"]) == ("roles/storage.objectViewer", results["member"])
     assert grant["condition"]["expression"] == (
         'resource.name == "projects/_/buckets/my-traces/objects/2026/day.jsonl"'
@@ -58,8 +62,8 @@ def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() 
 )
 def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_off(benchmark: dict[str, Any]) -> None:
     grants = all_of(recorded_platform(benchmark=benchmark), ":BucketIAMMember")
-    assert all("condition" not in one.inputs for one in grants)
-    assert len(grants) == int(benchmark["enabled"])
+    assert all(one.inputs["bucket"] == "fleet-tests-test-vllm-results" for one in grants)
+    assert len(grants) == 3 * int(benchmark["enabled"])
 
 
 @pytest.mark.parametrize(

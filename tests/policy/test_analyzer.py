@@ -190,12 +190,15 @@ def test_reading_once_changes_no_verdict(pack: Pack, monkeypatch: pytest.MonkeyP
     before = [pack.judge(one) for one in subjects]
     for name in ("json_format", "deserialize_properties", "unknown_checking_proxy"):
         monkeypatch.setattr(sdk, name, getattr(sdk, name))
+    begin = sdk._PolicyAnalyzerServicer._configure_runtime_settings
+    monkeypatch.setattr(sdk._PolicyAnalyzerServicer, "_configure_runtime_settings", begin)
     assert read_once.install(sdk)
     calls: list[object] = []
     original = sdk.unknown_checking_proxy._function
     monkeypatch.setattr(sdk.unknown_checking_proxy, "_function", lambda one: calls.append(one) or original(one))
     assert [pack.judge(one) for one in subjects] == before
     assert len(calls) == len(subjects)
+    assert len(sdk.unknown_checking_proxy._known) == 1, "what an earlier question was about is forgotten"
 
 
 @pytest.mark.parametrize(
@@ -217,18 +220,20 @@ def test_the_pinned_sdk_is_known() -> None:
     assert read_once.KNOWN == (sdk.VERSION,)
 
 
-def test_a_memo_knows_objects_not_values_and_forgets_the_oldest() -> None:
+def test_a_memo_knows_objects_not_values_and_keeps_them_until_it_is_told_to_forget() -> None:
     calls: list[list[int]] = []
 
     def copied(one: list[int]) -> list[int]:
         calls.append(one)
         return list(one)
 
-    memo = read_once.Memo(copied, kept=2)
-    first, second, third = [1], [1], [1]
-    assert memo(first) is memo(first)
-    assert memo(second) is not memo(first)
-    assert len(calls) == 2
-    memo(third)
-    memo(first)
-    assert len(calls) == 4
+    memo = read_once.Memo(copied)
+    equal = [[1] for _ in range(10_000)]
+    assert memo(equal[0]) is not memo(equal[1])
+    for _ in range(3):  # as one rule after the other asks about every resource of a large stack
+        for one in equal:
+            memo(one)
+    assert len(calls) == len(equal)
+    memo.forget()
+    memo(equal[0])
+    assert len(calls) == len(equal) + 1

@@ -135,3 +135,32 @@ def test_a_key_that_an_environment_may_set_is_told_with_the_environment_and_its_
 
 def test_keys_of_other_providers_are_left_alone() -> None:
     assert parse("x", {**make_config(), "pulumi:disable-default-providers": json.dumps(["*"])}).stack == "x"
+
+
+def test_a_misspelt_namespace_is_told_with_the_key_that_was_meant() -> None:
+    for space in ("vllm_fleet", "vllmfleet", "vllm-flet"):
+        with pytest.raises(SettingsError) as refusal:
+            parse("x", {**make_config(), f"{space}:server": "{}"})
+        assert [(one.path, one.write) for one in refusal.value.problems] == [(f"{space}:server", "vllm-fleet:server")]
+    assert parse("x", {**make_config(), "datadog:apiKey": "x", "aws:region": "y"}).stack == "x"
+
+
+@pytest.mark.parametrize(
+    ("sections", "paths"),
+    [
+        (
+            {"capacity": {"mode": "x"}, "server": {"profile": "nope", "replicas": -1, "engine": {"maxModelLen": -1}}},
+            {"capacity.mode", "server.profile", "server.replicas", "server.engine.maxModelLen"},
+        ),
+        ({"network": {"x": 1}, "server": {"engine": {"seed": "a"}}}, {"network.x", "server.engine.seed"}),
+        (
+            {"model": {"id": 7}, "server": {"profile": "nope"}},
+            {"server.profile", "model.id", "model.revision", "model.sizeGb"},
+        ),
+        ({"zones": "a", "server": []}, {"zones", "server"}),
+    ],
+)
+def test_every_problem_is_told_at_once_across_sections(sections: dict[str, Any], paths: set[str]) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        parse("x", make_config(**sections))
+    assert {one.path.removeprefix("vllm-fleet:") for one in refusal.value.problems} == paths

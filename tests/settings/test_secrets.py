@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fleet.cli.exits import error_text
 from fleet.preview.report.several_stacks import Refusal, preview_each
 from settings.load import check, parse
 from settings.problems import SettingsError
@@ -62,7 +63,7 @@ def refusal(root: Path, text: str) -> Refusal:
         check(parse(stack, read(root, stack).config))
         raise AssertionError(f"nothing is refused in {text}")
 
-    [outcome] = preview_each(["x"], preview)
+    [outcome] = preview_each(["x"], preview, error_text)
     assert isinstance(outcome, Refusal)
     return outcome
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from settings.stack_file import read
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
-    return tmp_path
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
+    return folder
 
 
 def write(root: Path, text: str) -> Path:
@@ -97,6 +100,74 @@ def test_a_project_file_whose_config_is_a_list_is_one_clear_error(root: Path) ->
     (root / "Pulumi.yaml").write_text("name: vllm-fleet\nconfig: [1]\n")
     write(root, "config: {}\n")
     assert problems(root) == ["broken-stack-file"]
+
+
+BOMB = "config:\n  a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"  {name}: &{name} [{', '.join([f'*{below}'] * 9)}]\n" for below, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+HOSTILE = {
+    "alias bomb": (BOMB, 5, "d[1]"),
+    "alias of itself": ("config: &a\n  x: *a\n", 2, "x"),
+    "brackets": ("config: " + "[" * 100_000, 1, "config[0]"),
+    "nested mappings": ("config:\n  a: " + "{a: " * 1_000 + "}" * 1_000, 2, "a.a.a"),
+    "UTF-16": ("config: {}\n".encode("utf-16"), 1, ""),
+    "Latin-1": ("config:\n  labels: {a: é}\n".encode("latin-1"), 2, ""),
+    "control character": ("config:\n  a: \0\n", 2, ""),
+    "timestamp": ("config: {a: !!timestamp 2026-01-01}", 1, "a"),
+    "not an integer": ("config: {a: !!int foo}", 1, "a"),
+    "binary": ("config: {a: !!binary aGVsbG8=}", 1, "a"),
+    "set": ("config:\n  a: !!set {a}", 2, "a"),
+    "own tag": ("config: {a: !x y}", 1, "a"),
+    "digits": (f"config:\n  server: {{replicas: {'9' * 5_000}}}", 2, "server.replicas"),
+    "beyond JSON": ("config: {a: 1e300}", 1, "a"),
+    "beyond floats": ("config: {a: 1e999}", 1, "a"),
+    "no number": ("config: {a: .nan}", 1, "a"),
+    "merge key": ("config: {a: {<<: {b: c}}}", 1, "a"),
+    "key that is no text": ("config: {a: {1: b}}", 1, "a"),
+    "key that is a list": ("config:\n  a: {[b]: c}", 2, "a"),
+    "two documents": ("config: {}\n---\nconfig: {}\n", 2, ""),
+    "size": ("config: {}\n#" + "x" * 1_000_000, 1, ""),
+    "many keys": ("config:\n" + "".join(f"  k{number}: v\n" for number in range(2_000)), 1_000, "k998"),
+    "given twice": ("config:\n  gcp:region: a\n  gcp:region: b\n", 3, "gcp:region"),
+    "given twice in a section": ("config:\n  server:\n    replicas: 1\n    replicas: 2\n", 4, "server.replicas"),
+    "with and without its namespace": ("config: {labels: {},\n vllm-fleet:labels: {}}", 2, "vllm-fleet:labels"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_yaml_is_refused_within_a_second_with_its_line_and_key(root: Path, name: str) -> None:
+    text, line, key = HOSTILE[name]
+    (root / "Pulumi.x.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    begun = time.process_time()
+    with pytest.raises(SettingsError) as refusal:
+        read(root, "x")
+    assert time.process_time() - begun < 1
+    (problem,) = refusal.value.problems
+    assert problem.path.startswith(f"Pulumi.x.yaml, line {line}{': ' * bool(key)}{key}")
+    expected = {"given": "duplicate-key", "with": "duplicate-key", "beyond": "ambiguous-yaml"}
+    assert problem.id == expected.get(name.split()[0], problem.id)
+    assert len(problem.text()) < 600
+
+
+def test_a_key_given_twice_is_told_with_both_lines(root: Path) -> None:
+    write(root, "config:\n  gcp:region: a\n  gcp:project: p\n  gcp:region: b\n")
+    with pytest.raises(SettingsError) as refusal:
+        read(root, "x")
+    assert refusal.value.problems[0].value == "lines 2 and 4"
+
+
+def test_anchors_of_reasonable_size_are_read_as_the_engine_reads_them(root: Path) -> None:
+    write(root, "config:\n  server: {engine: &e {seed: 1}, other: *e}\n")
+    assert json.loads(read(root, "x").config["vllm-fleet:server"]) == {"engine": {"seed": 1}, "other": {"seed": 1}}
+
+
+def test_a_link_out_of_the_project_is_not_quoted(root: Path) -> None:
+    (root.parent / "elsewhere.yaml").write_text("config: {server: quoted}\n")
+    (root / "Pulumi.x.yaml").symlink_to(root.parent / "elsewhere.yaml")
+    assert problems(root) == ["broken-stack-file"]
+    (root / "Pulumi.z.yaml").symlink_to(root / "Pulumi.y.yaml")
+    (root / "Pulumi.y.yaml").write_text("config: {gcp:region: a}\n")
+    assert read(root, "z").config == {"gcp:region": "a"}
 
 
 def test_an_unknown_stack_names_those_there_are(root: Path) -> None:

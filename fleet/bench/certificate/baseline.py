@@ -19,7 +19,7 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import AskedShape, AskedWorkload
 from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
-from fleet.bench.whole_file import write_whole
+from settings.files import write_whole
 
 RELEVANT_RATE: Final = 0.01
 """Change of a rate that is worth a word, however sure it is. Assumed: one node of a hundred; equal fleets of the article

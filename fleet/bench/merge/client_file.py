@@ -106,7 +106,7 @@ def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
     """Python writes NaN and Infinity, which are not JSON: so that the number can be named, not the syntax."""
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         cut = not content.rstrip().endswith(b"}")
         raise _FileError(
             "truncated" if cut else "not-json",

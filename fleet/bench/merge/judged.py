@@ -8,7 +8,7 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Judged
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.options import MergeOptions
-from fleet.bench.whole_file import write_whole
+from settings.files import write_whole
 
 
 def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:

@@ -133,10 +133,12 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     inside = sorted(path for path in folder.iterdir() if path.is_dir() and RUN_FOLDER.fullmatch(path.name))
     problems: list[Problem] = []
     parent = folder.resolve().parent
-    single = not (folder / RUN_FILE).exists() and not inside and RUN_FOLDER.fullmatch(folder.resolve().name) is not None
-    home = parent if single and (parent / RUN_FILE).exists() else folder
+    single = (
+        not (folder / RUN_FILE).is_file() and not inside and RUN_FOLDER.fullmatch(folder.resolve().name) is not None
+    )
+    home = parent if single and (parent / RUN_FILE).is_file() else folder
     asked = None
-    if (home / RUN_FILE).exists():
+    if (home / RUN_FILE).is_file():
         asked, found = read_file(home / RUN_FILE, RUN_FILE, Asked)
         # Without its run.json nothing can be laid out, whatever else may be wrong.
         refuse(folder, [replace(one, can_exclude=False) for one in found])
@@ -158,14 +160,15 @@ def find(folder: Path, choice: Choice, *, allow_missing: bool) -> Layout:
     else:
         runs = [_bare(folder, choice, single)]
     gpu = home / GPU_FOLDER
-    dmon = tuple(path for path in sorted(gpu.glob("dmon-*.txt")) if not choice.leaves_out(f"{GPU_FOLDER}/{path.name}"))
+    listed = [path for path in sorted(gpu.glob("dmon-*.txt")) if path.is_file()]
+    dmon = tuple(path for path in listed if not choice.leaves_out(f"{GPU_FOLDER}/{path.name}"))
     dcgm = home / DCGM_FILE
     return Layout(
         folder=folder,
         asked=asked,
         runs=runs,
         dmon=dmon,
-        dcgm=dcgm if dcgm.exists() and not choice.leaves_out(DCGM_FILE) else None,
+        dcgm=dcgm if dcgm.is_file() and not choice.leaves_out(DCGM_FILE) else None,
         single=single,
         problems=problems,
     )

@@ -35,6 +35,8 @@ HIT, LOOKED_UP = "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_tota
 DRAFTS: Final = "vllm:spec_decode_num_drafts_total"
 DRAFTED, ACCEPTED = "vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"
 FLOPS, READ_BYTES = "vllm:estimated_flops_per_gpu_total", "vllm:estimated_read_bytes_per_gpu_total"
+_MOST_BYTES: Final = 512 * 2**20
+"""Unpacked. Assumed: twice an hour of 128 servers."""
 _UNCOVERED_SECONDS: Final = 3.0
 """Samples come every second; a window that reaches further than this beyond them is not covered. Assumed."""
 
@@ -46,11 +48,15 @@ def read_samples(path: Path, shown: str) -> tuple[list[MetricsSample], list[Prob
         return Problem(file=shown, reason=reason, found=found, allowed=allowed, todo="fetch the file again")
 
     try:
-        lines = gzip.decompress(path.read_bytes()).splitlines()
+        with gzip.open(path) as file:
+            data = file.read(_MOST_BYTES + 1)
     except (EOFError, OSError, zlib.error) as error:
         return [], [problem("truncated", f"it does not unpack: {error}", "a complete gzip file of one sample a line")]
+    if len(data) > _MOST_BYTES:
+        found = f"it unpacks to more than {_MOST_BYTES // 2**20} MiB"
+        return [], [problem("not-a-sample", found, "one sample a second of every server")]
     samples = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(data.splitlines(), 1):
         try:
             samples.append(MetricsSample.model_validate_json(line))
         except ValidationError as error:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.record.entry import Entry
-from fleet.bench.whole_file import write_whole
+from settings.files import write_whole
 
 SECTION: Final = "figures"
 _WIDTH: Final = 120

@@ -12,9 +12,9 @@ from fleet.bench.report.headline import caption
 from fleet.bench.report.html import html_text
 from fleet.bench.report.plots import IDS, plots_of
 from fleet.bench.report.shown import shown
-from fleet.bench.whole_file import write_whole
 from fleet.report.charts import drawing
 from fleet.report.png import png
+from settings.files import write_whole
 
 PAGE: Final = "report.html"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import GPU_FOLDER, RUN_FILE
 from fleet.bench.run.progress_words import ENDED, state_of
-from fleet.bench.whole_file import write_whole
 from fleet.clients.side_by_side import side_by_side
+from settings import strict_json
+from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.bench.run.display import State
@@ -76,7 +76,7 @@ def require_own(folder: Path, name: str) -> None:
     if not there - {GPU_FOLDER}:
         return
     try:
-        found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8")).get("name")
+        found = strict_json.read(folder / RUN_FILE).get("name")
     except (OSError, ValueError, AttributeError):
         found = None
     if found == name:
@@ -117,7 +117,7 @@ def going_on(bucket: Bucket, name: str, now: float) -> State | None:
 def _parsed(contents: Iterable[bytes | None]) -> Iterable[dict[str, Any]]:
     for content in contents:
         try:
-            found = json.loads(content or b"")
+            found = strict_json.loads(content or b"")
         except ValueError:
             continue
         if isinstance(found, dict):

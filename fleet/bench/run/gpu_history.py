@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fleet.bench.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
-from fleet.bench.whole_file import write_whole
+from settings import strict_json
+from settings.files import write_whole
 
 if TYPE_CHECKING:
     from fleet.clients.prometheus import ManagedPrometheus, Servers
@@ -54,7 +55,7 @@ def _steps(path: Path) -> Iterator[float]:
         return
     for file in path.glob("pod-*.json"):
         try:
-            steps = json.loads(file.read_text(encoding="utf-8"))["steps"]
+            steps = strict_json.read(file)["steps"]
             yield from [float(step["at"]) for step in steps]
         except (OSError, ValueError, KeyError, TypeError):
             continue  # the merge names what is damaged

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet.bench.errors import BenchmarkError
+from settings import strict_json
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
@@ -69,8 +70,8 @@ def require_the_same_stack(settings: Settings, outputs: StackOutputs) -> None:
 def _section(text: str) -> dict[str, Any] | None:
     """The section as it stands; None where it is no section, which the settings' own check tells."""
     try:
-        found = json.loads(text or "{}")
-    except json.JSONDecodeError:
+        found = strict_json.loads(text or "{}")
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -243,7 +243,7 @@ def _pins(file: Path) -> dict[str, str]:
 
 
 def _sealed_anew(checkout: Path, root: Path, stack: str, label: str) -> Iterator[str]:
-    theirs, ours = (_sealed(folder / f"Pulumi.{stack}.yaml") for folder in (checkout, root))
+    theirs, ours = (_sealed(folder / f"Pulumi.{stack}.yaml", stack) for folder in (checkout, root))
     anew = sorted(key for key in theirs.keys() & ours.keys() if theirs[key] != ours[key])
     if anew:
         yield (
@@ -252,14 +252,12 @@ def _sealed_anew(checkout: Path, root: Path, stack: str, label: str) -> Iterator
         )
 
 
-def _sealed(file: Path) -> dict[str, str]:
-    import yaml
+def _sealed(file: Path, stack: str) -> dict[str, str]:
+    from settings.stack_file import content
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = yaml.load(file.read_text(encoding="utf-8"), Loader=loader) if file.is_file() else None  # noqa: S506
-    config = (document.get("config") or {}) if isinstance(document, dict) else {}
+    config = (content(file, stack).get("config") or {}) if file.is_file() else {}
     return {
-        str(key): str(value["secure"])
-        for key, value in (config.items() if isinstance(config, dict) else ())
+        key: str(value["secure"])
+        for key, value in config.items()
         if isinstance(value, dict) and set(value) == {"secure"}
     }

@@ -37,8 +37,9 @@ def main(folder: str) -> None:
     for stack in job["stacks"]:
         try:
             text = "\n" + to_json(_record(job, stack, None))
-        except ProgramError as error:
-            text = json.dumps(error.message) + "\n"
+        except Exception as error:
+            told = error.message if isinstance(error, ProgramError) else f"{type(error).__name__}: {error}"
+            text = json.dumps(told) + "\n"
         unfinished = Path(folder) / f"{stack}.unfinished"
         unfinished.write_text(text, encoding="utf-8")
         unfinished.rename(Path(folder) / result_name(stack))

@@ -7,15 +7,16 @@ Encrypted secrets stay closed: whether such a value changes nobody can tell, and
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fleet.preview.compare.baseline import Baseline, BaselineError, StateBaseline
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE, RecordedResource
 from fleet.preview.record.recording_json import REFERENCE, SECRET, SIGNATURE, UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, Value
+from settings import strict_json
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -59,7 +60,7 @@ class StateFile:
 def read_state(path: Path) -> StateBaseline:
     """The state in an export. Raises BaselineError when it is none."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = strict_json.read(path)
     except OSError as error:
         raise BaselineError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -69,12 +70,16 @@ def read_state(path: Path) -> StateBaseline:
     deployment = document.get("deployment") if isinstance(document, dict) else None
     if not isinstance(deployment, dict):
         raise BaselineError(f"{path} holds no `deployment`; write it with: pulumi stack export --file {path}")
-    entries = [one for one in deployment.get("resources") or () if isinstance(one, dict) and _belongs(one)]
+    _check(path, "deployment", deployment, _DEPLOYMENT)
+    listed = deployment.get("resources") or []
+    for number, one in enumerate(listed):
+        _check(path, f"deployment.resources[{number}]", one, _ENTRY)
+    entries = [one for one in listed if _belongs(one)]
     stack = next((one for one in entries if one.get("type") == STACK_TYPE), None)
     if entries and stack is None:
         raise BaselineError(f"{path} has resources but no stack among them; it is not a whole export")
     parts = str(stack["urn"]).split("::") if stack else ["urn:pulumi:", ""]
-    when = str((deployment.get("manifest") or {}).get("time", ""))[:10]
+    when = str((deployment.get("manifest") or {}).get("time") or "")[:10]
     return StateBaseline(
         project=parts[1],
         stack=parts[0].removeprefix("urn:pulumi:"),
@@ -82,6 +87,47 @@ def read_state(path: Path) -> StateBaseline:
         outputs=dict(_opened(stack.get("outputs") or {})) if stack else {},
         label=f"the state in {path.name}" + (f" of {when}" if when else ""),
     )
+
+
+def _texts_of(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict) and SIGNATURE not in value
+
+
+_Shape: TypeAlias = Mapping[str, tuple[str, Callable[[Any], bool]]]
+_DEPLOYMENT: Final[_Shape] = {
+    "manifest": ("an object", _is_map),
+    "resources": ("a list of objects", lambda value: isinstance(value, list) and all(map(_is_map, value))),
+}
+_ENTRY: Final[_Shape] = {
+    "urn": (
+        "a URN",
+        lambda value: isinstance(value, str) and bool(re.fullmatch(r"urn:pulumi:[^:]+(::.+){3}", value, re.DOTALL)),
+    ),
+    "type": ("a type", lambda value: isinstance(value, str)),
+    **dict.fromkeys(("parent", "provider", "deletedWith"), ("text", lambda value: isinstance(value, str))),
+    **dict.fromkeys(("inputs", "outputs"), ("an object", _is_map)),
+    "dependencies": ("a list of URNs", _texts_of),
+    "propertyDependencies": (
+        "an object of lists of URNs",
+        lambda value: _is_map(value) and all(urns is None or _texts_of(urns) for urns in value.values()),
+    ),
+}
+"""What is read of a resource here. Source: pulumi, sdk/go/common/apitype/core.go (ResourceV3)."""
+
+
+def _check(path: Path, where: str, given: Mapping[str, Any], shape: _Shape) -> None:
+    """Refuse what the engine would not have written; every key but a resource's own two may be missing or null."""
+    for key, (allowed, holds) in shape.items():
+        value = given.get(key)
+        if key in ("urn", "type") if value is None else not holds(value):
+            raise BaselineError(
+                f"{path}: {where}.{key} must be {allowed}; it is not what the engine writes. Write it again: "
+                f"pulumi stack export --file {path}"
+            )
 
 
 def _belongs(entry: Mapping[str, Any]) -> bool:
@@ -157,7 +203,7 @@ def _plaintext(value: Mapping[str, Any]) -> Value:
     if "plaintext" not in value:
         return UNKNOWN
     try:
-        return _opened(json.loads(str(value["plaintext"])))
+        return _opened(strict_json.loads(str(value["plaintext"])))
     except ValueError:
         return UNKNOWN
 

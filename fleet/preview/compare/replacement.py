@@ -18,6 +18,8 @@ import yaml
 from fleet.preview.compare.changes import Certainty, ReplaceReason
 from fleet.preview.compare.structural_diff import Difference, path_text, touches
 from fleet.preview.record.values import Secret, Value, reveal
+from settings import strict_yaml
+from settings.problems import SettingsError
 
 DATA: Final = Path(__file__).parent / "data"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
@@ -94,8 +96,8 @@ def _may_be_another_cluster(one: Difference) -> bool | None:
 
 def _clusters(kubeconfig: Value) -> Value:
     try:
-        document = yaml.safe_load(str(reveal(kubeconfig)))
-    except yaml.YAMLError:
+        document = strict_yaml.load(str(reveal(kubeconfig)).encode(), name="kubeconfig", stack="")
+    except SettingsError:
         return None
     return document.get("clusters") if isinstance(document, Mapping) else None
 

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import gc
 import inspect
+import os
 import re
 import runpy
 import sys
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fleet.clients.stopping import Stopped
 from fleet.preview.record.recording import (
     ORGANIZATION,
     Diagnostic,
@@ -208,14 +210,29 @@ def _run_program(
         root_directory=str(context.root),
     )
     body = program or _main_program(context.root)
-    with _event_loop() as loop:
+    with _event_loop() as loop, _no_configuration_from_outside():
         try:
             loop.run_until_complete(stack.run_in_stack(body))
+        except Stopped:
+            raise
         except (Exception, SystemExit) as error:
             _settle(loop)
             _close_unawaited_outputs()
             raise _as_program_error(error, context.root) from error
     return monitor
+
+
+@contextlib.contextmanager
+def _no_configuration_from_outside() -> Iterator[None]:
+    """Without the variables in which an engine hands a program its configuration: the stack file is all there is.
+
+    Source: pulumi 3.272.0, runtime/config.py (get_config). Of the passphrase, which begins alike, a program needs nothing.
+    """
+    kept = {name: os.environ.pop(name) for name in tuple(os.environ) if name.startswith("PULUMI_CONFIG")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
 
 
 def _main_program(root: Path) -> Callable[[], None]:

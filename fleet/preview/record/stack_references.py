@@ -86,7 +86,7 @@ class StackReferences:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         outputs = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"{path} is not JSON ({error}); write it with `pulumi stack output --json`") from error
     if not isinstance(outputs, dict):
         raise ProgramError(f"{path} holds no map of outputs; write it with `pulumi stack output --json`")

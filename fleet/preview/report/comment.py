@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from fleet.plan.words import format_figure
-from fleet.preview.report.markdown import Section, alert, code, escape, fenced, fold, joined, prose, table
-from fleet.preview.report.several_stacks import Refusal, is_quiet, reports_of, stack_of
+from fleet.preview.report.markdown import LIMIT, Section, alert, code, escape, fenced, fold, joined, prose, table
+from fleet.preview.report.several_stacks import Refusal, is_quiet, refusals_of, reports_of, stack_of
 from fleet.preview.report.wording import (
     bill_lines,
     format_nature,
@@ -41,7 +42,7 @@ def markdown_text(*outcomes: Outcome) -> str:
         sections.append(Section(name="the table of stacks", text=_text(list_of_stacks(outcomes))))
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
-            sections.append(_refusal(outcome))
+            sections.append(_refusal(outcome, LIMIT // 2 // len(refusals_of(outcomes))))
         elif several and is_quiet(outcome):
             sections.append(_quiet(outcome))
         else:
@@ -95,10 +96,13 @@ def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _refusal(refusal: Refusal) -> Section:
-    lines = refusal.message.splitlines()
-    rest = [f"({plural(len(lines) - _MOST_REFUSAL_LINES, 'more line')})"] if len(lines) > _MOST_REFUSAL_LINES else []
-    body = fenced([line[:500] for line in lines[:_MOST_REFUSAL_LINES]] + rest, "text")
+def _refusal(refusal: Refusal, room: int) -> Section:
+    """Why, in at most so many characters, and in one line at least."""
+    lines = [line[:500] for line in refusal.message.splitlines()]
+    ends = accumulate(len(line) + 1 for line in lines)
+    shown = max(1, sum(end <= room for end in islice(ends, _MOST_REFUSAL_LINES)))
+    rest = [f"({plural(len(lines) - shown, 'more line')})"] if len(lines) > shown else []
+    body = fenced(lines[:shown] + rest, "text")
     head = f"#### {code(refusal.stack)}: cannot be previewed"
     return Section(name=f"why {refusal.stack} is refused", text="\n".join([head, "", *body]), rank=_VERDICT)
 

@@ -14,6 +14,8 @@ _LONGEST_CELL: Final = 400
 """Characters of one cell of a table. Assumed: enough for a reason with its figure."""
 _MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")
 _NUMBERED: Final = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_LINKED: Final = re.compile(r"@|https?:(?=//)|\bwww(?=\.)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
+"""Names, bare addresses, and issues of this and other repositories. Source: GitHub docs, "Autolinked references and URLs"."""
 _BACKTICKS: Final = re.compile(r"`+")
 
 
@@ -25,41 +27,47 @@ class Section:
     """What is missing where it is left out, e.g. "the bill of spot"."""
     text: str
     rank: int = 0
-    """Sections of the highest rank are left out first, the last of them before the others. Rank 0 always stays."""
+    """Sections of the highest rank are left out first, the last of them before the others; the very first stays."""
 
 
 def joined(sections: Iterable[Section], *, elsewhere: str, limit: int = LIMIT) -> str:
     """The sections as one text below the limit, and a sentence about what had to be left out.
 
-    `elsewhere` says where that is found. Raises ValueError if what must stay does not fit by itself.
+    `elsewhere` says where that is found. Where nothing else is left, the first section is cut at the end of a line.
     """
     kept = [section for section in sections if section.text]
     out: list[Section] = []
-    while True:
-        text = "\n\n".join([*(section.text for section in kept), *_left_out(out, elsewhere)]) + "\n"
-        if len(text) <= limit:
-            return text
-        rank = max(section.rank for section in kept)
-        if rank == 0:
-            raise ValueError(f"what must stay has {len(text):,} characters; the limit is {limit:,}")
-        last = max(index for index, section in enumerate(kept) if section.rank == rank)
+    note = ""
+    length = sum(len(section.text) + len("\n\n") for section in kept)
+    while length + len(note) + 1 > limit and len(kept) > 1:
+        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
         out.insert(0, kept.pop(last))
+        length -= len(out[0].text) + len("\n\n")
+        note = _left_out(out, elsewhere)
+    text = "\n\n".join(section.text for section in kept)
+    if length + len(note) + 1 > limit:
+        note = _left_out([Section(name=f"the rest of {kept[0].name}", text=""), *out], elsewhere)
+        room = max(0, limit - len(note) - len("\n\n\n"))
+        text = text[:room].rpartition("\n")[0] or text[:room]
+    return "\n\n".join(filter(None, (text, note))) + "\n"
 
 
-def _left_out(sections: Sequence[Section], elsewhere: str) -> Iterable[str]:
-    if not sections:
-        return
+def _left_out(sections: Sequence[Section], elsewhere: str) -> str:
     names = [escape(section.name) for section in sections[:12]]
     if len(sections) > len(names):
         names.append(f"and {len(sections) - len(names)} more")
-    yield f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
+    return f"**Left out** to stay below GitHub's limit for a comment: {', '.join(names)}. {elsewhere}"
 
 
 def escape(text: str) -> str:
     """Text that is shown as it is: one line, no tag, no link, no emphasis, and nobody is mentioned."""
     line = _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
-    # A zero-width space: GitHub looks for names to notify after it has decoded entities.
-    return html.escape(line, quote=False).replace("@", "@\u200b")
+    return html.escape(_unlinked(line), quote=False)
+
+
+def _unlinked(line: str) -> str:
+    """A line with a zero-width space in what GitHub would link or notify, which it looks for after it has decoded entities."""
+    return _LINKED.sub("\\g<0>\u200b", line)
 
 
 def prose(text: str) -> str:
@@ -102,7 +110,14 @@ def _in_a_cell(markdown: str) -> str:
 
 def fold(summary: str, body: Iterable[str]) -> list[str]:
     """A folded section. The summary is shown as it is; GitHub renders Markdown in the body only after an empty line."""
-    return ["", f"<details><summary>{html.escape(summary, quote=False)}</summary>", "", *body, "", "</details>"]
+    return [
+        "",
+        f"<details><summary>{html.escape(_unlinked(summary), quote=False)}</summary>",
+        "",
+        *body,
+        "",
+        "</details>",
+    ]
 
 
 def fenced(lines: Iterable[str], language: str = "diff") -> list[str]:

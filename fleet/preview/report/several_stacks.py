@@ -49,23 +49,18 @@ def by_weight(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     return tuple(sorted(outcomes, key=lambda one: 0 if isinstance(one, Refusal) else 1 + is_quiet(one)))
 
 
-def preview_each(stacks: Sequence[str], preview: Callable[[str], Report]) -> tuple[Outcome, ...]:
+def preview_each(
+    stacks: Sequence[str], preview: Callable[[str], Report], words: Callable[[Exception], str]
+) -> tuple[Outcome, ...]:
     """Preview the stacks one after the other: an SDK and its runtime serve one program at a time.
 
-    What a person has to mend (a refused setting, a program that fails, nothing to compare with) becomes a `Refusal`;
-    anything else is a defect and raised.
+    Whatever keeps one from its preview becomes a `Refusal` in the words that `words` finds for it: a refused setting, a program
+    that fails, nothing to compare with, and a defect too, so that the other stacks are reported.
     """
-    from fleet.preview.compare.baseline import BaselineError
-    from fleet.preview.policy import PolicyError
-    from fleet.preview.record.recording import ProgramError
-    from fleet.preview.render import RenderError
-    from settings.problems import SettingsError
-    from settings.rules.secrets_in_text import without_secrets
-
     outcomes: list[Outcome] = []
     for stack in stacks:
         try:
             outcomes.append(preview(stack))
-        except (SettingsError, ProgramError, PolicyError, RenderError, BaselineError) as error:
-            outcomes.append(Refusal(stack=stack, message=without_secrets(str(error))))
+        except Exception as error:
+            outcomes.append(Refusal(stack=stack, message=words(error)))
     return tuple(outcomes)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fleet.cli import VERSION, packages
-from fleet.cli.exits import CommandError
-from fleet.cli.main import _format_error, _run
+from fleet.cli.exits import CommandError, error_text
+from fleet.cli.main import _run
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
@@ -155,7 +155,7 @@ def test_a_stream_that_is_closed_is_no_defect() -> None:
 
 
 def test_a_defect_is_one_line_and_the_way_to_its_traceback() -> None:
-    message = _format_error(KeyError("spec"))
+    message = error_text(KeyError("spec"))
     assert "unexpected KeyError" in message
     assert "FLEET_DEBUG=1" in message
 
@@ -201,11 +201,11 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
-    message = _format_error(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
+    message = error_text(ModuleNotFoundError("No module named 'pulumi'", name="pulumi"))
     assert "pulumi is not installed" in message
     assert "make setup " in message
     assert "pip install -r requirements-dev.txt" in message
-    message = _format_error(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
+    message = error_text(ModuleNotFoundError("No module named 'kubernetes.client'", name="kubernetes.client"))
     assert "pip install -r requirements-rehearsal.txt" in message
 
 

@@ -202,3 +202,27 @@ def test_a_pulumi_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
     with pytest.raises(LiveError, match="did not end within"):
         stack_outputs.read("spot", tmp_path)
     assert time.monotonic() - began < 50
+
+
+PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "gke-gcloud-auth-plugin"}
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"exec": {**PLUGIN, "command": "/tmp/gke-gcloud-auth-plugin"}},
+        {"exec": {**PLUGIN, "command": "sh", "args": ["-c", "id"]}},
+        {"exec": {**PLUGIN, "env": [{"name": "PATH", "value": "/elsewhere"}]}},
+        {"exec": "sh"},
+        {"auth-provider": {"name": "gcp", "config": {"cmd-path": "sh"}}},
+        {"tokenFile": "/etc/passwd"},
+    ],
+)
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_kubeconfig_that_runs_or_reads_something_else_is_refused(user: dict[str, Any], as_text: bool) -> None:
+    config = {"users": [{"name": "a", "user": {"exec": PLUGIN}}, {"name": "b", "user": user}]}
+    given = outputs(kubeconfig=json.dumps(config) if as_text else config)
+    with pytest.raises(LiveError, match=next(iter(user))):
+        stack_outputs.accept("spot", given, "here")
+    config["users"].pop()
+    assert stack_outputs.accept("spot", given | {"kubeconfig": config}, "here").kubeconfig

@@ -212,3 +212,14 @@ def test_durations_are_read(text: str, expected: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration; write it like 90s"):
         seconds(text)
+
+
+@pytest.mark.slow
+def test_a_stack_of_thousands_is_judged() -> None:
+    """With every question asked at once, gRPC's server cancels some."""
+    recording = fleet_like("known")
+    one = next(resource for resource in recording.resources if resource.type == "kubernetes:apps/v1:Deployment")
+    many = tuple(replace(one, urn=f"{one.urn}-{number}", name=f"{one.name}-{number}") for number in range(3_000))
+    with started() as run:
+        found = run.judge(replace(recording, resources=(*recording.resources, *many)))
+    assert {violation.urn for violation in found} >= {violation.urn for violation in judged()}

@@ -33,7 +33,7 @@ def test_what_a_pod_stores_is_listed_with_its_moment_and_a_laptop_mirrors_it(tmp
         assert all(began - 1 < at < time.time() + 1 for at in created.values())
         laptop = LaptopBucket(bucket.name, Credentials(TOKEN), url=bucket.url)
         assert laptop.folders("runs/") == ("x",)
-        assert laptop.read("runs/x/run.json") == b"newer"
+        assert laptop.read("runs/x/run.json") == b"run.json" * 100, "what is there stays"
         assert laptop.read("runs/x/nothing") is None
         files = laptop.mirror("runs/x/", tmp_path)
         assert sorted(str(file.relative_to(tmp_path)) for file in files) == [

@@ -52,7 +52,7 @@ class Barrier:
     def arrive(self, *, failed: bool = False) -> None:
         """Leave this pod's marker. May be called again to report a failure after all. Raises BucketError."""
         # Stored once: where an answer was lost, a second marker would have another moment than the one that others have read.
-        self.bucket.put(f"{self.prefix}{self.pod}{FAILED if failed else ''}", b"", stays=True)
+        self.bucket.put(f"{self.prefix}{self.pod}{FAILED if failed else ''}", b"")
 
     def arrivals(self) -> Arrivals:
         """Who is here. Raises BucketError."""

@@ -62,6 +62,6 @@ class Progress:
         # One at a time and the newest last: an older one must not come after the end.
         with self._sending:
             try:
-                self._bucket.put(self._name, json.dumps(self.snapshot()).encode())
+                self._bucket.put(self._name, json.dumps(self.snapshot()).encode(), again=True)
             except (BucketError, OSError) as error:
                 LOG.warning("progress is not written: %s", error)

@@ -59,12 +59,12 @@ class Bucket:
     """For one step of a call, not for the whole of an upload."""
     _token: tuple[str, float] = field(default=("", 0.0), repr=False)
 
-    def put(self, object_name: str, content: bytes | Path, *, stays: bool = False) -> None:
-        """Store bytes or a file, in the place of an object of that name, or not at all where one is that `stays`.
+    def put(self, object_name: str, content: bytes | Path, *, again: bool = False) -> None:
+        """Store bytes or a file once; an object of that name stays, as after an attempt whose answer was lost. `again`: in its place.
 
-        Raises BucketError after the last attempt.
+        A measurement's name is its own, so nothing else has stored that object. Raises BucketError after the last attempt.
         """
-        query = {"uploadType": "media", "name": object_name} | ({"ifGenerationMatch": "0"} if stays else {})
+        query = {"uploadType": "media", "name": object_name} | ({} if again else {"ifGenerationMatch": "0"})
         url = f"{self.storage_url}/upload/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}"
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
 
@@ -77,8 +77,8 @@ class Bucket:
                     with content.open("rb") as file:
                         answer = self._call(url, data=file, headers=headers)
             except urllib.error.HTTPError as error:
-                if stays and error.code == 412:
-                    return
+                if not again and (error.code == 412 or (error.code == 403 and self._has(object_name))):
+                    return  # 403: writing over it takes a right that pods do not have (unverified which of the two comes first)
                 raise
             stored = int(answer.get("size", -1))
             if stored != size:
@@ -108,6 +108,11 @@ class Bucket:
 
         self._persist(f"list gs://{self.name}/{prefix}", read)
         return found
+
+    def _has(self, object_name: str) -> bool:
+        query = urllib.parse.urlencode({"prefix": object_name, "fields": "items(name)"})
+        found = self._call(f"{self.storage_url}/storage/v1/b/{self.name}/o?{query}").get("items", ())
+        return any(item["name"] == object_name for item in found)
 
     def _call(self, url: str, data: Any = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._bearer()}", **(headers or {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 from fleet.preview.compare.against import is_state, start
 from fleet.preview.compare.baseline import Baseline, BaselineError
+from fleet.preview.compare.baseline_state import read_state
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Recording
+from fleet.preview.record.recording_json import SECRET, SIGNATURE
 from tests.fleet.preview.fleets import one_of
 from tests.fleet.preview.programs import fleet_like
 from tests.fleet.preview.state_export import CIPHERTEXT, write_state
@@ -135,6 +138,41 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path, text: str, message:
     path.write_text(text)
     with pytest.raises(BaselineError, match=message):
         start(str(path), ROOT, ("spot",))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("urn", None),
+        ("urn", "urn:pulumi:spot::vllm-fleet::x"),
+        ("type", 7),
+        ("parent", ["x"]),
+        ("provider", 1),
+        ("inputs", []),
+        ("outputs", {SIGNATURE: SECRET}),
+        ("dependencies", [None]),
+        ("dependencies", {}),
+        ("propertyDependencies", {"a": 1}),
+    ],
+)
+def test_an_entry_that_the_engine_would_not_write_is_refused_with_its_place(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["deployment"]["resources"][2][key] = value
+
+    path = write_state(fleet_like("known"), tmp_path / "state.json", change=change)
+    with pytest.raises(BaselineError, match=rf"deployment\.resources\[2\]\.{key} must be"):
+        baseline(path)
+
+
+def test_a_pipe_and_a_deep_state_are_no_states(tmp_path: Path) -> None:
+    pipe, deep = tmp_path / "pipe", tmp_path / "deep.json"
+    os.mkfifo(pipe)
+    deep.write_text('{"deployment": {"resources": ' + "[" * 100_000)
+    for path in (pipe, deep):
+        with pytest.raises(BaselineError, match=r"cannot be read|is not JSON"):
+            read_state(path)
 
 
 def test_the_state_of_another_stack_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from pulumi.resource import DependencyResource
 from pulumi_gcp import organizations, projects, serviceaccount
 
+from fleet.clients.stopping import Stopped, stopped_by_exception
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret, record
 from tests.fleet.preview.programs import TOKEN, fleet_like, run
 
@@ -366,3 +369,17 @@ def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
 
 def test_recordings_of_the_same_stack_are_equal() -> None:
     assert run(account).resources == run(account).resources
+
+
+def test_configuration_of_the_environment_does_not_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_CONFIG", '{"vllm-fleet:a": "1"}')
+    monkeypatch.setenv("PULUMI_CONFIG_VLLM_FLEET_B", "2")
+    recording = run(lambda: [pulumi.export(key, pulumi.Config("vllm-fleet").get(key)) for key in "ab"], "preview")
+    assert recording.outputs == {}
+    assert os.environ["PULUMI_CONFIG_VLLM_FLEET_B"] == "2"
+
+
+def test_a_signal_ends_the_recorder_and_is_no_error_of_the_program() -> None:
+    with stopped_by_exception(), pytest.raises(Stopped) as stopped:
+        run(lambda: signal.raise_signal(signal.SIGTERM), "preview")
+    assert stopped.value.code == 143

@@ -13,13 +13,14 @@ from fleet.preview.report.markdown import LIMIT, Section, cell, code, escape, fe
 from fleet.preview.report.model import Policies
 from fleet.preview.report.several_stacks import Refusal
 from tests.fleet.preview.sample_changes import change, compared_report, edited, sample_changes
+from tests.fleet.preview.sample_report import sample_report
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("<b>x</b> & y", "&lt;b&gt;x&lt;/b&gt; &amp; y"),
-        ("[a](http://b) ![c](d)", r"\[a\](http://b) !\[c\](d)"),
+        ("[a](http://b) ![c](d)", "\\[a\\](http:\u200b//b) !\\[c\\](d)"),
         ("*a* _b_ ~~c~~ `d` |", r"\*a\* \_b\_ \~\~c\~\~ \`d\` \|"),
         ("# not a heading", r"\# not a heading"),
         ("- no list", r"\- no list"),
@@ -32,9 +33,13 @@ def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
     assert escape(text) == shown
 
 
-def test_nobody_is_mentioned() -> None:
-    assert "@octocat" not in escape("ask @octocat")
-    assert escape("ask @octocat").replace("\u200b", "") == "ask @octocat"
+@pytest.mark.parametrize(
+    "text", ["@octocat", "https://x.example", "HTTP://x.example", "www.x.example", "a/b#1", "#1", "GH-1"]
+)
+def test_nobody_is_mentioned_and_nothing_is_linked(text: str) -> None:
+    for shown in (escape(f"see {text}"), fold(f"see {text}", [])[1]):
+        assert text not in shown
+        assert text in shown.replace("\u200b", "")
 
 
 def test_code_stays_code_whatever_is_in_it() -> None:
@@ -82,9 +87,26 @@ def test_sections_are_left_out_whole_the_last_details_first_and_it_is_said() -> 
     assert joined(sections, elsewhere="See there.") == "\n\n".join(one.text for one in sections) + "\n"
 
 
-def test_a_verdict_that_does_not_fit_is_a_defect_not_a_cut() -> None:
-    with pytest.raises(ValueError, match="what must stay"):
-        joined([Section(name="verdict", text="x" * 50)], elsewhere="", limit=40)
+def test_a_verdict_that_does_not_fit_is_shortened_at_a_line_and_it_is_said() -> None:
+    text = joined(
+        [Section(name="verdict", text="row\n" * 200), Section(name="why", text="y")], elsewhere="There.", limit=400
+    )
+    assert len(text) <= 400
+    assert text.startswith("row\nrow\n")
+    assert text.endswith(
+        "row\n\n**Left out** to stay below GitHub's limit for a comment: the rest of verdict, why. There.\n"
+    )
+
+
+def test_ten_refused_and_two_hundred_healthy_stacks_are_all_in_the_table() -> None:
+    refused = [Refusal(stack=f"broken-{index}", message="a reason\n" * 20_000) for index in range(10)]
+    healthy = [sample_report()] * 200
+    for outcomes in (refused, healthy, [*refused, *healthy]):
+        text = markdown_text(*outcomes)
+        assert len(text) <= LIMIT
+        assert text.count("\n| `") == len(outcomes)
+        assert text.count("```") % 2 == 0
+    assert all(f"#### `broken-{index}`" in markdown_text(*refused) for index in range(10))
 
 
 def huge_report(stack_count: int = 1) -> str:

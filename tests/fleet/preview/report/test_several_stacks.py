@@ -6,8 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
-
+from fleet.cli.exits import error_text
 from fleet.preview.record.recording import Diagnostic, ProgramError
 from fleet.preview.report.comment import markdown_text
 from fleet.preview.report.html_page import html_text
@@ -29,23 +28,18 @@ def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -
             raise SettingsError(stack, [problem])
         if stack == "broken":
             raise ProgramError("it raised")
+        if stack == "defect":
+            raise KeyError("spec")
         return sample_report()
 
-    outcomes = preview_each(["bad", "test", "broken"], preview)
-    assert [stack_of(one) for one in outcomes] == ["bad", "test", "broken"]
-    bad, broken = refusals_of(outcomes)
+    outcomes = preview_each(["bad", "test", "broken", "defect"], preview, error_text)
+    assert [stack_of(one) for one in outcomes] == ["bad", "test", "broken", "defect"]
+    bad, broken, defect = refusals_of(outcomes)
     assert "Stack 'bad'" in bad.message
     assert "a.b" in bad.message
-    assert broken.message == "it raised"
+    assert broken.message == "fleet: the program could not be recorded: it raised"
+    assert "This is a defect of fleet" in defect.message
     assert len(reports_of(outcomes)) == 1
-
-
-def test_a_defect_is_no_refusal() -> None:
-    def preview(stack: str) -> Report:
-        raise KeyError(stack)
-
-    with pytest.raises(KeyError):
-        preview_each(["a", "b"], preview)
 
 
 def test_a_line_has_verdict_change_price_and_rate() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import time
+import urllib.error
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -78,12 +81,33 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
 def test_what_shall_stay_is_stored_once_whatever_becomes_of_the_answer() -> None:
     with fake_cloud(uploads_lost=1) as cloud:
         target = bucket(cloud)
-        target.put("marker", b"", stays=True)
-        target.put("marker", b"", stays=True)
+        target.put("marker", b"")
+        target.put("marker", b"")
         assert cloud.uploaded == ["marker"]
-        target.put("progress", b"1")
-        target.put("progress", b"2")
-        assert cloud.contents["progress"] == b"2"
+        target.put("runs/a/.progress/0.json", b"1", again=True)
+        target.put("runs/a/.progress/0.json", b"2", again=True)
+        assert cloud.contents["runs/a/.progress/0.json"] == b"2"
+        with pytest.raises(BucketError, match=r"HTTP 403.*storage\.objects\.delete"):
+            target.put("marker", b"", again=True)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_refusal_to_write_over_what_is_there_is_as_good_as_stored(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    target = Bucket("b")
+
+    def call(_: Bucket, url: str, data: object = None, **_headers: object) -> dict[str, object]:
+        if data is None:
+            return {"items": [{"name": "runs/a/0" if is_there else "runs/a/01"}]}
+        raise urllib.error.HTTPError(url, 403, "forbidden", Message(), io.BytesIO(b"no storage.objects.delete access"))
+
+    monkeypatch.setattr(Bucket, "_call", call)
+    if is_there:
+        target.put("runs/a/0", b"content")
+    else:
+        with pytest.raises(BucketError, match="HTTP 403"):
+            target.put("runs/a/0", b"content")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,189 @@
+"""Reads YAML that somebody else wrote: in one pass over the parser's events, bounded before anything is built.
+
+Only what every reader of YAML reads alike is accepted: the engine's is go-yaml v3, this one libyaml's. Source: gopkg.in/yaml.v3,
+README ("Compatibility") and decode.go (unique keys, `<<`, integers that become floats).
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from settings.problems import Problem, SettingsError
+from settings.sections.section import NAMESPACE
+
+MOST_BYTES: Final = 256 * 1024
+"""Assumed: a hundred times the largest stack file here."""
+_MOST_NODES: Final = 2_000
+"""Keys and values, those of an alias each time again. Assumed: ten times Pulumi.yaml, the largest file here."""
+_DEEPEST: Final = 20
+_LARGEST: Final = 2**53
+"""Above it not every whole number is a float, and JSON readers differ."""
+_TAG: Final = "tag:yaml.org,2002:"
+_AMBIGUOUS: Final = re.compile(
+    r"^(?:y|Y|yes|Yes|YES|no|No|NO|n|N|on|On|ON|off|Off|OFF|[-+]?0[0-9_]+|0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
+    r"|[0-9]+(?::[0-5]?[0-9])+|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+"""Words that readers of YAML 1.1 and 1.2 take for different things."""
+_WHY: Final = {
+    "ambiguous-yaml": (
+        "readers of YAML and JSON disagree about it, and the engine's reader is not this one",
+        "quotes around it if it is text; true, false or a decimal number otherwise",
+    ),
+    "broken-stack-file": (
+        "it could not be read as the engine reads it",
+        "mend the line; an editor that follows the file's schema comment shows where",
+    ),
+    "duplicate-key": ("the engine refuses the file", "one of the two lines"),
+}
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """YAML 1.2 scalars only."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(_pattern), list(_first))
+
+
+def load(data: bytes, *, name: str, stack: str) -> Any:
+    """The content of the file called `name`. Raises SettingsError with line and key of everything that is wrong."""
+    reader = _Reader(name)
+    try:
+        document = reader.document(data)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else data.count(b"\n", 0, getattr(error, "position", 0)) + 1
+        # Without what it quotes of the file, which may be a secret that was not put in quotes.
+        told = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML")
+        what = re.sub(r"['\"][^'\"]*\w\w[^'\"]*['\"]", "[...]", told)
+        if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
+            what = "a tab; YAML indents with spaces"
+        reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, what, "YAML")
+    except _StoppedError:
+        pass
+    if reader.problems:
+        raise SettingsError(stack, reader.problems)
+    return document
+
+
+class _StoppedError(Exception):
+    """What follows cannot be judged; the reason is among the problems."""
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._anchored: dict[str, tuple[Any, int]] = {}
+        self._nodes = 0
+        self.problems: list[Problem] = []
+
+    def document(self, data: bytes) -> Any:
+        """The only document of the text; None where there is none."""
+        if len(data) > MOST_BYTES:
+            self._stop(1, f"more than {MOST_BYTES // 1024} KiB", f"at most {MOST_BYTES // 1024} KiB")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._stop(data.count(b"\n", 0, error.start) + 1, "bytes in another encoding", "text in UTF-8")
+        loader = _Loader(text)
+        try:
+            self._resolve, self._next = loader.resolve, loader.get_event
+            self._next()
+            if isinstance(self._next(), yaml.StreamEndEvent):
+                return None
+            document = self._value(self._next(), "", 1)
+            self._next()
+            if not isinstance(event := self._next(), yaml.StreamEndEvent):
+                self._stop(event.start_mark.line + 1, "a second document", "one document")
+            return document
+        finally:
+            loader.dispose()
+
+    def _value(self, event: Any, path: str, depth: int, *, key: bool = False) -> Any:
+        line, before = event.start_mark.line + 1, self._nodes
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchored:
+                self._stop(line, f"*{event.anchor}", "an alias of a whole value above it", path)
+            known, nodes = self._anchored[event.anchor]
+            self._count(nodes, line, path)
+            return known
+        self._count(1, line, path)
+        if depth > _DEEPEST:
+            self._stop(line, f"more than {_DEEPEST} levels", f"at most {_DEEPEST} levels", path)
+        if event.tag is not None:
+            self.refuse(line, event.tag.replace(_TAG, "!!"), "values without tags", path)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, line, path, key=key)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
+                value.append(self._value(item, f"{path}[{len(value)}]", depth + 1))
+        else:
+            value = self._mapping(path, depth)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = (value, self._nodes - before)
+        return value
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line, key = event.start_mark.line + 1, self._value(event, path, depth + 1, key=True)
+            # The path as every other message writes it: without `config`.
+            inner = f"{path}.{key}" if path and path != "config" else str(key)
+            if not isinstance(key, str):
+                self.refuse(line, key, "keys that are text, in quotes where they look like another value", path)
+            # The engine takes the project's own keys with and without their namespace.
+            bare = str(key).removeprefix(f"{NAMESPACE}:")
+            if bare in lines:
+                self._add("duplicate-key", line, f"lines {lines[bare]} and {line}", "each key once", inner)
+            lines.setdefault(bare, line)
+            found[str(key)] = self._value(self._next(), inner, depth + 1)
+        return found
+
+    def _scalar(self, event: Any, line: int, path: str, *, key: bool) -> Any:
+        text = str(event.value)
+        if not event.implicit[0]:
+            return text
+        kind = self._resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)
+        if kind in ("bool", "null"):
+            return text.lower() == "true" if kind == "bool" else None
+        unlike = (
+            text == "<<" or (not key and _AMBIGUOUS.match(text)) if kind == "str" else not abs(float(text)) <= _LARGEST
+        )
+        if unlike:
+            allowed = "a quoted string, true/false, or a plain decimal number up to 2**53"
+            self._add("ambiguous-yaml", line, textwrap.shorten(text, 60), allowed, path)
+            return text
+        return {"int": int, "float": float}.get(kind, str)(text)
+
+    def _count(self, nodes: int, line: int, path: str) -> None:
+        self._nodes += nodes
+        if self._nodes > _MOST_NODES:
+            allowed = f"at most {_MOST_NODES:,}, those behind an alias each time again"
+            self._stop(line, f"more than {_MOST_NODES:,} keys and values", allowed, path)
+
+    def _stop(self, line: int, value: Any, allowed: str, path: str = "") -> NoReturn:
+        self.refuse(line, value, allowed, path)
+        raise _StoppedError
+
+    def refuse(self, line: int | str, value: Any, allowed: str, path: str = "") -> None:
+        """Add what cannot be read."""
+        self._add("broken-stack-file", line, value, allowed, path)
+
+    def _add(self, id_: str, line: int | str, value: Any, allowed: str, path: str) -> None:
+        place = f"{self._name}, line {line}{f': {path}' if path else ''}"
+        why, write = _WHY[id_]
+        self.problems.append(Problem(id=id_, path=place, value=value, allowed=allowed, why=why, write=write))

@@ -1,0 +1,56 @@
+"""Nothing that somebody else wrote moves a terminal's cursor, hides text or rings its bell."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+
+from fleet.cli.main import main
+from fleet.report.live_line import LiveLine
+from fleet.report.printable import Printer, beneath, printable
+from fleet.report.terminal import Page, Paper
+
+EVIL = "a\x1b[2J\x9b31m\x07\r\u202eb"
+SHOWN = r"a\u001b[2J\u009b31m\u0007\u000d\u202eb"
+
+
+def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
+    assert printable(EVIL) == SHOWN
+    assert printable("│ two\n\tlines – @\u200bname ✓") == "│ two\n\tlines – @\u200bname ✓"
+
+
+def test_a_document_of_json_stays_one() -> None:
+    text = json.dumps({"a": "\u202e\x7f\x85"}, ensure_ascii=False)
+    assert json.loads(printable(text)) == json.loads(text)
+
+
+def test_a_page_with_styles_has_no_escapes_but_its_own() -> None:
+    stream = io.StringIO()
+    page = Page(Paper(stream=Printer(stream), width=80, styled=True))  # type: ignore[arg-type]
+    page.line(EVIL, (EVIL, "bold"))
+    page.print()
+    assert stream.getvalue().count(SHOWN) == 2
+    assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+
+
+def test_a_live_line_is_cleaned() -> None:
+    stream = io.StringIO()
+    with LiveLine(stream, 80, lambda: ([EVIL], "1 s")) as line:
+        line.above(EVIL)
+    assert "\x1b[2J" not in stream.getvalue()
+    assert SHOWN in stream.getvalue()
+
+
+def test_the_command_cleans_both_of_its_streams(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fleet", "preview", "--stack", EVIL])
+    assert main() == 2
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert r"\u001b[2J" in said.err or r"\x1b[2J" in said.err
+    assert beneath(sys.stdout) is sys.stdout
