@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -86,7 +87,8 @@ def grown_project() -> Iterator[Path]:
         root = Path(folder)
         for entry in ROOT.iterdir():
             if not entry.name.startswith(".") and entry.name != f"Pulumi.{STACK}.yaml":
-                (root / entry.name).symlink_to(entry)
+                # Files are copied: a project file that is a link out of the project is refused.
+                (root / entry.name).symlink_to(entry) if entry.is_dir() else shutil.copy(entry, root / entry.name)
         text = (ROOT / f"Pulumi.{STACK}.yaml").read_text()
         for old, new in GROWTH.items():
             if old not in text:
