@@ -21,7 +21,7 @@ from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
 from tests.fleet.clients.programs import in_front, stand_in
 from tests.fleet.clients.test_stack_outputs import outputs
 
-NAMESPACE = "vllm"
+NAMESPACE = "vllm-try"
 SERVER = "qwen35-server"
 REVISION_KEY = "modelRevision"
 BENCHMARK = "  vllm-fleet:benchmark: {enabled: true, runOnUpdate: false, repeats: 1, promptsPerClient: 100}\n"

@@ -177,7 +177,7 @@ def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: Clus
     (job,) = api.list_all(JOB)
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     assert f"fleet bench fetch {name}-{uid[:8]} --stack try" in done.stdout
-    assert f"kubectl --namespace vllm delete job {name}" in done.stdout
+    assert f"kubectl --namespace vllm-try delete job {name}" in done.stdout
     again = run(here, "--yes", "--detach")
     assert again.returncode == 2
     assert f"benchmark {name} is at work" in again.stderr
