@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from fleet.cli.command_error import CommandError as CommandError
+
 CLEAN = 0
 FINDINGS = 1
 """The command did its work and found something that must be mended, such as a mandatory policy violated."""
@@ -21,10 +23,6 @@ PIPE_CLOSED = 141
 
 _ROOT = Path(__file__).parents[2]
 """Where this project's packages are: one of them missing is a defect, not a missing installation."""
-
-
-class CommandError(Exception):
-    """What keeps a command from its answer, in words for a person. Ends the process with exit code 2."""
 
 
 def flush(code: int) -> int:
