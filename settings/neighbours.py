@@ -9,15 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from settings.names import cluster_name, stack_names, stack_namespace
 from settings.problems import Problem, SettingsError
 from settings.sections.section import key
 from settings.stack_file import read
-
-_DEEPEST = 50
-"""Levels of a stack file. Assumed: the deepest section has six."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,23 +84,10 @@ def taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[
 
 @cache
 def _names_in(root: Path, stack: str, changed_at: int) -> tuple[Taken, ...]:  # noqa: ARG001 - part of the key
-    path = root / f"Pulumi.{stack}.yaml"
     try:
-        if path.is_file() and _is_plain(path.read_text(encoding="utf-8")):
-            return tuple(names_taken(stack, read(root, stack).config))
-    except (SettingsError, yaml.YAMLError, OSError, ValueError):
-        pass  # whoever uses that stack is told; this one goes on
-    return ()
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a file can be read in little time and space: a few levels, and nothing that stands for something else."""
-    depth = 0
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
-            return False
-    return True
+        return tuple(names_taken(stack, read(root, stack).config))
+    except (SettingsError, OSError, ValueError):
+        return ()  # whoever uses that stack is told; this one goes on
 
 
 def _changed_at(root: Path, stack: str) -> int:

@@ -61,7 +61,8 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
     changes = {**dict.fromkeys(left_out), **server.engine}
     engine = chosen.engine
     try:
-        engine = engine.but(changes) if changes else engine
+        if changes:
+            engine = engine.but(changes)
     except ValidationError as error:
         from settings.explain import explain
 

@@ -58,6 +58,7 @@ def prices(
 def _update(path: Path) -> int:
     from facts import prices as facts
     from fleet.prices.sku_list import SOURCE, SkuListError, file_text, read, rewritten
+    from settings.files import write_whole
 
     try:
         rows = rewritten(facts.rows(), read(path))
@@ -65,12 +66,7 @@ def _update(path: Path) -> int:
         raise CommandError(str(error)) from None
     new = [row for row in rows if row.source == SOURCE]
     heading = "".join(line for line in facts.FILE.read_text("utf-8").splitlines(keepends=True) if line.startswith("#"))
-    written = facts.FILE.with_suffix(".new")
-    try:
-        written.write_text(file_text(rows, heading, facts.COLUMNS), encoding="utf-8")
-        written.replace(facts.FILE)
-    finally:
-        written.unlink(missing_ok=True)
+    write_whole(facts.FILE, file_text(rows, heading, facts.COLUMNS).encode())
     what, regions = len({row.what for row in new}), len({row.region for row in new})
     sys.stdout.write(
         f"{facts.FILE.name}: {len(new)} rows of {what} machines and items in {regions} regions, prices of {max(row.date for row in new)}; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ import subprocess
 from typing import Any, Final, Literal
 
 from fleet.clients.kubectl_errors import GCLOUD, OFFLINE
+from settings import strict_json
 from settings.rules.secrets_in_text import without_secrets
 
 ANSWER_SECONDS: Final = 30.0
@@ -77,8 +77,8 @@ def ask(*arguments: str, seconds: float = ANSWER_SECONDS) -> Any:
     """What gcloud printed as JSON. Raises NoAnswerError."""
     said = text(*arguments, "--format=json", seconds=seconds)
     try:
-        return json.loads(said)
-    except (ValueError, RecursionError):
+        return strict_json.loads(said)
+    except ValueError:
         raise NoAnswerError(f"gcloud {arguments[0]} printed something that is not JSON", "unreadable") from None
 
 

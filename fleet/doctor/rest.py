@@ -11,6 +11,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from fleet.doctor import gcloud
 from fleet.doctor.gcloud import NoAnswerError, plain
+from settings import strict_json
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Source: Terraform's and Pulumi's Google providers read an access token from it."""
@@ -63,6 +64,6 @@ def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = Non
 
 def _json(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
+        return strict_json.loads(raw)
+    except ValueError:
         return None

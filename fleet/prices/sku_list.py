@@ -9,7 +9,6 @@ them are in the list. Nothing here reaches the network.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any, Final, cast
 from facts import ledger
 from facts.cost import HOURS_PER_MONTH
 from facts.prices import EVERYWHERE, MODES, Mode, Row
+from settings import strict_json
 
 SOURCE: Final = "downloaded-sku-list"
 MOST_BYTES: Final = 64 * 2**20
@@ -164,8 +164,8 @@ def _page(file: Path) -> Mapping[str, Any]:
     if file.stat().st_size > MOST_BYTES:
         raise SkuListError(f"{file}: more than {MOST_BYTES // 2**20} MiB; a page of the SKU list has about 8")
     try:
-        page = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
+        page = strict_json.loads(file.read_bytes())
+    except ValueError:
         raise SkuListError(f"{file}: not JSON; save the answer of the Cloud Billing Catalog API as it comes") from None
     if isinstance(page, dict) and isinstance(page.get("error"), dict):
         raise SkuListError(f"{file}: an error of the API, not its answer (code {page['error'].get('code')})")

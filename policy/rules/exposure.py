@@ -7,14 +7,14 @@ from ipaddress import ip_network
 from typing import Any
 
 from environment import ENVIRONMENT, why_production
+from facts.ranges import PRIVATE_RANGES
 from objects import number, selects, shown
 from rule import Finding, Resource, Rule, Settings, StackRule, dig, has, listed, mapped
 
 WIDE_PREFIX = 8
 """A range of IPv4 with a shorter prefix is wider than the widest private one, 10.0.0.0/8. Source: RFC 1918."""
-NOT_THE_INTERNET = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
-"""Private networks, the shared range that GKE's nodes often have, and link-local addresses, the metadata server among them. Source:
-RFC 1918, RFC 6598, RFC 3927."""
+NOT_THE_INTERNET = tuple(sorted((*PRIVATE_RANGES, "169.254.0.0/16")))
+"""Private networks, and link-local addresses, the metadata server among them. Source: `PRIVATE_RANGES`; RFC 3927."""
 DNS_PORT = 53
 WIDE_PORTS = 100
 """Ports that one entry of a NetworkPolicy may span. Assumed: nothing in serving listens on more."""

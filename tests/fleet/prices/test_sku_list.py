@@ -103,7 +103,7 @@ PRICELESS = {
         ({"skus": [EURO]}, "EUR"),
         ({"skus": [PRICELESS]}, "pricingInfo"),
         ({"skus": [UNDATED]}, "pricingInfo"),
-        (json.dumps({"skus": [ENDLESS]}), "pricingInfo"),
+        (json.dumps({"skus": [ENDLESS]}), "not JSON"),
         ({"skus": [sku("Licensing Fee", 1.0)]}, "6F81-5844-456A"),
         ({"skus": []}, "6F81-5844-456A"),
     ],
