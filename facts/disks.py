@@ -33,7 +33,7 @@ NODE_READ_MIBPS = 4_000
 ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
 ARM_FAMILIES = frozenset({"c4a", "n4a"})
 """Of these, machines with Arm processors and no GPU. Source: Compute Engine, Arm VMs."""
-HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a"})
+HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a", "g4"})
 """Machine families that attach no Persistent Disk of any kind. Source: GKE cluster autoscaler, machine types."""
 DEFAULT_CLASSES: Final = {
     "": "pd-balanced",
