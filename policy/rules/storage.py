@@ -195,7 +195,7 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
     for key in sorted(claims):
         claim = claims[key]
         pods = [one.pod for one in _mounted(resources) if one.claim == key and servers(one.pod.resource)]
-        readers, throughput = sum(pod.replicas for pod in pods), claim.throughput_mibps
+        readers, throughput = sum(pod.gpu_nodes if pod.gpus else pod.replicas for pod in pods), claim.throughput_mibps
         if claim.disk_type != disks.TYPE or not readers or not throughput:
             continue
         seconds = readers * claim.size_gib * 1024 / throughput

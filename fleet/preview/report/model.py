@@ -89,6 +89,11 @@ class Fleet:
     project: str
     stand_in_project: bool
 
+    @property
+    def bought(self) -> str:
+        """How its nodes are had, behind their number: `on Spot`, `on demand`."""
+        return self.capacity if self.capacity == "on demand" else f"on {self.capacity}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
