@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +136,19 @@ def test_local_ssds_are_asked_for_where_the_boot_disk_is_too_small() -> None:
 def test_an_engine_on_part_of_the_pods_gpus_is_refused_with_their_number() -> None:
     settings = make_settings(machine="g2-standard-24", server={"engine": {"dataParallelSize": 1}})
     assert refused(settings)["partial-node"].write == "dataParallelSize: 2 with tensorParallelSize: 1"
+
+
+def test_the_guides_examples_are_accepted_and_its_table_says_how_each_machine_is_sold() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "machines.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        sections = {key.removeprefix("vllm-fleet:"): value for key, value in yaml.safe_load(example).items()}
+        assert refused(make_settings(**sections)) == {}
+    for mode in MODES:
+        (without,) = re.findall(rf"^\| `{mode}` \|.*\| (.*) \|$", guide, re.MULTILINE)
+        unsold = {machine.family for machine in MACHINES.values() if mode not in machine.ways}
+        assert {family for family in ("g2", "g4", "a2", "a4x", "a3") if family.upper() in without} == unsold - {"a4"}
 
 
 def test_an_unknown_machine_is_refused_with_the_nearest() -> None:
