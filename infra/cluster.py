@@ -14,7 +14,7 @@ from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
-from settings.names import cluster_name
+from settings.names import CREDENTIALS_PLUGIN, cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -218,8 +218,8 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
                     "user": {
                         "exec": {
                             "apiVersion": "client.authentication.k8s.io/v1beta1",
-                            "command": "gke-gcloud-auth-plugin",
-                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
+                            "command": CREDENTIALS_PLUGIN,
+                            "installHint": f"gcloud components install {CREDENTIALS_PLUGIN}",
                             "interactiveMode": "IfAvailable",
                             "provideClusterInfo": True,
                         }

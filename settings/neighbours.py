@@ -40,7 +40,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
         why="Workload Identity knows a pod by project, namespace and service account, on whatever cluster: the stacks would share "
         "grants on secrets and buckets, and destroying one takes the other's away; on one cluster it takes all objects",
     )
-    if not _section(config, "platform").get("stack"):
+    if not _section(config, "platform").keys() & {"stack", "kubeconfig"}:
         yield Taken(
             path="cluster.name",
             what="cluster",

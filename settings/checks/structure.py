@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from facts.machines import GPUS_PER_NODE
 from settings.checks.benchmark import benchmark_problems
+from settings.checks.machine import machine_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
@@ -31,6 +31,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
+        *machine_problems(settings),
         *_capacity(settings),
         *_weights(settings),
         *_model(settings),
@@ -65,17 +66,47 @@ def _location(settings: Settings) -> Iterator[Problem]:
 
 
 def _platform(settings: Settings) -> Iterator[Problem]:
+    platform = settings.platform
+    if platform.stack is not None and platform.kubeconfig is not None:
+        yield Problem(
+            id="platform-twice",
+            path=key("platform.kubeconfig"),
+            value=platform.kubeconfig,
+            allowed="platform.stack or platform.kubeconfig",
+            why="each names a cluster, and a server joins one",
+            write="remove one of the two",
+        )
+    for given, name in ((platform.image_prefix, "imagePrefix"), (platform.results_bucket, "resultsBucket")):
+        if given is not None and platform.kubeconfig is None:
+            yield Problem(
+                id="platform-of-nobody",
+                path=key(f"platform.{name}"),
+                value=given,
+                allowed="left out without platform.kubeconfig",
+                why="this stack, or the one it joins, has its own",
+                write=f"remove {name}",
+            )
     if settings.owns_platform:
         return
+    whose = platform.stack or "whoever made the cluster"
+    if settings.benchmark.enabled and platform.kubeconfig is not None and platform.results_bucket is None:
+        yield Problem(
+            id="benchmark-without-bucket",
+            path=key("platform.resultsBucket"),
+            value=None,
+            allowed="the name of a bucket of yours",
+            why="the benchmark's pods write their results there, and this stack makes none",
+            write="resultsBucket: MY-BUCKET",
+        )
     for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
-                allowed="left out while platform.stack is set",
-                why=f"network, cluster, budget, images and bucket belong to {settings.platform.stack}; here they would do nothing",
-                write=f"remove {section}, or set it in the platform's own stack file",
+                allowed="left out on another's cluster",
+                why=f"network, cluster, budget, images and bucket belong to {whose}; here they would do nothing",
+                write=f"remove {section}" + (", or set it in the platform's own stack file" if platform.stack else ""),
             )
     if settings.gateway.enabled:
         yield Problem(
@@ -84,14 +115,16 @@ def _platform(settings: Settings) -> Iterator[Problem]:
             value=True,
             allowed="true, when the platform has a proxy-only subnet",
             why="the Gateway stays at PROGRAMMED False without it, and says nothing; this stack cannot see the other's network",
-            write="network: {proxyOnly: {enabled: true}} in the platform's stack file",
+            write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
+            if platform.stack
+            else "nothing, where `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` shows one",
             level="finding",
         )
 
 
 def _capacity(settings: Settings) -> Iterator[Problem]:
     capacity = settings.capacity
-    made = ladder_class(settings.namespace)
+    made = ladder_class(settings.namespace, settings.machine)
     if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
         yield Problem(
             id="namespace-too-long",
@@ -110,14 +143,15 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             why="a ladder with one rung is that rung with an extra object to break",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
-    if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.replicas:
+    if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
         yield Problem(
             id="reservation-too-small",
             path=key("capacity.nodes"),
             value=capacity.nodes,
-            allowed=f"{settings.replicas} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.replicas)",
             why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
-            write=f"nodes: {settings.replicas} and a reservation of that size, or server: {{replicas: {capacity.nodes}}}",
+            write=f"nodes: {settings.nodes} and a reservation of that size, or server: {{replicas: "
+            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica}}}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         if len(settings.zones) > 1:
@@ -137,14 +171,14 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     assert request is not None
     path = "capacity.create"
     yield from keyed(window_problems("capacity", capacity, request))
-    if request.nodes < settings.replicas:
+    if request.nodes < settings.nodes:
         yield Problem(
             id="calendar-too-few-nodes",
             path=key(f"{path}.nodes"),
             value=request.nodes,
-            allowed=f"{settings.replicas} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.replicas)",
             why="pods beyond the reservation stay Pending for the whole window",
-            write=str(settings.replicas),
+            write=str(settings.nodes),
         )
     if request.total_usd is None:
         yield Problem(
@@ -185,7 +219,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 write="hyperdisk",
             )
         return
-    readers = settings.replicas
+    readers = settings.nodes
     for finding in disks.check_volume(
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
     ):
@@ -226,25 +260,15 @@ def _model(settings: Settings) -> Iterator[Problem]:
 
 def _server(settings: Settings) -> Iterator[Problem]:
     server = settings.server
-    resources = server.resources
+    resources = settings.resources
     if resources.shm_gib * 2 > resources.memory_gib:
         yield Problem(
             id="shm-takes-memory",
             path=key("server.resources.shmGib"),
             value=resources.shm_gib,
             allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
-            why="shared memory (/dev/shm) is memory of the same pod; eight engines need the rest",
+            why="shared memory (/dev/shm) is memory of the same pod; the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
-        )
-    engine_gpus = settings.serving.engine.data_parallel_size * settings.serving.engine.tensor_parallel_size
-    if engine_gpus != GPUS_PER_NODE:
-        yield Problem(
-            id="partial-node",
-            path=key("server.engine.dataParallelSize"),
-            value=f"{settings.serving.engine.data_parallel_size} ranks x TP {settings.serving.engine.tensor_parallel_size}",
-            allowed=f"ranks x TP = {GPUS_PER_NODE}",
-            why="Autopilot gives a pod all eight B200 of an A4 or none, and bills eight; engines on fewer leave the rest idle",
-            write="dataParallelSize: 8 with tensorParallelSize: 1",
         )
     if server.replicas == "external":
         yield Problem(

@@ -31,6 +31,8 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
             "monitoring.googleapis.com",  # managed Prometheus
             "storage.googleapis.com",  # the bucket for benchmark results
         }
+    if settings.platform.kubeconfig is not None:
+        needed.add("cloudresourcemanager.googleapis.com")  # the project's number
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
@@ -75,6 +77,8 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         }
         if settings.proxy_only_subnet:
             needed["compute.firewalls.create"] = "roles/compute.admin"
+    if settings.platform.kubeconfig is not None:
+        needed["resourcemanager.projects.get"] = "roles/browser"
     if settings.benchmark.enabled:
         needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
     if "secretmanager.googleapis.com" in required_apis(settings):
