@@ -147,7 +147,7 @@ def test_the_last_rungs_trouble_is_told_when_every_rung_is_empty() -> None:
     stock.spot_nodes = 0
     decision = Autoscaler(stock, RESERVED_RUNG, SPOT_RUNG).look(named(1, IN_CLASS))
     (trouble,) = decision.troubles.values()
-    assert "no more a4-highgpu-8g Spot machines" in trouble.message
+    assert "no more a4-highgpu-8g as Spot" in trouble.message
 
 
 @pytest.mark.parametrize(
