@@ -135,9 +135,10 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
             f"may ask for {counts}.",
             f"Ask for nvidia.com/gpu: {counts}.",
         )
-    machine = _gpu_machine(needs, same, local_ssd=needs.wanted(LOCAL_SSD) == "true")
+    alike = [one for one in same if one.gpus == _node_gpus(needs)]
+    machine = _gpu_machine(needs, alike, local_ssd=needs.wanted(LOCAL_SSD) == "true")
     if machine is None:
-        return _too_large(needs, with_gpus([one.type for one in same if one.gpus == _node_gpus(needs)][-1]))
+        return _too_large(needs, with_gpus(alike[-1].type))
     mode = _mode(needs)
     if isinstance(mode, Trouble):
         return mode
@@ -160,8 +161,8 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
 def _node_gpus(needs: PodNeeds) -> int:
     """GPUs of the node: as many as the pod asks for, unless it selects a number.
 
-    Autopilot ties every GPU pod to a node with its own number of GPUs, so that none is left unused. Source: GKE cluster
-    autoscaler, injection.go.
+    Autopilot ties every other GPU pod to a node with its own number of GPUs, so that none is left unused. Source: GKE cluster
+    autoscaler, injection.go; GKE docs, "Deploy GPU workloads in Autopilot".
     """
     named = needs.wanted(ACCELERATOR_COUNT) or ""
     return int(named) if named.isdigit() else needs.amounts.gpus
@@ -181,7 +182,7 @@ def _gpu_machine(
         (
             with_gpus(one.type, local_ssd=local_ssd, boot_disk_gb=boot_disk_gb)
             for one in candidates
-            if one.gpus == _node_gpus(needs) and wanted in (None, one.type)
+            if wanted in (None, one.type)
         ),
     )
 
@@ -376,6 +377,7 @@ def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
             and family in (None, one.family)
             and gpu.get("type") in (None, one.accelerator)
             and int(gpu.get("count") or one.gpus) == one.gpus
+            and needs.wanted(ACCELERATOR_COUNT) in (None, str(one.gpus))
             and needs.amounts.gpus in one.pod_gpus
         )
         return _gpu_machine(

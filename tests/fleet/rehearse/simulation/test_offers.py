@@ -331,7 +331,8 @@ def test_a_machine_comes_on_demand_only_where_google_sells_it_so(
         ({"machineFamily": "g2"}, gpus(1, 6, 20), "g2-standard-8"),
         ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 100}}, gpus(1, 6, 20, disk_gib=60), None),
         ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 600}}, gpus(1, 6, 20, 400), "g2-standard-16"),
-        ({"machineType": "a3-highgpu-8g", "gpu": {"type": "nvidia-h100-80gb", "count": 8}}, gpus(1, 20, 180), None),
+        ({"gpu": {"type": "nvidia-h100-80gb", "count": 8}}, gpus(1, 20, 180), "a3-highgpu-8g"),  # shared, by the class
+        (RUNG, gpus(1, 20, 180), None),
     ],
 )
 def test_a_rung_brings_the_machine_that_it_names(rung: Manifest, amounts: dict[str, str], expected: str | None) -> None:
