@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -107,6 +108,15 @@ class Stage:
     def settings(self) -> Settings:
         """The stack's own settings."""
         return self.opened.settings
+
+    def machines_for(self, servers: int) -> int:
+        """Machines that so many servers need: several share one where they take part of its GPUs."""
+        return ceil(servers / self.servers_a_machine)
+
+    @property
+    def servers_a_machine(self) -> int:
+        """Servers that have room on one machine."""
+        return self.settings.machine.gpus // self.settings.gpus_per_replica
 
     @property
     def server(self) -> str:
@@ -274,7 +284,7 @@ class Stage:
         self.until_ready(self.settings.replicas)
         self.until(
             "machines that are not needed to go",
-            lambda: self.meter.gpu_nodes.now <= self.settings.replicas,
+            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.settings.replicas),
             2 * self.timings.scale_down_seconds,
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
 from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.report.model import Phase, Scale
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
@@ -79,17 +80,17 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
 
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
-    sections = {
+    sections: dict[str, Any] = {
         "server": {"replicas": servers},
         "benchmark": {"enabled": False},
-        "weights": {
-            "throughputMibps": readers,
-            "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
-        },
     }
+    if stage.settings.weights.has_volume:
+        size_gib = max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB))
+        sections["weights"] = {"throughputMibps": readers, "sizeGib": size_gib}
     stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
-    proof.check(f"{servers} servers on {servers} machines", nodes == servers, f"{nodes} machines at most")
+    machines = stage.machines_for(servers)
+    proof.check(f"{servers} servers on {plural(machines, 'machine')}", nodes == machines, f"{nodes} machines at most")
     phases = tuple(Phase(name=name, wall_seconds=seconds) for name, seconds in stage.phase_seconds.items())
     scale = Scale(nodes=servers, phases=phases, goal_seconds=GOAL_SECONDS.get(servers))
     proof.scales.append(scale)
