@@ -25,7 +25,8 @@ class Timings:
     autoscaler_scan_seconds: float = 10.0
     """From a pod that cannot be placed to the decision. Source: cluster autoscaler FAQ, --scan-interval."""
     gpu_node_start_seconds: tuple[float, float] = (step_seconds("gpu-node", "low"), step_seconds("gpu-node", "high"))
-    """Least and most from the decision to a Ready A4 node. Source: the article, "about 5-6 minutes on Autopilot"."""
+    """Least and most from the decision to a Ready node with GPUs. Source: the article of A4, "about 5-6 minutes on Autopilot"; assumed
+    of every other."""
     cpu_node_start_seconds: tuple[float, float] = (80.0, 110.0)
     """The same for a node without GPUs. Assumed: no GPU driver and no 32 local SSDs to set up."""
     scale_up_retry_seconds: float = 300.0
@@ -106,10 +107,14 @@ class Timings:
 def timings_for(settings: Settings) -> Timings:
     """The durations of one stack: weights by size, throughput and readers; benchmark by its prompts."""
     size_gb, weights = settings.serving.model.size_gb, settings.weights
-    readers = max(1, -(-settings.replicas // len(settings.zones)))
+    readers, machine = max(1, -(-settings.replicas // len(settings.zones))), settings.machine
+    local_ssd = machine.local_ssd == "always" or settings.local_ssd
     downloads = size_gb * 1000 / DOWNLOAD_MB_PER_S
     if weights.has_volume:
-        read = weights_read_seconds(size_gb=size_gb, throughput_mibps=weights.throughput_mibps, readers=readers)
+        # Servers that share a machine share what it reads.
+        most = readers * machine.read_mibps * settings.gpus_per_replica / machine.gpus
+        throughput = min(weights.throughput_mibps, most)
+        read = weights_read_seconds(size_gb=size_gb, throughput_mibps=throughput, readers=readers)
         # The writer's own volume takes what comes, unless the line is faster than the least throughput there is.
         floor_mb_per_s = throughput_floor_mibps(weights.size_gib) * MB_PER_MIB
         downloads = max(downloads, size_gb * 1000 / floor_mb_per_s)
@@ -117,6 +122,8 @@ def timings_for(settings: Settings) -> Timings:
         read = downloads
     image = image_seconds(weights.size_gib)
     return Timings(
+        # Assumed: unpacked to a boot disk, whose throughput is a small part of local SSDs', the image takes the longest of its range.
+        large_image_pull_seconds=step_seconds("image-pull", "likely" if local_ssd else "high"),
         weights_read_seconds=read,
         writer_seconds=downloads,
         benchmark_seconds=expected_seconds(settings),
