@@ -119,6 +119,12 @@ class Stage:
         return self.settings.machine.gpus // self.settings.gpus_per_replica
 
     @property
+    def is_scattered(self) -> bool:
+        """Whether servers that could share machines are on more of them than they need, as after a scale-down."""
+        in_use = {pod["spec"]["nodeName"] for pod in self.ready_pods()}
+        return len(in_use) > self.machines_for(self.settings.replicas)
+
+    @property
     def server(self) -> str:
         """Name of the server's Deployment and of its pods' label `app`."""
         return self.settings.server.name
@@ -282,6 +288,14 @@ class Stage:
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
         self.until_ready(self.settings.replicas)
+        if self.is_scattered:
+            # The autoscaler would move servers together in time, which is not played.
+            self.up(self.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+            self.until(
+                "every machine to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds
+            )
+            self.up()
+            self.until_ready(self.settings.replicas)
         self.until(
             "machines that are not needed to go",
             lambda: self.meter.gpu_nodes.now <= self.machines_for(self.settings.replicas),
