@@ -48,6 +48,8 @@ class Timings:
     """One init container: here they fetch a tokenizer of a few MB. Assumed."""
     weights_read_seconds: float = 25.0
     """Reading the weights while every replica reads at once: `weights_read_seconds()` says how it is worked out."""
+    download_gb: float = 0.0
+    """What a server writes to its own disk meanwhile, GB: the weights, where it mounts no volume of them."""
     engine_start_seconds: float = step_seconds("engines")
     """Engines, compilation and CUDA graphs after that. Source: the article's 10 minutes less what its reading takes. Measured
     since, on one H200 with vLLM 0.20.2: 3 to 4 minutes in all with cold caches; the slower, published figure is kept."""
@@ -125,6 +127,7 @@ def timings_for(settings: Settings) -> Timings:
         # Assumed: unpacked to a boot disk, whose throughput is a small part of local SSDs', the image takes the longest of its range.
         large_image_pull_seconds=step_seconds("image-pull", "likely" if local_ssd else "high"),
         weights_read_seconds=read,
+        download_gb=0.0 if weights.has_volume else size_gb,
         writer_seconds=downloads,
         benchmark_seconds=expected_seconds(settings),
         image_create_seconds=image,

@@ -221,6 +221,26 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     assert not second.passed
 
 
+def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_comes_up(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(inputs: Inputs) -> None:
+        amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
+        for part in ("requests", "limits"):
+            amounts[part]["ephemeral-storage"] = "20Gi"
+
+    class Broken(BreakableStage):
+        mutation = staticmethod(changed("Deployment", small))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    opened = varied(open_stack(ROOT, "dev"), {"weights": {"source": "huggingface"}})
+    (result,) = runner.Runner(opened, around).play(chosen(["bring-up"]))
+    assert not result.passed
+    (finding,) = result.findings
+    assert finding.subject.endswith("::server-deployment")
+    assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
+
+
 def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
     around: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

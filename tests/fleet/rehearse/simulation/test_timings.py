@@ -53,6 +53,8 @@ def test_a_machine_without_local_ssds_takes_longer_to_unpack_the_image() -> None
 def test_a_stack_without_a_volume_downloads_before_it_serves() -> None:
     settings = make_settings(weights={"source": "huggingface"}, server={"replicas": 1})
     assert timings_for(settings).weights_read_seconds == 290
+    assert timings_for(settings).download_gb == 29
+    assert timings_for(make_settings()).download_gb == 0
 
 
 def test_a_paused_stack_has_timings_too() -> None:
