@@ -36,7 +36,7 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     )
     types = sorted({node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in gpu_nodes})
     proof.check(
-        f"every machine is a {machine.type}, as the stack says",
+        f"every machine is of the type that the stack names, {machine.type}",
         set(types) <= {machine.type},
         ", ".join(types) or "none made",
         empty="" if types else "no GPU machine was made",

@@ -10,8 +10,10 @@ from fleet.rehearse.custom_resources.install import install
 from fleet.rehearse.drills.conditions import all_of, needs_servers, needs_ways, whole_machines, writes_weights
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
+    from fleet.rehearse.simulation.autoscaler_events import Trouble
     from fleet.rehearse.stage import Stage
     from settings.stack import Settings
 
@@ -77,15 +79,13 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
             1500,
         )
         name = pending["metadata"]["name"]
-        trouble = stage.until("the reason it is pending", lambda: stage.provisioner.why_pending(pending), 900)
+        code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
+        trouble = stage.until("the reason it is pending", lambda: _told(stage, pending, code), 900)
         waited = stage.clock.now_seconds() - began
         nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
-        proof.check(
-            f"server {servers + 1} has the namespace's quota, stays pending and says why",
-            True,
-            f"{trouble.message} {trouble.fix}",
-        )
-        proof.check("no machine appears from nowhere", nodes <= machines, f"{nodes} machines")
+        statement = f"server {servers + 1} has the namespace's quota, stays pending and says why"
+        proof.check(statement, True, f"{trouble.message} {trouble.fix}")
+        proof.check("no machine appears from nowhere", nodes <= machines, plural(nodes, "machine"))
         proof.check(f"the other {before} go on", ready == before, f"at worst {ready} Ready")
         proof.figure("the reason is there after", round(waited), "s")
         freed = stage.clock.now_seconds()
@@ -97,6 +97,12 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     proof.check("it starts by itself once there is a machine", True, f"{name} Ready {after} min after")
     failed = "; ".join(report.failed.values())
     proof.check("pulumi up, which waited, ends well", not failed, failed or "no failure")
+
+
+def _told(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
+    """Why the pod waits, once it is this."""
+    trouble = stage.provisioner.why_pending(pod)
+    return trouble if trouble is not None and trouble.code == code else None
 
 
 def _next_rung(stage: Stage, proof: Proof) -> None:

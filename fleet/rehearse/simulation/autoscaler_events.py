@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from facts import machines
+from facts import machines, quotas
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.simulation.stock import Mode, Refusal, ReservationStock
 
@@ -63,12 +63,13 @@ def refused(
             f"Set capacity.mode to one of {', '.join(sorted(found.ways))}.",
         )
     if reason == "quota":
+        quota = quotas.gpus(found.gpu, spot=mode != "on-demand")
         return _failure(
             "quota.exceeded",
             zone,
             "GCE quota exceeded",
-            f"The project's quota of {found.gpu.name} GPUs that are had {way} has no room for one more {machine}.",
-            "Have it raised; `fleet doctor --for up --live` names the quota, what is granted and the request's text.",
+            f"The project's quota of {quota.title} ({quota.ids[0]}) has no room for one more {machine}.",
+            "Have it raised; `fleet doctor --for up --live` tells what is granted, and the request's text.",
         )
     return _out_of_resources(
         zone,

@@ -48,7 +48,9 @@ def test_what_is_short_is_told_apart_from_what_the_project_may_not_have() -> Non
     quota = refused("quota", mode="spot", machine="g2-standard-12", zone="europe-west4-a")
     assert quota.code == "scale.up.error.quota.exceeded"
     assert "GCE quota exceeded" in quota.shown
-    assert "L4" in quota.message
+    assert "PREEMPTIBLE-NVIDIA-L4-GPUS" in quota.message
+    demand = refused("quota", mode="on-demand", machine="g2-standard-12", zone="europe-west4-a")
+    assert "(NVIDIA-L4-GPUS" in demand.message
     c4 = refused("stock", mode="on-demand", machine="c4-standard-16", zone="europe-west4-a")
     assert "c4-standard-16 machines in europe-west4-a" in c4.message
     assert "capacity.mode" not in c4.fix
