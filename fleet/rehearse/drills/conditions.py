@@ -58,6 +58,11 @@ def whole_machines(settings: Settings) -> str:
     return "" if whole else "several servers share a machine in this stack"
 
 
+def one_server_only(settings: Settings) -> str:
+    """Not where each server downloads its own weights, which is refused of more than one."""
+    return "" if settings.weights.has_volume else "weights straight from the hub are for one server only"
+
+
 def writes_weights(settings: Settings) -> str:
     """Only where this stack writes a weights volume."""
     return "" if settings.weights.is_written else "the stack writes no weights volume"

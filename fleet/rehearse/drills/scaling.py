@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
-from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
+from fleet.rehearse.drills.conditions import all_of, needs_servers, one_server_only, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.report.model import Phase, Scale
 from fleet.report.words import plural
@@ -80,13 +80,14 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
 
 def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     readers = max(throughput_for_readers_mibps(servers), stage.settings.weights.throughput_mibps)
-    sections: dict[str, Any] = {
+    sections = {
         "server": {"replicas": servers},
         "benchmark": {"enabled": False},
+        "weights": {
+            "throughputMibps": readers,
+            "sizeGib": max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB)),
+        },
     }
-    if stage.settings.weights.has_volume:
-        size_gib = max(stage.settings.weights.size_gib, -(-readers // MAX_MIBPS_PER_GIB))
-        sections["weights"] = {"throughputMibps": readers, "sizeGib": size_gib}
     stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
     machines = stage.machines_for(servers)
@@ -106,7 +107,7 @@ def _scale_drill(servers: int, *, fast: bool) -> Drill:
         start="empty",
         speed=SCALE_SPEED,
         fast=fast,
-        skip=all_of(needs_servers(), owns_platform),
+        skip=all_of(needs_servers(), owns_platform, one_server_only),
     )
 
 
@@ -123,7 +124,7 @@ DRILLS = (
         title="An autoscaler goes to zero and back",
         proves="with external replicas pulumi up does not fight whoever scales",
         play=_to_zero_and_back,
-        skip=needs_servers(),
+        skip=all_of(needs_servers(), one_server_only),
         fast=False,
     ),
     _scale_drill(12, fast=True),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, EVENT, NO_SUCH_KIND, ApiRefusedError, Manifest
 from fleet.rehearse.custom_resources.install import install
-from fleet.rehearse.drills.conditions import all_of, needs_servers, needs_ways, whole_machines, writes_weights
+from fleet.rehearse.drills.conditions import (
+    all_of,
+    needs_servers,
+    needs_ways,
+    one_server_only,
+    whole_machines,
+    writes_weights,
+)
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
 from fleet.report.words import plural
@@ -65,8 +72,17 @@ def _project_quota(stage: Stage, proof: Proof) -> None:
 
 
 def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> None:
-    """One server more than the machines that are there can hold, none more to be had, and then one."""
-    before, began = stage.settings.replicas, stage.clock.now_seconds()
+    """One server more than the machines that are there can hold, none more to be had, and then one.
+
+    A stack that may have one server only is paused first: that server is the one too many.
+    """
+    before = 0 if one_server_only(stage.settings) else stage.settings.replicas
+    if not before:
+        stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+        stage.until(
+            "every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
+        )
+    began = stage.clock.now_seconds()
     machines = stage.machines_for(before)
     servers = machines * stage.servers_a_machine
     setattr(stage.stock, scarce, machines)
@@ -86,7 +102,12 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
         statement = f"server {servers + 1} has the namespace's quota, stays pending and says why"
         proof.check(statement, True, f"{trouble.message} {trouble.fix}")
         proof.check("no machine appears from nowhere", nodes <= machines, plural(nodes, "machine"))
-        proof.check(f"the other {before} go on", ready == before, f"at worst {ready} Ready")
+        proof.check(
+            f"the other {before} go on",
+            ready == before,
+            f"at worst {ready} Ready",
+            empty="" if before else "no other server is there to go on",
+        )
         proof.figure("the reason is there after", round(waited), "s")
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)

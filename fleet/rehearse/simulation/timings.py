@@ -109,14 +109,16 @@ class Timings:
 def timings_for(settings: Settings) -> Timings:
     """The durations of one stack: weights by size, throughput and readers; benchmark by its prompts."""
     size_gb, weights = settings.serving.model.size_gb, settings.weights
-    readers, machine = max(1, -(-settings.replicas // len(settings.zones))), settings.machine
+    readers, machine = max(1, -(-settings.nodes // len(settings.zones))), settings.machine
     local_ssd = machine.local_ssd == "always" or settings.local_ssd
     downloads = size_gb * 1000 / DOWNLOAD_MB_PER_S
     if weights.has_volume:
-        # Servers that share a machine share what it reads.
-        most = readers * machine.read_mibps * settings.gpus_per_replica / machine.gpus
-        throughput = min(weights.throughput_mibps, most)
-        read = weights_read_seconds(size_gb=size_gb, throughput_mibps=throughput, readers=readers)
+        read = weights_read_seconds(
+            size_gb=size_gb,
+            throughput_mibps=weights.throughput_mibps,
+            readers=readers,
+            node_mibps=machine.read_mibps,
+        )
         # The writer's own volume takes what comes, unless the line is faster than the least throughput there is.
         floor_mb_per_s = throughput_floor_mibps(weights.size_gib) * MB_PER_MIB
         downloads = max(downloads, size_gb * 1000 / floor_mb_per_s)

@@ -124,6 +124,12 @@ def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> Non
     assert {"stock-out", "project-quota"} <= skipped("cud")
 
 
+def test_a_server_that_downloads_its_own_weights_has_no_second_one_to_drill_with() -> None:
+    found = skipped("dev", weights={"source": "huggingface"})
+    assert {"to-zero", "scale-12", "writer-fails"} <= found
+    assert not found & {"pause", "stock-out", "project-quota", "over-quota", "two-stacks"}
+
+
 def test_a_paused_stack_is_brought_up_and_destroyed_and_nothing_else_of_its_servers() -> None:
     played = {one.name for one in DRILLS} - skipped("dev", server={"replicas": 0})
     assert {"bring-up", "second-up", "destroy"} <= played
