@@ -188,16 +188,16 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 "the article does so with its single replica only",
                 write="hyperdisk",
             )
-        needed_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
-        if settings.resources.ephemeral_storage_gib < needed_gib:
+        least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
+        if settings.resources.ephemeral_storage_gib < least_gib:
             yield Problem(
                 id="download-exceeds-disk",
                 path=key("server.resources.ephemeralStorageGib"),
                 value=settings.resources.ephemeral_storage_gib,
-                allowed=f"{needed_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
+                allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
                 why="with source: huggingface the pod writes the weights to its own disk, and the kubelet evicts a pod above its limit: "
                 "the next one downloads again, for ever",
-                write=f"ephemeralStorageGib: {needed_gib}, or weights: {{source: hyperdisk}}",
+                write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
             )
         return
     readers = settings.nodes
