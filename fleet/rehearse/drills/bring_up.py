@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import JOB, PERSISTENT_VOLUME, SECRET
+from fleet.rehearse.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from fleet.rehearse.apply.operations import UPSERT
 from fleet.rehearse.drills.conditions import needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
@@ -104,7 +104,7 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
 
 def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
-        stage.until("a Job that pulumi up waits for", lambda: stage.api.list_all(JOB, stage.namespace), 3600)
+        stage.until("a Job or a server that pulumi up waits for", lambda: _under_way(stage), 3600)
         stage.timeline.note("operator", "pulumi up", "killed while it waits", mood="bad")
         stage.applier.kill()
         stage.state = running.result().state
@@ -116,10 +116,16 @@ def _killed_up(stage: Stage, proof: Proof) -> None:
         any("already exists" in text for text in again.failed.values()),
         "; ".join(again.failed.values()) or "no failure",
     )
-    before = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    before = _under_way(stage)
     _mend(stage, proof)
-    after = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    after = _under_way(stage)
     proof.check("what was under way is taken over, not made anew", before <= after, f"{len(before)} of them")
+
+
+def _under_way(stage: Stage) -> set[str]:
+    """Uids of what takes long; a stack without a writer has no Job before its servers."""
+    found = (*stage.api.list_all(JOB, stage.namespace), *stage.api.list_all(DEPLOYMENT, stage.namespace))
+    return {one["metadata"]["uid"] for one in found}
 
 
 def _mend(stage: Stage, proof: Proof) -> None:
