@@ -11,6 +11,7 @@ from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.world import World, is_ready
 
 GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+GPU_COUNT_LABEL: Final = "cloud.google.com/gke-accelerator-count"
 
 
 @dataclass
@@ -68,11 +69,13 @@ class Meter:
     def __init__(self, world: World, server: str) -> None:
         """`server`: the value of the server pods' label `app`."""
         self._world, self._server = world, server
-        self._gpu_nodes: set[str] = set()
+        self._gpu_nodes: dict[str, int] = {}
         self._ready: set[str] = set()
         self._alive: set[str] = set()
         self.gpu_nodes = Series()
         """Machines with GPUs that exist, in use or not: what is paid for."""
+        self.gpus = Series()
+        """Their GPUs."""
         self.ready_servers = Series()
         """Server pods that would get requests."""
         self.servers = Series()
@@ -82,11 +85,16 @@ class Meter:
         world.pods.listen(self._pod)
 
     def _node(self, change: Change, node: Manifest, _: Manifest | None) -> None:
-        if GPU_LABEL not in (node["metadata"].get("labels") or {}):
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+        if GPU_LABEL not in labels:
             return
         with self._lock:
-            _keep(self._gpu_nodes, node["metadata"]["name"], change != "deleted")
-            self.gpu_nodes.add(self._world.clock.now_seconds(), len(self._gpu_nodes))
+            self._gpu_nodes.pop(name, None)
+            if change != "deleted":
+                self._gpu_nodes[name] = int(labels.get(GPU_COUNT_LABEL, 0))
+            now = self._world.clock.now_seconds()
+            self.gpu_nodes.add(now, len(self._gpu_nodes))
+            self.gpus.add(now, sum(self._gpu_nodes.values()))
 
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]

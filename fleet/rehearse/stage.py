@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -107,6 +108,21 @@ class Stage:
     def settings(self) -> Settings:
         """The stack's own settings."""
         return self.opened.settings
+
+    def machines_for(self, servers: int) -> int:
+        """Machines that so many servers need: several share one where they take part of its GPUs."""
+        return ceil(servers / self.servers_a_machine)
+
+    @property
+    def servers_a_machine(self) -> int:
+        """Servers that have room on one machine."""
+        return self.settings.machine.gpus // self.settings.gpus_per_replica
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether servers that could share machines are on more of them than they need, as after a scale-down."""
+        in_use = {pod["spec"]["nodeName"] for pod in self.ready_pods()}
+        return len(in_use) > self.machines_for(self.settings.replicas)
 
     @property
     def server(self) -> str:
@@ -272,9 +288,17 @@ class Stage:
         if report.failed:
             raise DrillBrokenOffError(f"the stack could not be set right: {'; '.join(report.failed.values())}")
         self.until_ready(self.settings.replicas)
+        if self.is_scattered:
+            # The autoscaler would move servers together in time, which is not played.
+            self.up(self.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+            self.until(
+                "every machine to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds
+            )
+            self.up()
+            self.until_ready(self.settings.replicas)
         self.until(
             "machines that are not needed to go",
-            lambda: self.meter.gpu_nodes.now <= self.settings.replicas,
+            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.settings.replicas),
             2 * self.timings.scale_down_seconds,
         )
 

@@ -6,6 +6,7 @@ The lessons that the article paid for are in `settings/checks/lessons.py`; here 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING
 
 from settings.checks.benchmark import benchmark_problems
@@ -14,6 +15,7 @@ from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
+from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -217,6 +219,17 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 why=f"each replica would pull {model.size_gb:g} GB through the NAT at every start; "
                 "the article does so with its single replica only",
                 write="hyperdisk",
+            )
+        least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
+        if settings.resources.ephemeral_storage_gib < least_gib:
+            yield Problem(
+                id="download-exceeds-disk",
+                path=key("server.resources.ephemeralStorageGib"),
+                value=settings.resources.ephemeral_storage_gib,
+                allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
+                why="with source: huggingface the pod writes the weights to its own disk, and the kubelet evicts a pod above its limit: "
+                "the next one downloads again, for ever",
+                write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
             )
         return
     readers = settings.nodes

@@ -49,6 +49,8 @@ SHARE_PERCENT: Final = 90
 """Of what a machine leaves for the pod, the most that is asked for by default. Assumed: what system pods take is no published number."""
 EPHEMERAL_STORAGE_GIB: Final = 500
 """The same for disk space, whatever the number of GPUs: image layers, logs, compile caches."""
+LEAST_EPHEMERAL_STORAGE_GIB: Final = 20
+"""Without weights. Assumed: logs, a tokenizer and compile caches are a few GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class Resources(Section):
     """vCPU of the pod. Default: 20 a GPU (160 of an A4's 224), or nine tenths of its share of the node."""
     memory_gib: Annotated[int, Field(ge=4, le=4_000)] | None = None
     """Memory of the pod in GiB, /dev/shm included. Default: 125 a GPU (1,000 of an A4's 3,968), or that share."""
-    ephemeral_storage_gib: Annotated[int, Field(ge=20, le=12_000)] | None = None
+    ephemeral_storage_gib: Annotated[int, Field(ge=LEAST_EPHEMERAL_STORAGE_GIB, le=12_000)] | None = None
     """Disk space of the pod in GiB: image layers, logs, compile caches. Default: 500, or that share. On local SSDs where the machine
     has them; where it has them only if asked, by asking for more than its boot disk leaves."""
     shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from facts import node_labels
+from facts import machines, node_labels
 
 Manifest = dict[str, Any]
 Effect = Literal["refused", "pending", "changed", "advised"]
@@ -111,6 +111,8 @@ def _policy(written: Manifest) -> Policy:
             _binding(f"{name}-templates", name, template, list(_TEMPLATE_RULES)),
         )
     else:
+        if subject == "computeclasses":
+            spec["variables"] = [_gpu_machines(), *spec.get("variables", ())]
         bindings = (_binding(name, name, own),)
     return Policy(
         name=name,
@@ -123,13 +125,35 @@ def _policy(written: Manifest) -> Policy:
 
 
 def _lists() -> list[Manifest]:
-    """What is known of Autopilot's names, as variables."""
-    lists = {
+    """What is known of Autopilot's names and machines, as variables."""
+    known = machines.MACHINES.values()
+    lists: dict[str, object] = {
+        "podGpus": {one.accelerator: machines.of_accelerator(one.accelerator)[-1].pod_gpus for one in known},
+        "nodeGpus": {
+            one.accelerator: sorted({str(alike.gpus) for alike in machines.of_accelerator(one.accelerator)})
+            for one in known
+        },
+        "withLocalSsd": sorted({one.accelerator for one in known if one.local_ssd == "always"}),
         "builtInClasses": node_labels.BUILT_IN_CLASSES,
         "selectable": node_labels.SELECTABLE,
         "selectableBesideAClass": node_labels.SELECTABLE_BESIDE_A_CLASS,
     }
     return [{"name": name, "expression": json.dumps(values)} for name, values in lists.items()]
+
+
+def _gpu_machines() -> Manifest:
+    """The machines with GPUs, as a variable; a list in CEL has values of one type."""
+    found = [
+        {
+            "type": one.type,
+            "family": one.family,
+            "accelerator": one.accelerator,
+            "count": str(one.gpus),
+            "boot": one.boot_disk,
+        }
+        for one in machines.MACHINES.values()
+    ]
+    return {"name": "gpuMachines", "expression": json.dumps(found)}
 
 
 def _binding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleet.rehearse.api import JOB, PERSISTENT_VOLUME, SECRET
+from fleet.rehearse.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from fleet.rehearse.apply.operations import UPSERT
 from fleet.rehearse.drills.conditions import needs_servers
 from fleet.rehearse.drills.drill import Drill, Proof
@@ -22,16 +22,24 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     """The stage is up already when this is played, or it would have said why not: here is what that looked like."""
     report = stage.first_report
     proof.findings.extend(report.findings)
-    servers = stage.settings.replicas
+    servers, machine = stage.settings.replicas, stage.settings.machine
+    machines = stage.machines_for(servers)
     early = _out_of_order(stage, report)
     proof.check("every resource starts after all it needs", not early, early or f"{len(report.created)} resources")
     ready = (stage.meter.ready_servers.first_at(servers, stage.began_seconds) or 0.0) - stage.began_seconds
     nodes = Counter(pod["spec"]["nodeName"] for pod in stage.ready_pods())
     gpu_nodes = [node for node in stage.world.nodes.all() if GPU_LABEL in node["metadata"]["labels"]]
     proof.check(
-        f"{plural(servers, 'server')} on {'a machine of its own' if servers == 1 else f'{servers} machines of their own'}",
-        len(nodes) == servers == len(gpu_nodes),
+        f"{plural(servers, 'server')} on {plural(machines, 'machine')}",
+        len(nodes) == machines == len(gpu_nodes),
         f"{plural(len(stage.ready_pods()), 'server')}, {plural(len(nodes), 'machine')} in use, {len(gpu_nodes)} made",
+    )
+    types = sorted({node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in gpu_nodes})
+    proof.check(
+        f"every machine is of the type that the stack names, {machine.type}",
+        set(types) <= {machine.type},
+        ", ".join(types) or "none made",
+        empty="" if types else "no GPU machine was made",
     )
     zones = sorted({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu_nodes})
     proof.check(
@@ -48,8 +56,9 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         not slow,
         "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "every one",
     )
-    most = stage.meter.gpu_nodes.highest() * 8
-    proof.check(f"never more than {servers * 8} GPUs at once", most <= servers * 8, f"at most {most}")
+    most = stage.meter.gpus.highest()
+    paid = machines * machine.gpus
+    proof.check(f"never more than {paid} GPUs at once", most <= paid, f"at most {most}")
     finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
     proof.figure("every server Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
     proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
@@ -95,7 +104,7 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
 
 def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
-        stage.until("a Job that pulumi up waits for", lambda: stage.api.list_all(JOB, stage.namespace), 3600)
+        stage.until("a Job or a server that pulumi up waits for", lambda: _under_way(stage), 3600)
         stage.timeline.note("operator", "pulumi up", "killed while it waits", mood="bad")
         stage.applier.kill()
         stage.state = running.result().state
@@ -107,10 +116,16 @@ def _killed_up(stage: Stage, proof: Proof) -> None:
         any("already exists" in text for text in again.failed.values()),
         "; ".join(again.failed.values()) or "no failure",
     )
-    before = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    before = _under_way(stage)
     _mend(stage, proof)
-    after = {one["metadata"]["uid"] for one in stage.api.list_all(JOB, stage.namespace)}
+    after = _under_way(stage)
     proof.check("what was under way is taken over, not made anew", before <= after, f"{len(before)} of them")
+
+
+def _under_way(stage: Stage) -> set[str]:
+    """Uids of what takes long; a stack without a writer has no Job before its servers."""
+    found = (*stage.api.list_all(JOB, stage.namespace), *stage.api.list_all(DEPLOYMENT, stage.namespace))
+    return {one["metadata"]["uid"] for one in found}
 
 
 def _mend(stage: Stage, proof: Proof) -> None:
@@ -183,7 +198,7 @@ DRILLS = (
     Drill(
         name="bring-up",
         title="First pulumi up",
-        proves="the stack comes up by its own dependency graph, each server on a machine of its own",
+        proves="the stack comes up by its own dependency graph, its servers on the machines that the stack names",
         play=_bring_up,
     ),
     Drill(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.report.words import plural
 
 if TYPE_CHECKING:
+    from facts.machines import Way
     from settings.stack import Settings
 
 Skip = Callable[["Settings"], str]
@@ -31,14 +32,35 @@ def no_others(servers: int, gone: int = 1) -> str:
 
 
 def on_spot(least: int) -> Skip:
-    """Only where Google may take a node back at any moment, and with that many servers."""
+    """Only where Google may take a node back at any moment, and with that many servers on as many machines."""
 
     def skip(settings: Settings) -> str:
         if not settings.placement.interruptible:
             return "nodes of this capacity get no Spot notice"
-        return needs_servers(least)(settings)
+        return needs_servers(least)(settings) or (whole_machines(settings) if least > 1 else "")
 
     return skip
+
+
+def needs_ways(*ways: Way) -> Skip:
+    """Only where the machine can be had in all of these ways."""
+
+    def skip(settings: Settings) -> str:
+        missing = ", ".join(way for way in ways if way not in settings.machine.ways)
+        return f"{settings.machine.type} cannot be had by capacity.mode {missing}" if missing else ""
+
+    return skip
+
+
+def whole_machines(settings: Settings) -> str:
+    """Only where each server has a machine of its own."""
+    whole = settings.gpus_per_replica == settings.machine.gpus
+    return "" if whole else "several servers share a machine in this stack"
+
+
+def one_server_only(settings: Settings) -> str:
+    """Not where each server downloads its own weights, which is refused of more than one."""
+    return "" if settings.weights.has_volume else "weights straight from the hub are for one server only"
 
 
 def writes_weights(settings: Settings) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleet.rehearse.results import Figure
 from fleet.rehearse.traffic.outcomes import RETRY_ADVICE
-from fleet.rehearse.traffic.traffic import Traffic
+from fleet.rehearse.traffic.traffic import Traffic, load_of
 
 if TYPE_CHECKING:
     from fleet.rehearse.drills.drill import Proof
@@ -41,6 +41,7 @@ def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
         server=stage.server,
         namespace=stage.namespace,
         model=stage.settings.serving.model.id,
+        load=load_of(stage.settings),
     ) as traffic:
         traffic.wait_for_endpoints(len(stage.ready_pods()))
         traffic.start(retry=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facts.disks import MAX_MIBPS_PER_GIB, throughput_for_readers_mibps
-from fleet.rehearse.drills.conditions import all_of, needs_servers, owns_platform
+from fleet.rehearse.drills.conditions import all_of, needs_servers, one_server_only, owns_platform
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.report.model import Phase, Scale
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
@@ -89,7 +90,8 @@ def _scale(servers: int, stage: Stage, proof: Proof) -> None:
     }
     stage.bring_up(stage.record(sections), servers)
     nodes = stage.meter.gpu_nodes.highest()
-    proof.check(f"{servers} servers on {servers} machines", nodes == servers, f"{nodes} machines at most")
+    machines = stage.machines_for(servers)
+    proof.check(f"{servers} servers on {plural(machines, 'machine')}", nodes == machines, f"{nodes} machines at most")
     phases = tuple(Phase(name=name, wall_seconds=seconds) for name, seconds in stage.phase_seconds.items())
     scale = Scale(nodes=servers, phases=phases, goal_seconds=GOAL_SECONDS.get(servers))
     proof.scales.append(scale)
@@ -105,7 +107,7 @@ def _scale_drill(servers: int, *, fast: bool) -> Drill:
         start="empty",
         speed=SCALE_SPEED,
         fast=fast,
-        skip=all_of(needs_servers(), owns_platform),
+        skip=all_of(needs_servers(), owns_platform, one_server_only),
     )
 
 
@@ -122,7 +124,7 @@ DRILLS = (
         title="An autoscaler goes to zero and back",
         proves="with external replicas pulumi up does not fight whoever scales",
         play=_to_zero_and_back,
-        skip=needs_servers(),
+        skip=all_of(needs_servers(), one_server_only),
         fast=False,
     ),
     _scale_drill(12, fast=True),

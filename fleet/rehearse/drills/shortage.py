@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fleet.rehearse.api import CUSTOM_RESOURCE_DEFINITION, EVENT, NO_SUCH_KIND, ApiRefusedError, Manifest
 from fleet.rehearse.custom_resources.install import install
-from fleet.rehearse.drills.conditions import all_of, needs_servers, writes_weights
+from fleet.rehearse.drills.conditions import (
+    all_of,
+    needs_servers,
+    needs_ways,
+    one_server_only,
+    whole_machines,
+    writes_weights,
+)
 from fleet.rehearse.drills.drill import Drill, Proof
 from fleet.rehearse.simulation.offers import COMPUTE_CLASS_KIND
-from settings.sections.capacity import Spot
+from fleet.report.words import plural
 
 if TYPE_CHECKING:
+    from fleet.rehearse.simulation.autoscaler_events import Trouble
     from fleet.rehearse.stage import Stage
     from settings.stack import Settings
 
@@ -21,8 +29,17 @@ HOLD_SECONDS = 120.0
 """How long a drill looks on to be sure that nothing happens, simulated."""
 
 
-def _spot(settings: Settings) -> str:
-    return "" if isinstance(settings.capacity, Spot) else "the stack is not on Spot"
+Scarcity = Literal["spot_nodes", "flex_start_nodes", "on_demand_nodes", "quota_nodes"]
+_OF_MODE: Mapping[str, Scarcity] = {
+    "spot": "spot_nodes",
+    "flex-start": "flex_start_nodes",
+    "on-demand": "on_demand_nodes",
+}
+"""What Google may have too little of, by the capacity mode that asks for it."""
+
+
+def _from_stock(settings: Settings) -> str:
+    return "" if settings.capacity.mode in _OF_MODE else "machines of this capacity do not come from what is in stock"
 
 
 def _over_quota(stage: Stage, proof: Proof) -> None:
@@ -39,36 +56,62 @@ def _over_quota(stage: Stage, proof: Proof) -> None:
     nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
     pods = stage.meter.servers.highest(began)
     proof.check(f"server {servers + 1} is refused by the GPU quota", pods <= servers, said)
-    proof.check("no machine is asked for it", nodes <= servers, f"{nodes} machines")
+    proof.check("no machine is asked for it", nodes <= stage.machines_for(servers), f"{nodes} machines")
     proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
     stage.scale(servers)
     stage.until_ready(servers)
 
 
 def _stock_out(stage: Stage, proof: Proof) -> None:
-    servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    stage.stock.spot_nodes = servers
-    stage.timeline.note("capacity", "spot", f"no more than {servers} Spot machines to be had", mood="bad")
+    mode = stage.settings.capacity.mode
+    _one_too_many(stage, proof, _OF_MODE[mode], f"no more {mode} machines to be had")
+
+
+def _project_quota(stage: Stage, proof: Proof) -> None:
+    _one_too_many(stage, proof, "quota_nodes", "the project's GPU quota is used up")
+
+
+def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> None:
+    """One server more than the machines that are there can hold, none more to be had, and then one.
+
+    A stack that may have one server only is paused first: that server is the one too many.
+    """
+    before = 0 if one_server_only(stage.settings) else stage.settings.replicas
+    if not before:
+        stage.up(stage.record({"server": {"replicas": 0}, "benchmark": {"enabled": False}}))
+        stage.until(
+            "every GPU machine to go", lambda: stage.meter.gpu_nodes.now == 0, 4 * stage.timings.scale_down_seconds
+        )
+    began = stage.clock.now_seconds()
+    machines = stage.machines_for(before)
+    servers = machines * stage.servers_a_machine
+    setattr(stage.stock, scarce, machines)
+    stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
     more = stage.record({"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}})
     with stage.up_in_background(more) as running:
         pending = stage.until(
             "a pending server",
-            lambda: next((pod for pod in stage.pods() if not pod["spec"].get("nodeName")), None),
-            600,
+            lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
+            1500,
         )
         name = pending["metadata"]["name"]
-        trouble = stage.until("the reason it is pending", lambda: stage.provisioner.why_pending(pending), 900)
+        code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
+        trouble = stage.until("the reason it is pending", lambda: _told(stage, pending, code), 900)
         waited = stage.clock.now_seconds() - began
         nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
+        statement = f"server {servers + 1} has the namespace's quota, stays pending and says why"
+        proof.check(statement, True, f"{trouble.message} {trouble.fix}")
+        proof.check("no machine appears from nowhere", nodes <= machines, plural(nodes, "machine"))
         proof.check(
-            f"server {servers + 1} has quota, stays pending and says why", True, f"{trouble.message} {trouble.fix}"
+            f"the other {before} go on",
+            ready == before,
+            f"at worst {ready} Ready",
+            empty="" if before else "no other server is there to go on",
         )
-        proof.check("no machine appears from nowhere", nodes <= servers, f"{nodes} machines")
-        proof.check(f"the other {servers} go on", ready == servers, f"at worst {ready} Ready")
         proof.figure("the reason is there after", round(waited), "s")
         freed = stage.clock.now_seconds()
-        stage.stock.spot_nodes = servers + 1
-        stage.timeline.note("capacity", "spot", "one more Spot machine", mood="good")
+        setattr(stage.stock, scarce, machines + 1)
+        stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "one more machine", mood="good")
         done = stage.until_ready(servers + 1)
         report = running.result()
     after = round((done - freed) / 60)
@@ -77,11 +120,17 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
     proof.check("pulumi up, which waited, ends well", not failed, failed or "no failure")
 
 
+def _told(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
+    """Why the pod waits, once it is this."""
+    trouble = stage.provisioner.why_pending(pod)
+    return trouble if trouble is not None and trouble.code == code else None
+
+
 def _next_rung(stage: Stage, proof: Proof) -> None:
     servers = min(stage.settings.replicas, 2)
-    ladder = {"mode": "ladder", "reservation": {"name": "b200-block"}}
+    ladder = {"mode": "ladder", "reservation": {"name": "block"}}
     sections = {"capacity": ladder, "server": {"replicas": servers}, "benchmark": {"enabled": False}}
-    stage.stock.reserve("b200-block", nodes=servers - 1, zone=stage.settings.zones[0])
+    stage.stock.reserve("block", nodes=servers - 1, zone=stage.settings.zones[0])
     stage.stock.flex_start_nodes = 0
     stage.bring_up(stage.record(sections), servers)
     ready = stage.clock.now_seconds() - stage.began_seconds
@@ -140,17 +189,17 @@ def _serves_compute_classes(stage: Stage) -> bool:
 def _inactive_reservation(stage: Stage, proof: Proof) -> None:
     servers = min(stage.settings.replicas, 2)
     sections = {
-        "capacity": {"mode": "calendar", "reservation": "b200-week", "usdPerNodeHour": 80},
+        "capacity": {"mode": "calendar", "reservation": "week", "usdPerNodeHour": 80},
         "server": {"replicas": servers},
         "benchmark": {"enabled": False},
     }
     recording = stage.record(sections)
-    stage.stock.reserve("b200-week", nodes=servers, zone=stage.settings.zones[0], active=False)
-    stage.timeline.note("capacity", "b200-week", "the window has not begun", mood="waiting")
+    stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
+    stage.timeline.note("capacity", "week", "the window has not begun", mood="waiting")
     with stage.up_in_background(recording) as running:
         said = stage.until(
             "a server that waits for the reservation",
-            lambda: _waits_for(stage, "b200-week"),
+            lambda: _waits_for(stage, "week"),
             3 * stage.timings.whole_start_seconds,
             lambda: f"the servers are {', '.join(pod['status']['phase'] for pod in stage.pods()) or 'not there'}",
         )
@@ -159,8 +208,8 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
             "no machine is made meanwhile", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} machines"
         )
         began = stage.clock.now_seconds()
-        stage.stock.activate("b200-week")
-        stage.timeline.note("capacity", "b200-week", "the window begins", mood="good")
+        stage.stock.activate("week")
+        stage.timeline.note("capacity", "week", "the window begins", mood="good")
         ready = stage.until_ready(servers)
         proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "paid and not yet serving")
         report = running.result()
@@ -206,10 +255,17 @@ DRILLS = (
     ),
     Drill(
         name="stock-out",
-        title="No more Spot machines to be had",
+        title="No more machines to be had",
         proves="a server without a machine waits, says why, and starts when there is one",
         play=_stock_out,
-        skip=all_of(needs_servers(), _spot),
+        skip=all_of(needs_servers(), _from_stock),
+    ),
+    Drill(
+        name="project-quota",
+        title="The project's own GPU quota is used up",
+        proves="a server beyond the project's quota waits and says that it is the quota, not the stock",
+        play=_project_quota,
+        skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(
         name="next-rung",
@@ -217,7 +273,7 @@ DRILLS = (
         proves="the reservation is drained before Spot is paid for",
         play=_next_rung,
         start="empty",
-        skip=needs_servers(2),
+        skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),
     ),
     Drill(
         name="late-compute-class",
@@ -225,7 +281,7 @@ DRILLS = (
         proves="pulumi up does what it can without the kind, and the next one does the rest",
         play=_late_compute_class,
         start="empty",
-        skip=all_of(needs_servers(), writes_weights),
+        skip=all_of(needs_servers(), writes_weights, needs_ways("flex-start", "ladder")),
         fast=False,
     ),
     Drill(
@@ -234,6 +290,6 @@ DRILLS = (
         proves="servers wait for the window with a reason, and start with it",
         play=_inactive_reservation,
         start="empty",
-        skip=needs_servers(),
+        skip=all_of(needs_servers(), needs_ways("calendar")),
     ),
 )

@@ -18,7 +18,8 @@ LIMITS: Final = (
     "Spot notices, stock and the load balancer are played, from what Google documents.",
     "Times in simulated minutes follow from figures for each step, such as six minutes for a machine; they are no measurement.",
     "Network policies are applied, but simulated machines carry no packets: nothing enforces them here.",
-    "Requests go to stand-ins on this machine that keep a node's published times and compute nothing.",
+    "Requests go to stand-ins on this machine that keep the record's times, or the planner's where the stack names another "
+    "machine, and compute nothing.",
 )
 """What a rehearsal cannot show, in every report."""
 

@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from fleet.rehearse.api import POD, Manifest
+from facts.disks import cannot_attach
+from fleet.rehearse.api import POD, STORAGE_CLASS, Manifest
 from fleet.rehearse.mirror import Change
 from fleet.rehearse.simulation.agenda import Agenda, Backoff
 from fleet.rehearse.simulation.disk_reports import DiskReports
@@ -57,6 +58,8 @@ class Attachments:
         self._uses: dict[UseKey, _Use] = {}
         self._left_wall_seconds: dict[str, float] = {}
         """When a node let go of a volume for good, by volume."""
+        self._disk_types: dict[str, str] = {}
+        """Type of each disk that was attached, by volume."""
         self._placed: set[str] = set()
         """Uids of pods with claims that have a node and have not ended."""
         world.pods.listen(self._on_pod)
@@ -137,6 +140,7 @@ class Attachments:
 
     def _attach(self, key: UseKey) -> None:
         volume = self._world.volumes.get(key[1])
+        refused = self._refused(key, volume)
         with self._lock:
             use = self._uses.get(key)
             if use is None:
@@ -144,13 +148,47 @@ class Attachments:
             use.is_tried = bool(use.pods)
             if not use.pods:
                 return  # all have left; detaching takes the use away
-            use.is_held = volume is not None and not (_is_single(volume) and self._is_held_elsewhere(key))
+            in_use = volume is None or (_is_single(volume) and self._is_held_elsewhere(key))
+            use.is_held = not refused and not in_use
+            pods = tuple(use.pods)
+        if refused:
+            for namespace, name in pods:
+                if (pod := self._world.pods.get(name, namespace)) is not None:
+                    self._reports.trouble(pod, "FailedAttachVolume", refused)
         if not use.is_held:
             self._agenda.after(self._backoff.pause_seconds(key), self._attach, key)
             return
         self._backoff.forget(key)
         began = self._world.clock.now_seconds()
         self._agenda.after(self._timings.disk_attach_seconds, self._attached, key, use, began)
+
+    def _refused(self, key: UseKey, volume: Manifest | None) -> str:
+        """What Google says of a disk that the machine's family does not attach. The words are the driver's.
+
+        Source: persistent-disk CSI driver, controller.go, UnsupportedDiskError.
+        """
+        node = self._world.nodes.get(key[0])
+        if node is None or volume is None:
+            return ""
+        labels = node["metadata"].get("labels") or {}
+        disk_type = self._disk_type(volume)
+        family = labels.get("cloud.google.com/machine-family")
+        if family is None or not cannot_attach(disk_type, family):
+            return ""
+        return (
+            f"AttachVolume.Attach failed for volume \"{key[1]}\" : rpc error: code = InvalidArgument desc = '{disk_type}' is not a "
+            f"compatible disk type with the machine type {labels.get('node.kubernetes.io/instance-type')}, please review the GCP "
+            "online documentation for available persistent disk options"
+        )
+
+    def _disk_type(self, volume: Manifest) -> str:
+        """As the volume's class says, once and for all; "" where there is none."""
+        name = volume["metadata"]["name"]
+        if name not in self._disk_types:
+            class_name = volume["spec"].get("storageClassName")
+            found = self._world.api.get(STORAGE_CLASS, class_name) if class_name else None
+            self._disk_types[name] = ((found or {}).get("parameters") or {}).get("type", "")
+        return self._disk_types[name]
 
     def _attached(self, key: UseKey, use: _Use, began: float) -> None:
         with self._lock:

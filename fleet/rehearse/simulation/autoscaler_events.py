@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from facts import machines, quotas
 from fleet.rehearse.api import Manifest
-from fleet.rehearse.simulation.machines import GPU_MACHINE
 from fleet.rehearse.simulation.stock import Mode, Refusal, ReservationStock
 
 SOURCE: Final = "cluster-autoscaler"
@@ -50,24 +50,32 @@ def refused(
     """The trouble of a machine that Google does not give."""
     if mode == "reservation":
         return _reservation_trouble(reason, name, zone, reservation)
-    if mode == "on-demand" and machine == GPU_MACHINE:
-        return Trouble(
-            code="scale.up.error.out.of.resources",
-            event="FailedScaleUp",
-            shown=_failed(zone, "GCE out of resources"),
-            message=f"{GPU_MACHINE} cannot be had on demand, and the pod names no other way.",
-            fix="Set capacity.mode: Spot, flex-start, a calendar window, a reservation or a ladder of them.",
+    found = machines.MACHINES.get(machine)
+    if found is None:
+        return _out_of_resources(
+            zone, f"Google has no more {machine} machines in {zone} now.", "Wait, or name another machine family."
         )
-    words = {"spot": "Spot", "flex-start": "flex-start"}.get(mode, "")
-    return Trouble(
-        code="scale.up.error.out.of.resources",
-        event="FailedScaleUp",
-        shown=_failed(zone, "GCE out of resources"),
-        message=f"Google has no more {machine} {words} machines in {zone} now.".replace("  ", " "),
-        fix="Nothing is wrong with the stack: the pod starts by itself when a machine is free. To depend less on it, add a rung "
-        "(capacity.mode: ladder), another zone, or a reservation."
-        if machine == GPU_MACHINE
-        else "Wait, or name another machine family.",
+    way = {"spot": "as Spot", "flex-start": "by flex-start"}.get(mode, "on demand")
+    if reason == "not sold":
+        return _out_of_resources(
+            zone,
+            f"{machine} cannot be had {way}, and the pod names no other way.",
+            f"Set capacity.mode to one of {', '.join(sorted(found.ways))}.",
+        )
+    if reason == "quota":
+        quota = quotas.gpus(found.gpu, spot=mode != "on-demand")
+        return _failure(
+            "quota.exceeded",
+            zone,
+            "GCE quota exceeded",
+            f"The project's quota of {quota.title} ({quota.ids[0]}) has no room for one more {machine}.",
+            "Have it raised; `fleet doctor --for up --live` tells what is granted, and the request's text.",
+        )
+    return _out_of_resources(
+        zone,
+        f"Google has no more {machine} {way} in {zone} now.",
+        "Nothing is wrong with the stack: the pod starts by itself when a machine is free. To depend less on it, add a rung "
+        "(capacity.mode: ladder), another zone, or a reservation.",
     )
 
 
@@ -173,6 +181,10 @@ def _failure(code: str, zone: str, what: str, message: str, fix: str) -> Trouble
         message=message,
         fix=fix,
     )
+
+
+def _out_of_resources(zone: str, message: str, fix: str) -> Trouble:
+    return _failure("out.of.resources", zone, "GCE out of resources", message, fix)
 
 
 def _no_scale_up(code: str, what: str, message: str, fix: str) -> Trouble:

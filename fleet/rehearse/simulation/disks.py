@@ -1,8 +1,8 @@
 """Google's disks as a stack meets them: volumes for claims, attachments for pods, images for snapshots. Simulated.
 
 It stands for the PD CSI driver of GKE (`pd.csi.storage.gke.io`) and its sidecars. No byte is stored; what is real are the
-objects, the order of things and, on the scaled clock, the time each takes. Sizes, throughputs and machine types are not judged
-here: the settings and the policy pack refuse the wrong ones.
+objects, the order of things and, on the scaled clock, the time each takes. A machine attaches what its family attaches; sizes and
+throughputs are not judged here: the settings and the policy pack refuse the wrong ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What kwok plays of the kubelets: kwok's Stage objects for nodes and pods, with durations scaled by the clock.
 
-A pod goes through at most four of them: its containers start; where it has probes it becomes Ready; where a Job owns it, it
-ends by itself; and when it is deleted, it stays for as long as its preStop, its stop and its grace take. The selectors of
+A pod goes through at most four of them: its containers start; where it has probes it becomes Ready, or is evicted where what it
+downloads is more than it may write; where a Job owns it, it ends by itself; and when it is deleted, it stays for as long as its
+preStop, its stop and its grace take. The selectors of
 two stages never hold at once: kwok would throw dice. Durations that differ from pod to pod are worked out in jq, so that no
 stage names a stack. kwok counts a stage's delay from the last change of the pod: nothing but these stages, the disks'
 annotation and a drill changes a running pod.
@@ -59,6 +60,7 @@ def kubelet_stages(timings: Timings, clock: Clock) -> list[Manifest]:
         _node_ready(),
         _start(timings, clock.speed),
         _ready(timings, clock.speed),
+        _evicted(timings, clock.speed),
         _complete(timings, clock.speed),
         *_ends(timings, clock.speed),
     ]
@@ -197,6 +199,42 @@ startTime: {{ $now | Quote }}
     return _stage("pod-start", "Pod", selectors, [_status(template)], delay_jq=f"{pull} + {init}", speed=speed)
 
 
+def _fits_its_disk(timings: Timings) -> Selector:
+    """Whether what a server downloads is within its limit; the program writes GiB."""
+    limits = (
+        '[.spec.containers[].resources.limits["ephemeral-storage"] // "0Gi" | rtrimstr("Gi") | tonumber? // 0] | add'
+    )
+    return (f"({_HAS_GPUS} | not) or (({limits}) * {2**30} >= {timings.download_gb * 1e9!r})", "In", ["true"])
+
+
+def _evicted(timings: Timings, speed: float) -> Manifest:
+    """The kubelet ends a pod that writes more than its limit, at the end of its download. Source of the words: kubelet, eviction."""
+    template = (
+        """
+{{ $now := Now }}
+{{ $limit := index (index .spec.containers 0).resources.limits "ephemeral-storage" }}
+message: {{ printf "Pod ephemeral local storage usage exceeds the total limit of containers %s." $limit | Quote }}
+reason: Evicted
+"""
+        + _OVER % '"137"'
+    )
+    expression, _, _ = _fits_its_disk(timings)
+    selectors: list[Selector] = [
+        _NOT_DELETED,
+        (".status.phase", "In", ["Running"]),
+        (_READY, "In", ["False"]),
+        (expression, "In", ["false"]),
+    ]
+    return _stage(
+        "pod-evicted",
+        "Pod",
+        selectors,
+        [_status(template)],
+        delay_jq=repr(timings.weights_read_seconds),
+        speed=speed,
+    )
+
+
 def _ready(timings: Timings, speed: float) -> Manifest:
     """The probes pass: with GPUs after weights and engines, also after a restart; otherwise at the probe's first period."""
     template = """
@@ -216,6 +254,7 @@ containerStatuses: {{ .status.containerStatuses | toJson }}
         (".status.phase", "In", ["Running"]),
         (_READY, "In", ["False"]),
         (_ANSWERS_PROBES, "In", ["true"]),
+        _fits_its_disk(timings),
     ]
     return _stage("pod-ready", "Pod", selectors, [_status(template)], delay_jq=load, speed=speed)
 

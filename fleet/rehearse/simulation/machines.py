@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from facts import machines as gpu_machines
 from facts import node_room
 from fleet.rehearse.simulation.pod_needs import GIB, Amounts
-
-GPU_MACHINE: Final = "a4-highgpu-8g"
-GPU_TYPE: Final = "nvidia-b200"
-GPUS: Final = 8
-# Source: GKE cluster autoscaler, machine types: 224 vCPU, 3968 GiB, eight B200 and no other number.
 
 DEFAULT_BOOT_DISK_GB: Final = 250
 CLASS_BOOT_DISK_GB: Final = node_room.BOOT_DISK_GIB
 """Autopilot's boot disks; the larger one for Performance and Accelerator. Source: GKE cluster autoscaler, disks.go."""
-LOCAL_SSD_GB: Final = 32 * 375
-"""The A4's 32 local SSDs, all of them ephemeral storage. Source: the same; 375 GB each is Compute Engine's size."""
 PODS_PER_NODE: Final = 32
 """Source: GKE docs, Autopilot: a /26 of addresses and 32 pods a node."""
 SMALLEST_GENERAL_VCPU: Final = 4
@@ -34,6 +29,13 @@ class Machine:
     memory_gib: float
     gpus: int = 0
     ephemeral_gb: int = CLASS_BOOT_DISK_GB
+    local_ssd: bool = False
+    """Whether local SSDs are the ephemeral storage, in place of the boot disk."""
+
+    @property
+    def accelerator(self) -> str:
+        """`cloud.google.com/gke-accelerator` of its nodes; "" without GPUs."""
+        return gpu_machines.find(self.name).accelerator if self.gpus else ""
 
     @property
     def family(self) -> str:
@@ -48,6 +50,8 @@ class Machine:
     @property
     def boot_disk(self) -> str:
         """Type of the boot disk: the newer families take no Persistent Disk at all."""
+        if self.gpus:
+            return gpu_machines.find(self.name).boot_disk
         return "pd-balanced" if self.family in PERSISTENT_DISK_FAMILIES else "hyperdisk-balanced"
 
     @property
@@ -72,7 +76,7 @@ class Machine:
             memory_gib=self.memory_gib,
             ephemeral_gb=self.ephemeral_gb,
             gpus=self.gpus > 0,
-            local_ssd=self.gpus > 0,
+            local_ssd=self.local_ssd,
         )
         return replace(
             whole,
@@ -86,9 +90,16 @@ class Machine:
 
 ARM_FAMILIES: Final = frozenset({"c4a", "n4a", "t2a", "a4x"})
 PERSISTENT_DISK_FAMILIES: Final = frozenset({"e2", "n1", "n2", "n2d", "c3", "c3d", "t2a", "t2d"})
-# Source: GKE cluster autoscaler and Compute Engine docs: C4, C4A, C4D, N4 and A4 take Hyperdisk only.
+# Source: GKE cluster autoscaler and Compute Engine docs: C4, C4A, C4D and N4 take Hyperdisk only.
 
-A4: Final = Machine(GPU_MACHINE, 224, 3968.0, GPUS, LOCAL_SSD_GB)
+
+def with_gpus(machine_type: str, *, local_ssd: bool = False, boot_disk_gb: int = CLASS_BOOT_DISK_GB) -> Machine:
+    """A machine of facts/machines.py. `local_ssd`: asked for where they are optional. Raises KeyError."""
+    found = gpu_machines.find(machine_type)
+    has_ssd = local_ssd or found.local_ssd == "always"
+    ephemeral_gb = found.local_ssd_gb if has_ssd else boot_disk_gb
+    return Machine(found.type, found.vcpu, found.memory_gib, found.gpus, ephemeral_gb, has_ssd)
+
 
 # vCPU sizes and GiB a vCPU by variant. Source: Compute Engine docs, machine families; the sizes that GKE pods meet.
 _INTEL: Final = (2, 4, 8, 16, 24, 32, 48, 96, 144, 192, 288)
@@ -121,12 +132,12 @@ def machines(family: str) -> tuple[Machine, ...]:
 
 def smallest(family: str, needs: Amounts, *, machine_type: str | None = None) -> Machine | None:
     """The smallest machine of the family that holds these amounts beside the system's own; None when none does."""
-    for machine in machines(family):
-        if machine_type not in (None, machine.name):
-            continue
-        if needs.times_in(machine.allocatable) >= 1:
-            return machine
-    return None
+    return first_that_holds(needs, (one for one in machines(family) if machine_type in (None, one.name)))
+
+
+def first_that_holds(needs: Amounts, candidates: Iterable[Machine]) -> Machine | None:
+    """The first machine with room for these amounts beside the system's own; None when none has it."""
+    return next((machine for machine in candidates if needs.times_in(machine.allocatable) >= 1), None)
 
 
 def general_purpose(needs: Amounts, pods: int) -> Machine | None:

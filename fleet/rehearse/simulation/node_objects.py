@@ -10,7 +10,6 @@ from typing import Final
 
 from fleet.rehearse.api import Manifest
 from fleet.rehearse.simulation import offers as keys
-from fleet.rehearse.simulation.machines import GPU_TYPE
 from fleet.rehearse.simulation.offers import Offer
 from fleet.rehearse.simulation.pod_needs import PodNeeds, Taint
 from fleet.rehearse.simulation.world import SIMULATED_NODE
@@ -148,11 +147,11 @@ def _labels(offer: Offer) -> dict[str, str]:
     }
     if machine.gpus:
         found |= {
-            keys.ACCELERATOR: GPU_TYPE,
-            f"{keys.GKE}/gke-accelerator-count": str(machine.gpus),
+            keys.ACCELERATOR: machine.accelerator,
+            keys.ACCELERATOR_COUNT: str(machine.gpus),
             f"{keys.GKE}/gke-gpu": "true",
             keys.DRIVER: offer.driver_version,
-            f"{keys.GKE}/gke-ephemeral-storage-local-ssd": "true",
+            keys.LOCAL_SSD: "true" if machine.local_ssd else None,
         }
     return {key: value for key, value in found.items() if value is not None}
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from facts import machines as gpu_machines
 from fleet.rehearse.api import Kind, Manifest
 from fleet.rehearse.simulation.autoscaler_events import Trouble, no_machine
 from fleet.rehearse.simulation.machines import (
-    A4,
+    CLASS_BOOT_DISK_GB,
     FAMILIES,
-    GPU_MACHINE,
-    GPU_TYPE,
-    GPUS,
     Machine,
+    first_that_holds,
     general_purpose,
     smallest,
+    with_gpus,
 )
 from fleet.rehearse.simulation.pod_needs import PodNeeds
 from fleet.rehearse.simulation.stock import Mode, Pool, Stock
@@ -26,6 +26,8 @@ GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = f"{GKE}/compute-class"
 MACHINE_FAMILY: Final = f"{GKE}/machine-family"
 ACCELERATOR: Final = f"{GKE}/gke-accelerator"
+ACCELERATOR_COUNT: Final = f"{GKE}/gke-accelerator-count"
+LOCAL_SSD: Final = f"{GKE}/gke-ephemeral-storage-local-ssd"
 DRIVER: Final = f"{GKE}/gke-gpu-driver-version"
 SPOT: Final = f"{GKE}/gke-spot"
 PROVISIONING: Final = f"{GKE}/gke-provisioning"
@@ -52,6 +54,8 @@ BUILT_IN_FAMILIES: Final[dict[str, str | None]] = {
 """Built-in compute classes and the family they bring; None asks the pod for one. `Accelerator` says nothing that the GPU
 does not. Source: GKE docs, compute classes in Autopilot; that `autopilot-arm` is N4A is assumed."""
 
+GPU_FAMILIES: Final = frozenset(one.family for one in gpu_machines.MACHINES.values())
+
 ClassReader = Callable[[str], Manifest | None]
 """The ComputeClass of this name."""
 
@@ -73,6 +77,11 @@ class Offer:
     driver_version: str = "default"
     wait_seconds: float = 0.0
     """How long this offer is waited for before the next one is tried."""
+
+    @property
+    def is_sold(self) -> bool:
+        """Whether Google sells the machine this way at all."""
+        return not self.machine.gpus or self.mode in gpu_machines.find(self.machine.name).ways
 
     @property
     def pool(self) -> Pool:
@@ -106,32 +115,39 @@ def offers(
 
 
 def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Offer, ...] | Trouble:
-    accelerator = needs.wanted(ACCELERATOR)
-    if accelerator != GPU_TYPE:
+    accelerator = needs.wanted(ACCELERATOR) or ""
+    same = gpu_machines.of_accelerator(accelerator)
+    if not same:
+        known = sorted({one.accelerator for one in gpu_machines.MACHINES.values()})
         return no_machine(
             "nap.pod.gpu.type.not.supported",
             f"GPU type {accelerator or 'not named'} not supported",
-            f"The pod asks for GPUs of type {accelerator or '(none named)'}; the rehearsal's catalogue has {GPU_TYPE} only.",
-            f"Select {ACCELERATOR}: {GPU_TYPE}.",
+            f"The pod asks for GPUs of type {accelerator or '(none named)'}; the rehearsal's catalogue has {', '.join(known)}.",
+            f"Select {ACCELERATOR}: one of these.",
         )
-    if needs.amounts.gpus != GPUS:
+    largest = same[-1]
+    if _node_gpus(needs) not in {one.gpus for one in same} or needs.amounts.gpus not in largest.pod_gpus:
+        counts = " or ".join(map(str, largest.pod_gpus))
         return no_machine(
             "nap.pod.gpu.request.invalid",
             "incorrect GPU count",
-            f"The pod asks for {needs.amounts.gpus} GPUs; {GPU_MACHINE} is given out whole, with {GPUS}.",
-            f"Ask for nvidia.com/gpu: {GPUS}.",
+            f"The pod asks for {needs.amounts.gpus} GPUs on a machine with {_node_gpus(needs)}; a pod on {largest.type} "
+            f"may ask for {counts}.",
+            f"Ask for nvidia.com/gpu: {counts}.",
         )
-    if needs.amounts.times_in(A4.allocatable) < 1:
-        return _too_large(needs, A4)
+    alike = [one for one in same if one.gpus == _node_gpus(needs)]
+    machine = _gpu_machine(needs, alike, local_ssd=needs.wanted(LOCAL_SSD) == "true")
+    if machine is None:
+        return _too_large(needs, with_gpus(alike[-1].type))
     mode = _mode(needs)
     if isinstance(mode, Trouble):
         return mode
     if mode == "reservation":
-        return _reserved(needs, stock, class_name)
+        return _reserved(needs, stock, machine, class_name)
     zones = _zones(needs, stock.gpu_zones) or tuple(sorted(_pinned(needs) or stock.gpu_zones))
     return tuple(
         Offer(
-            machine=A4,
+            machine=machine,
             mode=mode,
             zone=zone,
             compute_class=class_name,
@@ -139,6 +155,35 @@ def _gpu_offers(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[
             driver_version=needs.wanted(DRIVER) or "default",
         )
         for zone in zones
+    )
+
+
+def _node_gpus(needs: PodNeeds) -> int:
+    """GPUs of the node: as many as the pod asks for, unless it selects a number.
+
+    Autopilot ties every other GPU pod to a node with its own number of GPUs, so that none is left unused. Source: GKE cluster
+    autoscaler, injection.go; GKE docs, "Deploy GPU workloads in Autopilot".
+    """
+    named = needs.wanted(ACCELERATOR_COUNT) or ""
+    return int(named) if named.isdigit() else needs.amounts.gpus
+
+
+def _gpu_machine(
+    needs: PodNeeds,
+    candidates: Iterable[gpu_machines.Machine],
+    *,
+    local_ssd: bool = False,
+    boot_disk_gb: int = CLASS_BOOT_DISK_GB,
+) -> Machine | None:
+    """The first of the candidates that holds the pod."""
+    wanted = needs.wanted(INSTANCE_TYPE)
+    return first_that_holds(
+        needs.amounts,
+        (
+            with_gpus(one.type, local_ssd=local_ssd, boot_disk_gb=boot_disk_gb)
+            for one in candidates
+            if wanted in (None, one.type)
+        ),
     )
 
 
@@ -168,11 +213,11 @@ def _mode(needs: PodNeeds) -> Mode | Trouble:
     return "spot" if spot else "flex-start" if flex else "on-demand"
 
 
-def _reserved(needs: PodNeeds, stock: Stock, class_name: str | None) -> tuple[Offer, ...]:
+def _reserved(needs: PodNeeds, stock: Stock, machine: Machine, class_name: str | None) -> tuple[Offer, ...]:
     name = needs.wanted(RESERVATION) or ""
     return (
         Offer(
-            machine=A4,
+            machine=machine,
             mode="reservation",
             zone=_reservation_zone(needs, stock, name, ()),
             compute_class=class_name,
@@ -321,15 +366,28 @@ def _rung_offers(
 
 
 def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
-    gpu = rung.get("gpu")
-    if gpu or rung.get("machineType") == GPU_MACHINE:
-        fits = needs.amounts.times_in(A4.allocatable) >= 1
-        named = gpu is None or (gpu["type"] == GPU_TYPE and int(gpu["count"]) == GPUS)
-        return A4 if fits and named and rung.get("machineType") in (None, GPU_MACHINE) else None
-    if needs.amounts.gpus:
-        return None
+    gpu, storage = rung.get("gpu") or {}, rung.get("storage") or {}
     machine_type = rung.get("machineType")
     family = machine_type.partition("-")[0] if machine_type else rung.get("machineFamily")
+    if needs.amounts.gpus:
+        candidates = (
+            one
+            for one in gpu_machines.MACHINES.values()
+            if machine_type in (None, one.type)
+            and family in (None, one.family)
+            and gpu.get("type") in (None, one.accelerator)
+            and int(gpu.get("count") or one.gpus) == one.gpus
+            and needs.wanted(ACCELERATOR_COUNT) in (None, str(one.gpus))
+            and needs.amounts.gpus in one.pod_gpus
+        )
+        return _gpu_machine(
+            needs,
+            candidates,
+            local_ssd=bool(storage.get("localSSDCount")) or needs.wanted(LOCAL_SSD) == "true",
+            boot_disk_gb=int(storage.get("bootDiskSize") or CLASS_BOOT_DISK_GB),
+        )
+    if gpu or family in GPU_FAMILIES:
+        return None
     machine = _cpu_machine(needs, pods, family, machine_type)
     return None if isinstance(machine, Trouble) else machine
 

@@ -10,7 +10,7 @@ from fleet.rehearse.simulation.autoscaler_events import Trouble, no_machine, ref
 from fleet.rehearse.simulation.node_objects import Template, template
 from fleet.rehearse.simulation.offers import Offer
 from fleet.rehearse.simulation.pod_needs import Amounts, PodNeeds
-from fleet.rehearse.simulation.stock import Pool, Stock
+from fleet.rehearse.simulation.stock import Pool, Refusal, Stock
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -142,7 +142,11 @@ class Market:
 
     def _refusal(self, offer: Offer) -> Trouble | None:
         stock = self.stock
-        reason = stock.refusal(offer.pool, self.in_use, zone=offer.zone, project=offer.reservation_project)
+        reason: Refusal | None = (
+            stock.refusal(offer.pool, self.in_use, zone=offer.zone, project=offer.reservation_project)
+            if offer.is_sold
+            else "not sold"
+        )
         if reason is None:
             return None
         return refused(

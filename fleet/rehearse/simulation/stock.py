@@ -1,4 +1,4 @@
-"""What Google has to give: Spot and flex-start machines, reservations. Drills change it while everything runs."""
+"""What Google has to give: machines with GPUs by the way they are had, reservations, quota. Drills change it while everything runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 Mode = Literal["spot", "flex-start", "reservation", "on-demand"]
-"""How a machine is consumed. A4 cannot be had on demand."""
+"""How a machine is consumed."""
 DEFAULT_ZONES: Final = ("europe-west4-a", "europe-west4-b", "europe-west4-c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationStock:
-    """A reservation of A4 machines."""
+    """A reservation of machines with GPUs."""
 
     nodes: int
     zone: str
@@ -29,7 +29,7 @@ class ReservationStock:
 
 Pool = tuple[Mode, str]
 """What is counted together: a mode, and with a reservation its name; with other machines their family."""
-Refusal = Literal["stock", "no reservation", "not active", "full", "other zone"]
+Refusal = Literal["not sold", "stock", "quota", "no reservation", "not active", "full", "other zone"]
 
 
 @dataclass(eq=False)
@@ -41,9 +41,13 @@ class Stock:
 
     zones: tuple[str, ...] = DEFAULT_ZONES
     gpu_zones: tuple[str, ...] = ("europe-west4-b",)
-    """Where A4 machines are."""
-    _spot_nodes: int | None = None
-    _flex_start_nodes: int | None = None
+    """Where the machines with GPUs are."""
+    spot_nodes: int | None = None
+    """Spot machines with GPUs that Google gives at once; likewise the two below."""
+    flex_start_nodes: int | None = None
+    on_demand_nodes: int | None = None
+    quota_nodes: int | None = None
+    """Machines with GPUs that the project's quota allows at once. What a reservation holds was counted when it was made."""
     _reservations: dict[str, ReservationStock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,24 +71,6 @@ class Stock:
         return stock
 
     # What drills change
-
-    @property
-    def spot_nodes(self) -> int | None:
-        """A4 Spot machines that Google gives at once."""
-        return self._spot_nodes
-
-    @spot_nodes.setter
-    def spot_nodes(self, nodes: int | None) -> None:
-        self._spot_nodes = nodes
-
-    @property
-    def flex_start_nodes(self) -> int | None:
-        """A4 flex-start machines that Google gives at once."""
-        return self._flex_start_nodes
-
-    @flex_start_nodes.setter
-    def flex_start_nodes(self, nodes: int | None) -> None:
-        self._flex_start_nodes = nodes
 
     @property
     def reservations(self) -> dict[str, ReservationStock]:
@@ -115,7 +101,8 @@ class Stock:
         """Make this the same as another one."""
         with self._lock:
             self.zones, self.gpu_zones = other.zones, other.gpu_zones
-            self._spot_nodes, self._flex_start_nodes = other.spot_nodes, other.flex_start_nodes
+            self.spot_nodes, self.flex_start_nodes = other.spot_nodes, other.flex_start_nodes
+            self.on_demand_nodes, self.quota_nodes = other.on_demand_nodes, other.quota_nodes
             self._reservations = other.reservations
 
     # What the provisioner asks
@@ -133,10 +120,12 @@ class Stock:
             if zone and zone not in self.gpu_zones:
                 return "stock"
             limits: dict[Mode, int | None] = {
-                "spot": self._spot_nodes,
-                "flex-start": self._flex_start_nodes,
-                "on-demand": 0,
+                "spot": self.spot_nodes,
+                "flex-start": self.flex_start_nodes,
+                "on-demand": self.on_demand_nodes,
             }
+            if self.quota_nodes is not None and sum(in_use.get((one, ""), 0) for one in limits) >= self.quota_nodes:
+                return "quota"
             limit = limits[mode]
             return "stock" if limit is not None and in_use.get(pool, 0) >= limit else None
 

@@ -25,7 +25,8 @@ class Timings:
     autoscaler_scan_seconds: float = 10.0
     """From a pod that cannot be placed to the decision. Source: cluster autoscaler FAQ, --scan-interval."""
     gpu_node_start_seconds: tuple[float, float] = (step_seconds("gpu-node", "low"), step_seconds("gpu-node", "high"))
-    """Least and most from the decision to a Ready A4 node. Source: the article, "about 5-6 minutes on Autopilot"."""
+    """Least and most from the decision to a Ready node with GPUs. Source: the article of A4, "about 5-6 minutes on Autopilot"; assumed
+    of every other."""
     cpu_node_start_seconds: tuple[float, float] = (80.0, 110.0)
     """The same for a node without GPUs. Assumed: no GPU driver and no 32 local SSDs to set up."""
     scale_up_retry_seconds: float = 300.0
@@ -47,6 +48,8 @@ class Timings:
     """One init container: here they fetch a tokenizer of a few MB. Assumed."""
     weights_read_seconds: float = 25.0
     """Reading the weights while every replica reads at once: `weights_read_seconds()` says how it is worked out."""
+    download_gb: float = 0.0
+    """What a server writes to its own disk meanwhile, GB: the weights, where it mounts no volume of them."""
     engine_start_seconds: float = step_seconds("engines")
     """Engines, compilation and CUDA graphs after that. Source: the article's 10 minutes less what its reading takes. Measured
     since, on one H200 with vLLM 0.20.2: 3 to 4 minutes in all with cold caches; the slower, published figure is kept."""
@@ -106,14 +109,15 @@ class Timings:
 def timings_for(settings: Settings) -> Timings:
     """The durations of one stack: weights by size, throughput and readers; benchmark by its prompts."""
     size_gb, weights = settings.serving.model.size_gb, settings.weights
-    readers = max(1, -(-settings.nodes // len(settings.zones)))
+    readers, machine = max(1, -(-settings.nodes // len(settings.zones))), settings.machine
+    local_ssd = machine.local_ssd == "always" or settings.local_ssd
     downloads = size_gb * 1000 / DOWNLOAD_MB_PER_S
     if weights.has_volume:
         read = weights_read_seconds(
             size_gb=size_gb,
             throughput_mibps=weights.throughput_mibps,
             readers=readers,
-            node_mibps=settings.machine.read_mibps,
+            node_mibps=machine.read_mibps,
         )
         # The writer's own volume takes what comes, unless the line is faster than the least throughput there is.
         floor_mb_per_s = throughput_floor_mibps(weights.size_gib) * MB_PER_MIB
@@ -122,7 +126,10 @@ def timings_for(settings: Settings) -> Timings:
         read = downloads
     image = image_seconds(weights.size_gib)
     return Timings(
+        # Assumed: unpacked to a boot disk, whose throughput is a small part of local SSDs', the image takes the longest of its range.
+        large_image_pull_seconds=step_seconds("image-pull", "likely" if local_ssd else "high"),
         weights_read_seconds=read,
+        download_gb=0.0 if weights.has_volume else size_gb,
         writer_seconds=downloads,
         benchmark_seconds=expected_seconds(settings),
         image_create_seconds=image,

@@ -1,4 +1,4 @@
-"""What became of requests: counts by window and cause, and what they mean at the published load."""
+"""What became of requests: counts by window and cause, and what they mean at a whole load."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ CAUSES: Final[tuple[Cause, ...]] = (
     "cut mid-stream",
     "timed out",
 )
+LoadName = Literal["published", "declared"]
+"""`published`: what the article's runs had in flight on a node. `declared`: what the stack says of a server."""
 WINDOW_SECONDS: Final = 30.0
 DISTORTED_FROM: Final = 0.2
 """Share of an undisturbed answer by which a request may be late. Assumed: beyond it whole stretches without requests, and
@@ -79,8 +81,9 @@ class TrafficReport:
     it counts for nobody."""
     request_seconds: float
     """What a request takes on an undisturbed server."""
-    published_in_flight: int
-    """Requests in flight per node in the published runs."""
+    in_flight_per_server: int
+    """Requests that a server has in flight at the load named below; a sample is read against it."""
+    load: LoadName
     retried: bool
     """Whether lost requests were repeated."""
     outcomes: tuple[Outcome, ...]
@@ -143,12 +146,12 @@ class TrafficReport:
         return self.late_seconds > DISTORTED_FROM * self.request_seconds
 
     @property
-    def cut_per_server_at_published_load(self) -> int | None:
-        """Streams that the end of a server cuts with the published load in flight, by arithmetic: a sample is too small to be
+    def cut_per_server(self) -> int | None:
+        """Streams that the end of a server cuts with that load in flight, by arithmetic: a sample is too small to be
         scaled a hundredfold. None where nothing was in flight.
         """
         share = self.share_cut_expected
-        return None if share is None else round(share * self.published_in_flight)
+        return None if share is None else round(share * self.in_flight_per_server)
 
     def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
         """Percentile of the time from sending to the whole answer, of requests answered at once or when repeated."""
@@ -217,13 +220,13 @@ class TrafficReport:
         return tuple(made)
 
     def _figures_of_ends(self) -> Iterator[Figure]:
-        cut, share = self.cut_per_server_at_published_load, self.share_cut
+        cut, share = self.cut_per_server, self.share_cut
         if cut is None or share is None:
             return
         yield Figure(
-            name="streams cut per ended server at the published load",
+            name=f"streams cut per ended server at the {self.load} load",
             value=cut,
-            note=f"by arithmetic, {self.share_cut_expected:.0%} of {self.published_in_flight:,} in flight; what clients send before "
+            note=f"by arithmetic, {self.share_cut_expected:.0%} of {self.in_flight_per_server:,} in flight; what clients send before "
             "the Service has noticed comes on top",
         )
         note = f"of {self.in_flight_at_ends} in flight on servers that ended"

@@ -7,14 +7,14 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fleet.rehearse.results import RehearsalError
 from fleet.rehearse.traffic.driver import Driver, sample_rate
 from fleet.rehearse.traffic.fleet import Fleet, Objects, PodEnding
-from fleet.rehearse.traffic.outcomes import TrafficReport
+from fleet.rehearse.traffic.outcomes import LoadName, TrafficReport
 from fleet.rehearse.traffic.steady_loop import SteadyLoop
 from fleet.simulators.model_server.timing import (
     Request,
@@ -27,6 +27,7 @@ from fleet.simulators.model_server.timing import (
 if TYPE_CHECKING:
     from fleet.rehearse.clock import Clock
     from fleet.rehearse.timeline import Timeline
+    from settings.stack import Settings
 
 T = TypeVar("T")
 ENDPOINTS_WALL_SECONDS: Final = 10.0
@@ -41,8 +42,9 @@ class Load:
 
     request: Request
     timing: ServerTiming
-    in_flight_per_node: int
-    """What the published runs had in flight on a node; a sample's losses are read against it."""
+    in_flight_per_server: int
+    """A sample's losses are read against it."""
+    name: LoadName = "published"
 
     @property
     def request_seconds(self) -> float:
@@ -53,7 +55,34 @@ class Load:
 def published_load() -> Load:
     """The article's mean request and the median times of its record."""
     return Load(
-        request=published_request(), timing=published_timing(), in_flight_per_node=published_in_flight_per_node()
+        request=published_request(), timing=published_timing(), in_flight_per_server=published_in_flight_per_node()
+    )
+
+
+def load_of(settings: Settings) -> Load:
+    """The published load where servers run on the article's machine; elsewhere the load that the stack declares, with the times
+    that the planner's model gives it, or the record's where the model knows nothing of such a server.
+    """
+    from facts.machines import DEFAULT
+    from facts.workloads import named_workload
+    from fleet.plan.modelled import modelled
+
+    load = published_load()
+    if settings.machine.type == DEFAULT:
+        return load
+    load = replace(load, in_flight_per_server=settings.serving.concurrency_per_replica, name="declared")
+    answer = modelled(settings)
+    if answer is None:
+        return load
+    workload, performance = named_workload(answer.workload), answer.performance
+    return replace(
+        load,
+        request=Request(
+            input_tokens=round(workload.input_tokens.mean), output_tokens=round(workload.output_tokens.mean)
+        ),
+        timing=ServerTiming(
+            ttft_seconds=performance.ttft_ms.value / 1000, tpot_seconds=performance.tpot_ms.value / 1000
+        ),
     )
 
 
@@ -163,7 +192,8 @@ class Traffic:
             late_seconds=driver.late_seconds,
             skipped_seconds=(self._loop.skipped_wall_seconds - self._skipped_before) * self._clock.speed,
             request_seconds=self.load.request_seconds,
-            published_in_flight=self.load.in_flight_per_node,
+            in_flight_per_server=self.load.in_flight_per_server,
+            load=self.load.name,
             retried=self._retried,
             outcomes=tuple(sorted(driver.outcomes, key=lambda one: one.sent_seconds)),
             endings=self._endings(),

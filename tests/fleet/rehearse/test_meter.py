@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.rehearse.meter import GPU_LABEL, Meter, Series
+from fleet.rehearse.meter import GPU_COUNT_LABEL, GPU_LABEL, Meter, Series
 from tests.fleet.rehearse.test_story import FixedClock
 from tests.fleet.rehearse.traffic.pods import SERVER, FakeObjects, changed, pod
 
@@ -119,8 +119,8 @@ class Counted:
         return self.meter.gpu_nodes.now, self.meter.servers.now, self.meter.ready_servers.now
 
 
-def node(name: str, *, gpu: bool = True) -> Any:
-    labels = {GPU_LABEL: "nvidia-b200"} if gpu else {}
+def node(name: str, *, gpu: bool = True, gpus: int = 8) -> Any:
+    labels = {GPU_LABEL: "nvidia-b200", GPU_COUNT_LABEL: str(gpus)} if gpu else {}
     return {"metadata": {"name": name, "uid": name, "labels": labels}}
 
 
@@ -128,9 +128,10 @@ def test_machines_with_gpus_count_from_their_making_to_their_end_ready_or_not() 
     here = Counted()
     here.at(5).nodes.put(node("gpu-1"))
     here.at(6).nodes.put(node("cpu-1", gpu=False))
-    here.at(7).nodes.put(node("gpu-2"))
+    here.at(7).nodes.put(node("gpu-2", gpus=1))
     here.at(9).nodes.remove("gpu-1")
     assert here.meter.gpu_nodes.steps == [(0.0, 0), (5, 1), (7, 2), (9, 1)]
+    assert here.meter.gpus.steps == [(0.0, 0), (5, 8), (7, 9), (9, 1)]
 
 
 def test_a_server_counts_until_it_is_told_to_go_and_is_ready_in_between() -> None:

@@ -106,6 +106,18 @@ def test_downloads_per_replica_are_for_one_replica_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size_gb", "ephemeral_gib", "is_refused"), [(600, None, True), (500, None, False), (29, 48, False), (29, 47, True)]
+)
+def test_a_download_that_the_pods_disk_does_not_hold_is_refused(
+    size_gb: int, ephemeral_gib: int | None, is_refused: bool
+) -> None:
+    resources = {} if ephemeral_gib is None else {"resources": {"ephemeralStorageGib": ephemeral_gib}}
+    model = {"id": "somebody/else", "revision": "0" * 40, "sizeGb": size_gb}
+    found = refused(weights={"source": "huggingface"}, server={"replicas": 1, **resources}, model=model)
+    assert ("download-exceeds-disk" in found) == is_refused
+
+
+@pytest.mark.parametrize(
     ("weights", "is_refused"),
     [
         ({"source": "image"}, True),

@@ -9,6 +9,9 @@ from tests.fleet.rehearse.autopilot.objects import (
     FLEX,
     GKE,
     GPU_TAINT,
+    H100,
+    L4,
+    LOCAL_SSD,
     OWN_CLASS,
     PERFORMANCE,
     RESERVED,
@@ -154,8 +157,8 @@ _SELECTION = (
         policy="autopilot-node-selection",
         rule=0,
         broken=gpu_pod({f"{GKE}/gke-spot": "true"}),
-        says="a pod that asks for 8 GPUs is refused without a GPU type. Write nodeSelector cloud.google.com/gke-accelerator: "
-        "nvidia-b200, or cloud.google.com/compute-class with a class of your own",
+        says="a pod that asks for 8 GPUs is refused without a GPU type. Write nodeSelector cloud.google.com/gke-accelerator, "
+        "e.g. nvidia-b200, or cloud.google.com/compute-class with a class of your own",
         mended=gpu_pod(OWN_CLASS),
     ),
     Broken(
@@ -187,6 +190,21 @@ _SELECTION = (
             affinity=_on_host("topology.kubernetes.io/zone"),
             tolerations=[CLASS_TAINT, {"key": "team", "operator": "Equal", "value": "inference"}],
         ),
+    ),
+    Broken(
+        policy="autopilot-node-selection",
+        rule=4,
+        broken=gpu_pod(L4, amounts(cpu="8", memory="36Gi", gpu="3")),
+        says="3 GPUs of nvidia-l4 are refused: a pod may ask for 1, 2, 4, 8. Write one of these as nvidia.com/gpu",
+        mended=gpu_pod(L4, amounts(cpu="8", memory="36Gi", gpu="2")),
+    ),
+    Broken(
+        policy="autopilot-node-selection",
+        rule=5,
+        broken=gpu_pod({**SPOT, LOCAL_SSD: "true"}),
+        says="gke-ephemeral-storage-local-ssd is refused with nvidia-b200: its machines have local SSDs always. Leave the "
+        "selector out",
+        mended=gpu_pod({**L4, LOCAL_SSD: "true"}, amounts(cpu="8", memory="36Gi", gpu="1")),
     ),
     Broken(
         policy="autopilot-general-purpose-limits",
@@ -239,15 +257,10 @@ _NO_NODE = tuple(
                 gpu_pod({f"{GKE}/gke-accelerator": "nvidia-h200-141gb"}),
             ),
             (
-                gpu_pod(resources=amounts(cpu="80", memory="500Gi", gpu="4")),
-                "4 GPUs of nvidia-b200 are asked for, and an A4 machine has 8, which go to one pod. Write nvidia.com/gpu: "
-                '"8"',
-                gpu_pod(resources=amounts(cpu="80", memory="500Gi", gpu="8")),
-            ),
-            (
-                gpu_pod({**SPOT, f"{GKE}/gke-accelerator-count": "4"}),
-                "gke-accelerator-count is 4 and the pod asks for 8 GPUs. Leave the selector out, or make both equal",
-                gpu_pod({**SPOT, f"{GKE}/gke-accelerator-count": "8"}),
+                gpu_pod({**H100, f"{GKE}/gke-accelerator-count": "1"}, amounts(cpu="40", memory="300Gi", gpu="2")),
+                "gke-accelerator-count is 1, the pod asks for 2 GPUs, and machines with nvidia-h100-80gb have 1, 2, 4, 8. Leave "
+                "the selector out, or write one of these that is no less",
+                gpu_pod({**H100, f"{GKE}/gke-accelerator-count": "8"}, amounts(cpu="40", memory="300Gi", gpu="2")),
             ),
             (
                 gpu_pod({**SPOT, f"{GKE}/gke-gpu-driver-version": "newest"}),
@@ -500,16 +513,27 @@ _ELSEWHERE = (
     Broken(
         policy="autopilot-compute-class-objects",
         rule=3,
-        broken=ladder({"gpu": {"type": "nvidia-b200", "count": 4}}),
-        says="a rule for A4 machines asks for 4 x nvidia-b200. Write gpu: {type: nvidia-b200, count: 8}",
-        mended=ladder(),
+        broken=ladder(
+            {"gpu": {"type": "nvidia-b200", "count": 4}},
+            {"machineType": "g2-standard-12", "gpu": {"type": "nvidia-l4", "count": 2}},
+        ),
+        says="rules ask for GPUs that their machine does not have: a4-highgpu-8g with 4 x nvidia-b200, g2-standard-12 with 2 x "
+        "nvidia-l4. Write gpu: {type: nvidia-b200, count: 8}, {type: nvidia-l4, count: 1}",
+        mended=ladder({}, {"machineType": "g2-standard-12", "gpu": {"type": "nvidia-l4", "count": 1}}),
     ),
     Broken(
         policy="autopilot-compute-class-objects",
         rule=4,
         broken=ladder({"storage": {"bootDiskType": "pd-ssd"}}),
-        says="A4 machines boot from hyperdisk-balanced only, and a rule says pd-ssd. Leave bootDiskType out",
-        mended=ladder({"storage": {"bootDiskType": "hyperdisk-balanced"}}),
+        says="these machines boot from hyperdisk-balanced only: a4-highgpu-8g, and its rule says pd-ssd. Leave bootDiskType out",
+        mended=ladder(
+            {"storage": {"bootDiskType": "hyperdisk-balanced"}},
+            {
+                "machineType": "g2-standard-12",
+                "gpu": {"type": "nvidia-l4", "count": 1},
+                "storage": {"bootDiskType": "pd-ssd"},
+            },
+        ),
     ),
     Broken(
         policy="hyperdisk-storage-classes",

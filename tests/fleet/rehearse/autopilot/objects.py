@@ -10,6 +10,9 @@ Manifest = dict[str, Any]
 NAMESPACE = "autopilot-rules"
 GKE = "cloud.google.com"
 SPOT: Manifest = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}
+L4: Manifest = {**SPOT, f"{GKE}/gke-accelerator": "nvidia-l4"}
+H100: Manifest = {**SPOT, f"{GKE}/gke-accelerator": "nvidia-h100-80gb"}
+LOCAL_SSD = f"{GKE}/gke-ephemeral-storage-local-ssd"
 FLEX: Manifest = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-flex-start": "true"}
 RESERVED: Manifest = {
     f"{GKE}/gke-accelerator": "nvidia-b200",

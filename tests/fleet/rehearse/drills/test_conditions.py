@@ -14,6 +14,7 @@ from fleet.rehearse.drills.conditions import (
     all_of,
     has_gateway,
     needs_servers,
+    needs_ways,
     no_others,
     on_spot,
     owns_platform,
@@ -95,6 +96,38 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 
 def test_a_stack_of_twelve_spot_servers_skips_the_gateway_alone() -> None:
     assert skipped("spot") == {"gateway-without-subnet"}
+
+
+ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}
+
+
+def test_a_drill_of_a_way_that_the_machine_is_not_sold_is_skipped() -> None:
+    small = {"machine": "a3-highgpu-1g", "server": {"replicas": 4, **ONE_RANK}}
+    assert {"next-rung", "inactive-reservation"} <= skipped("dev", **small)
+    assert not skipped("dev", **small) & {"late-compute-class", "stock-out", "project-quota", "preempt-four"}
+    assert re.findall(
+        "calendar|reservation", needs_ways("reservation", "spot", "calendar")(make_settings("dev", **small))
+    )
+
+
+def test_servers_that_share_a_machine_skip_what_counts_machines_of_their_own() -> None:
+    shared = {"machine": "a3-highgpu-8g", "server": {"replicas": 4, "gpus": 1, **ONE_RANK}}
+    assert {"next-rung", "preempt-four"} <= skipped("dev", **shared)
+    assert not skipped("dev", **shared) & {"bring-up", "drain", "preempt-one", "stock-out", "project-quota"}
+
+
+def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> None:
+    demand = {"machine": "g2-standard-12", "capacity": {"mode": "on-demand"}, "server": {"replicas": 1, **ONE_RANK}}
+    found = skipped("dev", **demand)
+    assert {"preempt-one", "inactive-reservation"} <= found
+    assert not found & {"stock-out", "project-quota", "over-quota"}
+    assert {"stock-out", "project-quota"} <= skipped("cud")
+
+
+def test_a_server_that_downloads_its_own_weights_has_no_second_one_to_drill_with() -> None:
+    found = skipped("dev", weights={"source": "huggingface"})
+    assert {"to-zero", "scale-12", "writer-fails"} <= found
+    assert not found & {"pause", "stock-out", "project-quota", "over-quota", "two-stacks"}
 
 
 def test_a_paused_stack_is_brought_up_and_destroyed_and_nothing_else_of_its_servers() -> None:

@@ -221,6 +221,26 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     assert not second.passed
 
 
+def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_comes_up(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(inputs: Inputs) -> None:
+        amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
+        for part in ("requests", "limits"):
+            amounts[part]["ephemeral-storage"] = "20Gi"
+
+    class Broken(BreakableStage):
+        mutation = staticmethod(changed("Deployment", small))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    opened = varied(open_stack(ROOT, "dev"), {"weights": {"source": "huggingface"}})
+    (result,) = runner.Runner(opened, around).play(chosen(["bring-up"]))
+    assert not result.passed
+    (finding,) = result.findings
+    assert finding.subject.endswith("::server-deployment")
+    assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
+
+
 def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
     around: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +251,57 @@ def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["bring-up"]))
     assert not result.passed
     assert UNANSWERED in result.gave_up
+
+
+# Servers that share a machine
+
+
+@pytest.fixture(scope="module")
+def sharing(around: Surroundings) -> Iterator[BreakableStage]:
+    """Two servers with one GPU each on a machine with two, on demand, brought up."""
+    engine = {"dataParallelSize": 1, "maxNumSeqs": 64}
+    server = {"replicas": 2, "gpus": 1, "needs": {"concurrencyPerReplica": 64}, "engine": engine}
+    machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}}
+    opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
+    with pytest.MonkeyPatch.context() as patch, BreakableStage(opened, around) as stage:
+        patch.setattr(stage_module, "LAG_SECONDS", LAG_SECONDS)
+        stage.bring_up()
+        yield stage
+
+
+@pytest.mark.parametrize("name", ["bring-up", "drain", "stock-out", "project-quota"])
+def test_servers_that_share_a_machine_hold(sharing: BreakableStage, name: str) -> None:
+    sharing.restore()
+    holds(sharing, name)
+
+
+def test_three_gpus_are_refused_as_autopilot_does(sharing: BreakableStage) -> None:
+    def three(inputs: Inputs) -> None:
+        amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
+        for part in ("requests", "limits"):
+            amounts[part]["nvidia.com/gpu"] = "3"
+
+    sharing.restore()
+    with sharing.broken(changed("Deployment", three)):
+        result = played(sharing, "rolling-update")
+    assert "3 GPUs of nvidia-l4 are refused: a pod may ask for 1, 2, 4, 8" in failure(result, "pulumi up")
+
+
+def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
+    sharing: BreakableStage,
+) -> None:
+    def unshared(inputs: Inputs) -> None:
+        del inputs["spec"]["template"]["spec"]["nodeSelector"]["cloud.google.com/gke-accelerator-count"]
+
+    sharing.restore()
+    with sharing.broken(changed("Deployment", unshared)):
+        sharing.up(sharing.record({"server": {"replicas": 0}}))
+        sharing.until("every machine to go", lambda: sharing.meter.gpu_nodes.now == 0, 3600)
+        sharing.up()
+        sharing.until_ready(2)
+        result = played(sharing, "bring-up")
+    assert failure(result, "2 servers on 1 machine").startswith("2 servers, 2 machines")
+    assert failure(result, "the type that the stack names, g2-standard-24") == "g2-standard-16"
 
 
 def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:

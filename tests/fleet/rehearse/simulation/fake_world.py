@@ -13,6 +13,7 @@ from typing import Any, cast
 from fleet.rehearse.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.mirror import Change, Mirror
+from fleet.rehearse.simulation.machines import with_gpus
 from fleet.rehearse.simulation.pod_needs import PodNeeds, needs_of
 from fleet.rehearse.simulation.world import World
 from fleet.rehearse.timeline import Timeline
@@ -23,6 +24,7 @@ GPU_TOLERATIONS = [
     {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
     {"key": f"{GKE}/gke-spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"},
 ]
+A4 = with_gpus("a4-highgpu-8g")
 NO_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
 WAIT = 10.0
 _uids = itertools.count(1)

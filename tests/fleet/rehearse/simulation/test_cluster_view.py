@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from fleet.rehearse.simulation.cluster_view import SHUTTING_DOWN, TO_BE_DELETED, ClusterView
-from fleet.rehearse.simulation.machines import A4
 from fleet.rehearse.simulation.node_objects import node_manifest, template
 from fleet.rehearse.simulation.offers import Offer
 from fleet.rehearse.simulation.world import World
-from tests.fleet.rehearse.simulation.fake_world import feed, gpu_pod, make_world, needs, on_node, pod, unschedulable
+from tests.fleet.rehearse.simulation.fake_world import A4, feed, gpu_pod, make_world, needs, on_node, pod, unschedulable
 
 OFFER = Offer(machine=A4, mode="spot", zone="europe-west4-b")
 

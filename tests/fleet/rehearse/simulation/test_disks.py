@@ -26,8 +26,9 @@ class Scene:
     def __init__(self, world: World, api: FakeApi, disks: Disks) -> None:
         self.world, self.api, self.disks = world, api, disks
 
-    def storage_class(self, *, waits: bool) -> None:
+    def storage_class(self, *, waits: bool, disk_type: str = "pd-balanced") -> None:
         found: Manifest = {
+            "parameters": {"type": disk_type},
             "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
         }
         if not waits:
@@ -36,8 +37,13 @@ class Scene:
             ]
         self.api.objects[STORAGE_CLASS, "class"] = found
 
-    def node(self, name: str) -> None:
-        feed(self.world.nodes, "added", thing("v1", "Node", name, labels={"topology.gke.io/zone": ZONE}))
+    def node(self, name: str, machine_type: str = "") -> None:
+        labels = {
+            "topology.gke.io/zone": ZONE,
+            "node.kubernetes.io/instance-type": machine_type,
+            "cloud.google.com/machine-family": machine_type.partition("-")[0],
+        }
+        feed(self.world.nodes, "added", thing("v1", "Node", name, labels=labels))
 
     def claim(self, name: str = "claim", *, node: str = "", volume: str = "", **spec: Any) -> Manifest:
         annotations = {PROVISIONER: DRIVER, **({SELECTED_NODE: node} if node else {})}
@@ -221,6 +227,32 @@ def test_a_pod_starts_when_every_volume_of_it_is_there(scene: Scene) -> None:
     until(lambda: set(scene.marked()) == {"server"})
     assert scene.holds("first")
     assert scene.holds("second")
+
+
+@pytest.mark.parametrize(
+    ("disk_type", "machine_type", "attaches"),
+    [
+        ("hyperdisk-ml", "g2-standard-12", True),
+        ("hyperdisk-ml", "a3-highgpu-1g", True),
+        ("hyperdisk-ml", "e2-standard-8", False),
+        ("pd-balanced", "g2-standard-12", True),
+        ("pd-balanced", "a4-highgpu-8g", False),
+    ],
+)
+def test_a_machine_attaches_the_disks_of_its_family_and_others_are_told_on_the_pod(
+    scene: Scene, disk_type: str, machine_type: str, attaches: bool
+) -> None:
+    scene.storage_class(waits=False, disk_type=disk_type)
+    scene.node("node", machine_type)
+    scene.bound()
+    scene.pod("server", "claim")
+    if attaches:
+        assert until(scene.marked) == ["server"]
+        return
+    event = scene.event()
+    assert (event["involvedObject"]["name"], event["reason"]) == ("server", "FailedAttachVolume")
+    assert f"'{disk_type}' is not a compatible disk type with the machine type {machine_type}" in event["message"]
+    assert not scene.holds()
 
 
 def test_a_second_attempt_elsewhere_waits_until_the_disk_is_detached(scene: Scene) -> None:

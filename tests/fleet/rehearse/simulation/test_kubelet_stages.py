@@ -23,6 +23,7 @@ def test_nodes_and_pods_have_every_stage_of_a_life() -> None:
         "node-ready": "Node",
         "pod-start": "Pod",
         "pod-ready": "Pod",
+        "pod-evicted": "Pod",
         "pod-complete": "Pod",
         "pod-end": "Pod",
         "pod-end-of-job": "Pod",
@@ -52,6 +53,7 @@ def test_durations_come_from_the_timings() -> None:
     assert "77.0" in delay("pod-start", large_image_pull_seconds=77.0)
     assert "88.0" in delay("pod-start", init_container_seconds=88.0)
     assert "1099.0" in delay("pod-ready", weights_read_seconds=99.0, engine_start_seconds=1000.0)
+    assert "99.0" in delay("pod-evicted", weights_read_seconds=99.0)
     assert "66.0" in delay("pod-complete", writer_seconds=66.0)
     assert "55.0" in delay("pod-complete", benchmark_seconds=55.0)
     assert "44.0" in delay("pod-end", exit_seconds=44.0)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.rehearse.simulation.machines import A4, FAMILIES, general_purpose, machines, smallest
+from facts.machines import MACHINES
+from fleet.rehearse.simulation.machines import FAMILIES, general_purpose, machines, smallest, with_gpus
 from fleet.rehearse.simulation.pod_needs import GIB, Amounts
+from tests.fleet.rehearse.simulation.fake_world import A4
 
 
 def amounts(vcpu: float, gib: float = 1.0, gpus: int = 0) -> Amounts:
@@ -14,6 +16,25 @@ def test_an_a4_holds_one_server_and_never_a_request_for_all_its_cores() -> None:
     assert amounts(160, 1000, 8).times_in(A4.allocatable) == 1
     assert amounts(224, 1000, 8).times_in(A4.allocatable) == 0
     assert A4.capacity.gpus == A4.allocatable.gpus == 8
+
+
+def test_local_ssd_is_the_pods_disk_where_it_is_there_and_the_boot_disk_elsewhere() -> None:
+    disks = {
+        (name, wanted): with_gpus(name, local_ssd=wanted).ephemeral_gb
+        for name in ("g2-standard-12", "a3-highgpu-1g")
+        for wanted in (False, True)
+    }
+    assert list(disks.values()) == [400, 375, 750, 750]
+    small, large = with_gpus("g2-standard-12", boot_disk_gb=100), with_gpus("a3-highgpu-1g", boot_disk_gb=100)
+    assert (small.ephemeral_gb, large.ephemeral_gb) == (100, 750)
+    assert small.allocatable.ephemeral_bytes == 60 * 10**9  # a tenth for evictions, three for the system and its images
+
+
+@pytest.mark.parametrize("machine_type", sorted(MACHINES))
+def test_every_machine_with_gpus_holds_a_pod_with_all_of_them(machine_type: str) -> None:
+    machine = with_gpus(machine_type)
+    assert amounts(machine.vcpu / 2, machine.memory_gib / 2, machine.gpus).times_in(machine.allocatable) == 1
+    assert amounts(machine.vcpu, machine.memory_gib / 2, machine.gpus).times_in(machine.allocatable) == 0
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 
-from fleet.rehearse.simulation.machines import A4, machines
+import pytest
+
+from fleet.rehearse.simulation.machines import Machine, machines, with_gpus
 from fleet.rehearse.simulation.node_objects import node_address, node_manifest, node_name, pod_range, template
 from fleet.rehearse.simulation.offers import Offer
-from tests.fleet.rehearse.simulation.fake_world import GKE, gpu_pod, needs, pod
+from tests.fleet.rehearse.simulation.fake_world import A4, GKE, gpu_pod, needs, pod
 
 SPOT = Offer(machine=A4, mode="spot", zone="europe-west4-b")
 SERVER = needs(gpu_pod())
@@ -40,6 +42,26 @@ def test_a_spot_a4_has_the_labels_and_taints_that_gke_gives_it() -> None:
         {"key": f"{GKE}/gke-spot", "value": "true", "effect": "NoSchedule"},
     ]
     assert spec["providerID"].startswith("gce://fleet-tests/europe-west4-b/gk3-fleet-nap-")
+
+
+@pytest.mark.parametrize(
+    ("machine", "local_ssd", "labels"),
+    [
+        (with_gpus("g2-standard-12"), None, ("nvidia-l4", "1", "pd-balanced", "amd64")),
+        (with_gpus("g2-standard-12", local_ssd=True), "true", ("nvidia-l4", "1", "pd-balanced", "amd64")),
+        (with_gpus("a3-highgpu-1g"), "true", ("nvidia-h100-80gb", "1", "pd-balanced", "amd64")),
+        (with_gpus("g4-standard-96"), None, ("nvidia-rtx-pro-6000", "2", "hyperdisk-balanced", "amd64")),
+        (with_gpus("a4x-highgpu-4g"), "true", ("nvidia-gb200", "4", "hyperdisk-balanced", "arm64")),
+    ],
+)
+def test_a_node_says_which_gpus_disk_and_local_ssd_its_machine_has(
+    machine: Machine, local_ssd: str | None, labels: tuple[str, str, str, str]
+) -> None:
+    kind = dict(template(Offer(machine=machine, mode="spot", zone="us-central1-b"), SERVER).labels)
+    keys = (f"{GKE}/gke-accelerator", f"{GKE}/gke-accelerator-count", f"{GKE}/gke-boot-disk", "kubernetes.io/arch")
+    assert tuple(kind[key] for key in keys) == labels
+    assert kind.get(f"{GKE}/gke-ephemeral-storage-local-ssd") == local_ssd
+    assert kind[f"{GKE}/machine-family"] == machine.name.partition("-")[0]
 
 
 def test_a_node_registers_unready_and_with_less_than_its_machine_has() -> None:

@@ -151,6 +151,7 @@ def test_selectors_that_gke_refuses_are_explained(change: dict[str, Any], code: 
     ("amounts", "part"),
     [
         ({"cpu": "160", "nvidia.com/gpu": "4"}, "asks for 4 GPUs"),
+        ({"cpu": "160", "nvidia.com/gpu": "3"}, "asks for 3 GPUs"),
         ({"cpu": "224", "memory": "1000Gi", "nvidia.com/gpu": "8"}, "224 vCPU"),
         ({"cpu": "160", "memory": "3960Gi", "nvidia.com/gpu": "8"}, "3960 GiB"),
     ],
@@ -231,3 +232,110 @@ def test_a_reservation_is_asked_for_where_the_pod_has_to_be() -> None:
     assert offered(gpu_pod(nodeSelector=RESERVED), stock)[0].zone == ZONE
     pinned = {**RESERVED, "topology.kubernetes.io/zone": "europe-west4-a"}
     assert offered(gpu_pod(nodeSelector=pinned), stock)[0].zone == "europe-west4-a"
+
+
+def gpu_offers(accelerator: str, amounts: dict[str, str], **selector: str) -> tuple[Offer, ...] | Trouble:
+    """What a Spot pod with these GPUs is offered; keys of GKE's labels with underscores for `-`."""
+    labels = {f"{GKE}/{key.replace('_', '-')}": value for key, value in selector.items()}
+    wanted = {f"{GKE}/gke-accelerator": accelerator, f"{GKE}/gke-spot": "true", **labels}
+    return ask(pod("server", amounts, nodeSelector=wanted, tolerations=GPU_TOLERATIONS))
+
+
+def gpus(number: int, cpu: int, memory_gib: int, disk_gib: int = 40) -> dict[str, str]:
+    disk = {"ephemeral-storage": f"{disk_gib}Gi"}
+    return {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "nvidia.com/gpu": str(number), **disk}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "expected"),
+    [
+        ("nvidia-l4", gpus(1, 8, 36), "g2-standard-12"),
+        ("nvidia-l4", gpus(1, 6, 20), "g2-standard-8"),  # a stack that names g2-standard-12 gets the smaller one
+        ("nvidia-l4", gpus(1, 2, 8), "g2-standard-4"),
+        ("nvidia-l4", gpus(2, 8, 36), "g2-standard-24"),
+        ("nvidia-l4", gpus(8, 8, 36), "g2-standard-96"),
+        ("nvidia-h100-80gb", gpus(1, 20, 180), "a3-highgpu-1g"),
+        ("nvidia-h100-80gb", gpus(8, 160, 1000), "a3-highgpu-8g"),
+        ("nvidia-h100-mega-80gb", gpus(8, 160, 1000), "a3-megagpu-8g"),
+        ("nvidia-h200-141gb", gpus(8, 160, 1000), "a3-ultragpu-8g"),
+        ("nvidia-rtx-pro-6000", gpus(4, 100, 400), "g4-standard-192"),
+        ("nvidia-a100-80gb", gpus(2, 16, 200), "a2-ultragpu-2g"),
+    ],
+)
+def test_the_smallest_machine_with_the_pods_gpus_that_holds_it_comes(
+    accelerator: str, amounts: dict[str, str], expected: str
+) -> None:
+    found = gpu_offers(accelerator, amounts)
+    assert not isinstance(found, Trouble), found
+    assert {one.machine.name for one in found} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "part"),
+    [
+        ("nvidia-l4", gpus(3, 8, 36), "may ask for 1 or 2 or 4 or 8"),
+        ("nvidia-h200-141gb", gpus(1, 8, 36), "may ask for 8"),
+        ("nvidia-l4", gpus(1, 40, 36), "g2-standard-32"),
+        ("nvidia-l4", gpus(1, 8, 36, disk_gib=500), "500 GiB of disk"),  # 400 GB of boot disk, and no local SSD
+        ("nvidia-tesla-v100", gpus(1, 4, 8), "nvidia-tesla-v100"),
+    ],
+)
+def test_a_pod_that_no_machine_of_its_gpu_suits_is_told_why(
+    accelerator: str, amounts: dict[str, str], part: str
+) -> None:
+    found = gpu_offers(accelerator, amounts)
+    assert isinstance(found, Trouble)
+    assert part in found.message
+
+
+def test_local_ssd_that_is_selected_replaces_the_boot_disk() -> None:
+    found = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300), gke_ephemeral_storage_local_ssd="true")
+    assert not isinstance(found, Trouble), found
+    assert [(one.machine.name, one.machine.local_ssd) for one in found] == [("g2-standard-12", True)]
+    assert isinstance(gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300)), Trouble)
+
+
+def test_pods_share_a_machine_only_where_they_select_its_number_of_gpus() -> None:
+    shared = gpu_offers("nvidia-h100-80gb", gpus(1, 20, 180), gke_accelerator_count="8")
+    assert not isinstance(shared, Trouble), shared
+    assert shared[0].machine.name == "a3-highgpu-8g"
+    assert needs(pod("server", gpus(1, 20, 180))).amounts.times_in(shared[0].machine.allocatable) == 8
+    assert isinstance(gpu_offers("nvidia-b200", gpus(1, 20, 180), gke_accelerator_count="8"), Trouble)
+    assert isinstance(gpu_offers("nvidia-l4", gpus(1, 4, 8), gke_accelerator_count="3"), Trouble)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "amounts", "sold"),
+    [
+        ("nvidia-l4", gpus(1, 8, 36), True),
+        ("nvidia-h100-80gb", gpus(8, 160, 1000), True),
+        ("nvidia-h100-80gb", gpus(1, 20, 180), False),
+        ("nvidia-b200", gpus(8, 160, 1000), False),
+        ("nvidia-h200-141gb", gpus(8, 160, 1000), False),
+    ],
+)
+def test_a_machine_comes_on_demand_only_where_google_sells_it_so(
+    accelerator: str, amounts: dict[str, str], sold: bool
+) -> None:
+    one = pod("server", amounts, nodeSelector={f"{GKE}/gke-accelerator": accelerator}, tolerations=GPU_TOLERATIONS)
+    (found,) = offered(one)
+    assert (found.mode, found.is_sold) == ("on-demand", sold)
+
+
+@pytest.mark.parametrize(
+    ("rung", "amounts", "expected"),
+    [
+        ({"machineType": "g2-standard-16", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 6, 20), "g2-standard-16"),
+        ({"machineType": "g2-standard-8", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 8, 36), None),
+        ({"gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 6, 20), "g2-standard-8"),
+        ({"machineFamily": "g2"}, gpus(1, 6, 20), "g2-standard-8"),
+        ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 100}}, gpus(1, 6, 20, disk_gib=60), None),
+        ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 600}}, gpus(1, 6, 20, 400), "g2-standard-16"),
+        ({"gpu": {"type": "nvidia-h100-80gb", "count": 8}}, gpus(1, 20, 180), "a3-highgpu-8g"),  # shared, by the class
+        (RUNG, gpus(1, 20, 180), None),
+    ],
+)
+def test_a_rung_brings_the_machine_that_it_names(rung: Manifest, amounts: dict[str, str], expected: str | None) -> None:
+    one = pod("server", amounts, nodeSelector={f"{GKE}/compute-class": "rungs"}, tolerations=GPU_TOLERATIONS)
+    found = ask(one, rungs=ladder({**rung, "spot": True}))
+    assert (None if isinstance(found, Trouble) else found[0].machine.name) == expected

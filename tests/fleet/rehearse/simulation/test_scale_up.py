@@ -68,6 +68,32 @@ def test_twelve_servers_get_twelve_machines_and_no_more_while_these_come() -> No
     assert (again.wanted, again.troubles) == ([], {})
 
 
+def on(accelerator: str, gpus: int, **selector: str) -> PodNeeds:
+    """What a pod with these GPUs asks for, on demand."""
+    amounts = {"cpu": "8", "memory": "36Gi", "nvidia.com/gpu": str(gpus)}
+    return needs(
+        gpu_pod(nodeSelector={f"{GKE}/gke-accelerator": accelerator, **selector}, containers=[container(amounts)])
+    )
+
+
+def container(amounts: dict[str, str]) -> dict[str, Any]:
+    return {"name": "main", "image": "image", "resources": {"requests": amounts, "limits": amounts}}
+
+
+@pytest.mark.parametrize(("accelerator", "gpus", "machines"), [("nvidia-l4", 1, 1), ("nvidia-h100-80gb", 1, 0)])
+def test_what_is_not_sold_on_demand_never_comes(accelerator: str, gpus: int, machines: int) -> None:
+    decision = Autoscaler(Stock()).look(named(1, on(accelerator, gpus)))
+    assert len(decision.wanted) == machines
+    assert all("cannot be had on demand" in trouble.message for trouble in decision.troubles.values())
+
+
+def test_pods_that_select_a_machines_number_of_gpus_fill_it_before_the_next_comes() -> None:
+    nine = named(9, on("nvidia-l4", 1, **{f"{GKE}/gke-accelerator-count": "8"}))
+    decision = Autoscaler(Stock()).look(nine)
+    assert [len(one.pods) for one in decision.wanted] == [8, 1]
+    assert {one.offer.machine.name for one in decision.wanted} == {"g2-standard-96"}
+
+
 def test_an_empty_machine_that_is_there_is_the_schedulers_business() -> None:
     autoscaler = Autoscaler(Stock())
     first = autoscaler.look(named(1))
@@ -147,7 +173,7 @@ def test_the_last_rungs_trouble_is_told_when_every_rung_is_empty() -> None:
     stock.spot_nodes = 0
     decision = Autoscaler(stock, RESERVED_RUNG, SPOT_RUNG).look(named(1, IN_CLASS))
     (trouble,) = decision.troubles.values()
-    assert "no more a4-highgpu-8g Spot machines" in trouble.message
+    assert "no more a4-highgpu-8g as Spot" in trouble.message
 
 
 @pytest.mark.parametrize(

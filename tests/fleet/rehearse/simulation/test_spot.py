@@ -6,12 +6,11 @@ import pytest
 
 from fleet.rehearse.api import ApiRefusedError, Manifest
 from fleet.rehearse.simulation.cluster_view import SHUTTING_DOWN
-from fleet.rehearse.simulation.machines import A4
 from fleet.rehearse.simulation.node_objects import node_manifest, template
 from fleet.rehearse.simulation.offers import Offer
 from fleet.rehearse.simulation.spot import IMPENDING_TERMINATION, kill_containers, preempt
 from fleet.rehearse.simulation.world import World
-from tests.fleet.rehearse.simulation.fake_world import FakeApi, feed, gpu_pod, make_world, needs, on_node
+from tests.fleet.rehearse.simulation.fake_world import A4, FakeApi, feed, gpu_pod, make_world, needs, on_node
 
 OFFER = Offer(machine=A4, mode="spot", zone="europe-west4-b")
 READY = [{"type": "Ready", "status": "True"}]

@@ -6,15 +6,15 @@ from fleet.rehearse.simulation.stock import Stock
 from settings.stack import Settings
 from tests.support.settings import make_settings
 
-SPOT, FLEX, HELD = ("spot", ""), ("flex-start", ""), ("reservation", "block")
+SPOT, FLEX, HELD, DEMAND = ("spot", ""), ("flex-start", ""), ("reservation", "block"), ("on-demand", "")
 
 
-def test_nothing_is_short_by_default_but_an_a4_on_demand() -> None:
+def test_nothing_is_short_by_default() -> None:
     stock = Stock()
     assert stock.refusal(SPOT, {SPOT: 1000}) is None
     assert stock.refusal(FLEX, {FLEX: 1000}) is None
     assert stock.refusal(("on-demand", "c4"), {}) is None
-    assert stock.refusal(("on-demand", ""), {}) == "stock"
+    assert stock.refusal(DEMAND, {DEMAND: 1000}) is None
 
 
 def test_machines_in_use_count_against_what_google_gives() -> None:
@@ -23,6 +23,23 @@ def test_machines_in_use_count_against_what_google_gives() -> None:
     assert stock.refusal(SPOT, {SPOT: 11}) is None
     assert stock.refusal(SPOT, {SPOT: 12}) == "stock"
     assert stock.refusal(FLEX, {SPOT: 12}) is None
+
+
+def test_machines_on_demand_run_out_too() -> None:
+    stock = Stock(on_demand_nodes=2)
+    assert stock.refusal(DEMAND, {DEMAND: 1, SPOT: 5}) is None
+    assert stock.refusal(DEMAND, {DEMAND: 2}) == "stock"
+    assert stock.refusal(("on-demand", "c4"), {DEMAND: 2}) is None
+
+
+def test_a_quota_counts_every_way_but_what_a_reservation_holds() -> None:
+    stock = Stock(quota_nodes=3)
+    stock.reserve("block", nodes=4, zone="z")
+    assert stock.refusal(SPOT, {DEMAND: 2, HELD: 4}) is None
+    assert stock.refusal(SPOT, {DEMAND: 2, SPOT: 1}) == "quota"
+    assert stock.refusal(HELD, {DEMAND: 2, SPOT: 1}) is None
+    assert stock.refusal(("on-demand", "c4"), {SPOT: 3}) is None
+    assert Stock(quota_nodes=0).refusal(SPOT, {}) == "quota"
 
 
 def test_an_a4_is_to_be_had_in_its_own_zones_only() -> None:
@@ -79,9 +96,10 @@ def test_a_stack_finds_the_reservation_that_it_names(capacity: dict[str, object]
 
 
 def test_a_stock_can_be_set_back_to_what_it_was() -> None:
-    stock, plenty = Stock(), Stock()
+    stock, plenty = Stock(quota_nodes=0, on_demand_nodes=0), Stock()
     stock.spot_nodes = 1
     stock.reserve("block", nodes=1, zone="z")
     stock.restore(plenty)
     assert stock.refusal(SPOT, {SPOT: 99}) is None
+    assert stock.refusal(DEMAND, {DEMAND: 99}) is None
     assert stock.reservations == {}

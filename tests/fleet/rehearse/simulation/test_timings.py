@@ -35,9 +35,25 @@ def test_a_stack_reads_its_weights_at_its_own_throughput_with_all_replicas_of_a_
     assert spread.weights_read_seconds == pytest.approx(twelve.weights_read_seconds / 2)
 
 
+def test_a_machine_reads_no_faster_than_it_can_and_once_for_the_servers_that_share_it() -> None:
+    weights = {"throughputMibps": 40_000}
+    whole = {"machine": "a3-highgpu-1g", "server": {"replicas": 1, "engine": {"dataParallelSize": 1}}}
+    alone = timings_for(make_settings(weights=weights, **whole))
+    assert alone.weights_read_seconds == pytest.approx(29_000 / (2_400 * 1.048576))
+    shared = {"machine": "a3-highgpu-8g", "server": {"replicas": 4, "gpus": 1, "engine": {"dataParallelSize": 1}}}
+    assert timings_for(make_settings(weights=weights, **shared)).weights_read_seconds == alone.weights_read_seconds
+
+
+def test_a_machine_without_local_ssds_takes_longer_to_unpack_the_image() -> None:
+    small = make_settings(machine="g2-standard-12", server={"replicas": 1, "engine": {"dataParallelSize": 1}})
+    assert timings_for(small).large_image_pull_seconds > timings_for(make_settings()).large_image_pull_seconds
+
+
 def test_a_stack_without_a_volume_downloads_before_it_serves() -> None:
     settings = make_settings(weights={"source": "huggingface"}, server={"replicas": 1})
     assert timings_for(settings).weights_read_seconds == 290
+    assert timings_for(settings).download_gb == 29
+    assert timings_for(make_settings()).download_gb == 0
 
 
 def test_a_paused_stack_has_timings_too() -> None:

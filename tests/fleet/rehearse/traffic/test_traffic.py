@@ -16,9 +16,10 @@ from fleet.rehearse.results import RehearsalError
 from fleet.rehearse.timeline import Timeline
 from fleet.rehearse.traffic.driver import sample_rate
 from fleet.rehearse.traffic.pod_end import share_cut
-from fleet.rehearse.traffic.traffic import Load, Traffic
+from fleet.rehearse.traffic.traffic import Load, Traffic, load_of, published_load
 from fleet.simulators.model_server.timing import Request, ServerTiming
 from tests.fleet.rehearse.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
+from tests.support.settings import make_settings
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ class Cluster:
             server=SERVER,
             namespace=NAMESPACE,
             model="Qwen/Qwen3.5-27B-FP8",
-            load=Load(request=REQUEST, timing=timing, in_flight_per_node=2000),
+            load=Load(request=REQUEST, timing=timing, in_flight_per_server=2000),
         )
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -113,7 +114,7 @@ def test_a_spot_notice_of_15_s_cuts_the_share_that_arithmetic_says() -> None:
     )
     assert report.lost_after_retry == 0
     assert report.completed == report.sent
-    assert report.cut_per_server_at_published_load == 750
+    assert report.cut_per_server == 750
 
 
 def test_with_several_api_servers_a_notice_leaves_streams_the_sleep_alone() -> None:
@@ -270,3 +271,15 @@ def test_a_sample_that_a_busy_machine_bent_is_called_so() -> None:
     assert "--speed" not in note(1.0)
     assert " 24 s " in note(24.4)
     assert "--speed" in note(24.4)
+
+
+def test_elsewhere_than_on_the_articles_machine_the_load_is_the_one_that_the_stack_declares() -> None:
+    assert load_of(make_settings()) == published_load()
+    engine = {"dataParallelSize": 1, "maxNumSeqs": 64}
+    server = {"replicas": 1, "needs": {"concurrencyPerReplica": 64}, "engine": engine}
+    known = load_of(make_settings(machine="a3-highgpu-1g", server=server))
+    assert (known.name, known.in_flight_per_server) == ("declared", 64)
+    assert known.timing != published_load().timing
+    model = {"id": "somebody/unknown", "revision": "0" * 40, "sizeGb": 9}
+    unknown = load_of(make_settings(machine="g2-standard-12", model=model, server={**server, "profile": "serve-chat"}))
+    assert (unknown.name, unknown.timing) == ("declared", published_load().timing)
