@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from settings.stack import PLACEHOLDER_PROJECT
 if TYPE_CHECKING:
     from fleet.plan.plan import Plan
 
+POLICY_CONFIG_FOLDER = "policy/config"
+"""Of the project: each stack's limits, as Pulumi and the offline preview read them."""
 DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
 """A zone of the article's region; which zones have A4 is the reader's to find out."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -29,6 +32,9 @@ _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacity that a reservation's name belongs to."""
+# Assumed: what a bill may rise above the plan's before somebody should look: a node of many, a dearer month of Spot.
+_CEILING_MARGIN = 1.05
+_CEILING_STEP_USD = 5
 # Assumed: what a batch may run longer than planned before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
 
@@ -43,19 +49,33 @@ def write_stack(
     zone: str = DEFAULT_ZONE,
     replace: bool = False,
 ) -> Path:
-    """Write Pulumi.<stack>.yaml; the path of the file.
+    """Write Pulumi.<stack>.yaml, and the stack's spending ceiling for the policies; the path of the stack file.
 
     The file is checked as `fleet config check` does before it appears. Raises SettingsError where a name is wrong or missing,
     where the file is there and `replace` is not set, or where something is refused.
     """
-    path = root / f"Pulumi.{stack}.yaml"
-    problems = [*_wrong_names(stack, plan, reservation, zone), *_wrong_project(project), *_in_the_way(path, replace)]
+    path, limits = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
+    in_the_way = [problem for one in (path, limits) for problem in _in_the_way(one, replace)]
+    problems = [*_wrong_names(stack, plan, reservation, zone), *_wrong_project(project), *in_the_way]
     if problems:
         raise SettingsError(stack, problems)
     text = stack_text(plan, reservation=reservation, project=project, zone=zone)
     _check(root, stack, text)
+    if plan.money.usd_per_node_hour is not None:
+        limits.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(limits, policy_limits(plan).encode())
     write_whole(path, text.encode())
     return path
+
+
+def policy_limits(plan: Plan) -> str:
+    """The stack's policy config file: a ceiling a little above the plan's bill, so that a slip in its replicas is refused."""
+    ceiling: dict[str, float] = {
+        "maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour / _CEILING_STEP_USD) * _CEILING_STEP_USD
+    }
+    if plan.question.usd_per_node_hour is not None:
+        ceiling["usdPerNodeHour"] = plan.question.usd_per_node_hour
+    return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
 
 
 def stack_text(
