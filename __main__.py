@@ -36,7 +36,8 @@ from workloads.space import Space
 from workloads.weights.weights import Weights, WeightsArgs
 
 settings, secrets = load()
-project, zones, capacity, apis = settings.project, settings.zones, settings.capacity, required_apis(settings)
+project, zones, apis = settings.project, settings.zones, required_apis(settings)
+machine, capacity = settings.machine, settings.capacity
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
@@ -88,7 +89,7 @@ grants = WorkloadAccessArgs(
 )
 access = WorkloadAccess("access", grants, after_services)
 if isinstance(capacity, Calendar) and capacity.create is not None:
-    window = CalendarReservationArgs(place=place, zone=zones[0], calendar=capacity)
+    window = CalendarReservationArgs(place=place, zone=zones[0], calendar=capacity, machine_type=machine.type)
     CalendarReservation("calendar", window, after_services)
 
 # Kubernetes: one provider, from the platform's cluster, inherited by every component below.
@@ -117,8 +118,8 @@ release = WeightsArgs(
 weights = Weights("weights", release, guarded)
 placed = guarded
 if isinstance(capacity, Ladder):
-    name = ladder_class(settings.namespace)
-    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, labels=marks)
+    name = ladder_class(settings.namespace, machine)
+    rungs = CapacityLadderArgs(class_name=name, ladder=capacity, zones=zones, machine=machine, labels=marks)
     # After the weights: GKE may bring the kind ComputeClass long after the cluster, and the download is time for that.
     after_weights = ResourceOptions(providers={"kubernetes": kubernetes}, depends_on=[access, weights])
     ladder = CapacityLadder("ladder", rungs, after_weights)

@@ -14,7 +14,8 @@ from typing import Any
 
 from facts import ledger, prices
 from facts.ledger import Source
-from facts.machines import MACHINE_TYPE
+from facts.machines import DEFAULT_MACHINE, Machine
+from facts.node_room import BOOT_DISK_GIB
 from facts.prices import Mode, Price
 
 # Source: Google Cloud price pages convert a monthly price to an hourly one with 730 hours.
@@ -23,10 +24,8 @@ SECONDS_PER_HOUR = 3600
 
 NAT_GATEWAY_VMS = 32
 """VMs that a NAT gateway is paid for; those beyond are free. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
-BOOT_DISK_GIB = 400
-"""Boot disk of a node for the Performance and Accelerator classes. Source: GKE cluster autoscaler, disks.go, Autopilot defaults."""
 
-CAPACITY_KEYS = ("spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
+CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
 LADDER_STEPS = ("reservation", "flex-start", "spot")
 """The steps of a ladder, in the order in which they are asked."""
 
@@ -52,7 +51,11 @@ class FleetShape:
     """What a stack pays for, in plain numbers. Raises ValueError on a number that cannot be."""
 
     nodes: int
-    """A4 nodes that run."""
+    """Nodes with GPUs that run."""
+    machine: Machine = DEFAULT_MACHINE
+    """Their machine."""
+    local_ssd: bool = False
+    """Whether they have local SSDs that the machine has only where asked, and that are paid apart."""
     region: str
     """Whose prices count; a price of another region is never used."""
     capacity: str
@@ -249,10 +252,18 @@ def priced_items() -> dict[str, str]:
     return {id_: str(price["unit"]) for id_, price in ledger.section("prices", "items").items()}
 
 
-def node_price(capacity: str, region: str) -> Price | None:
-    """List price of an A4 node-hour bought that way in that region; None where none was published."""
+def node_price(capacity: str, region: str, machine: Machine = DEFAULT_MACHINE) -> Price | None:
+    """List price of that machine's hour bought that way in that region; None where none was published."""
+    mode = _mode(capacity, machine)
+    return None if mode is None else prices.find(machine.type, region, mode)
+
+
+def _mode(capacity: str, machine: Machine) -> Mode | None:
+    """The column of the price list; None for a way without a price of its own."""
+    if capacity == "reservation" and "on-demand" in machine.ways:
+        return "on-demand"
     mode: Mode | None = ledger.entry("prices", "capacity", capacity).get("mode")
-    return None if mode is None else prices.find(MACHINE_TYPE, region, mode)
+    return mode
 
 
 def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
@@ -274,9 +285,16 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("cluster-fee", 1, shape, stays=True)
     if shape.nodes:
         yield _item("autopilot-premium", shape.nodes, shape, stays=False)
-    machines = shape.nodes + (shape.benchmark_machines if shape.benchmark_machine_type else 0)
-    if machines:
-        yield _item("boot-disk", machines * BOOT_DISK_GIB, shape, stays=False)
+    # C4, as every machine of the benchmark, boots from Hyperdisk alone.
+    hyperdisks = shape.benchmark_machines if shape.benchmark_machine_type else 0
+    if shape.machine.boot_disk == "hyperdisk-balanced":
+        hyperdisks += shape.nodes
+    elif shape.nodes:
+        yield _item("boot-disk-pd", shape.nodes * BOOT_DISK_GIB, shape, stays=False)
+    if hyperdisks:
+        yield _item("boot-disk", hyperdisks * BOOT_DISK_GIB, shape, stays=False)
+    if shape.local_ssd and shape.nodes:
+        yield _item("local-ssd", shape.nodes * shape.machine.local_ssd_gb, shape, stays=False)
     if shape.weights is not None:
         yield from _weights_items(shape.weights, shape)
     if shape.benchmark_machine_type is not None:
@@ -307,10 +325,11 @@ def _nodes(shape: FleetShape) -> LineItem:
     what = ledger.entry("prices", "capacity", shape.capacity)
     committed = bool(what["committed"])
     paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
-    price = node_price(shape.capacity, shape.region)
+    machine, mode = shape.machine, _mode(shape.capacity, shape.machine)
+    price = node_price(shape.capacity, shape.region, machine)
     line = LineItem(
         id="nodes",
-        name=what["name"],
+        name=f"{machine.family.upper()} node ({machine.type}), {what['name']}",
         quantity=paid_nodes,
         unit="node-hour",
         unit_price_usd=None if price is None else price.usd,
@@ -322,7 +341,7 @@ def _nodes(shape: FleetShape) -> LineItem:
     if price is not None:
         return line
     steps = _ladder(shape) if shape.capacity == "ladder" else {}
-    elsewhere = _elsewhere(MACHINE_TYPE, what["mode"]) if "mode" in what else None
+    elsewhere = None if mode is None else _elsewhere(machine.type, mode)
     told = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
     reason = f"{_why_unknown(what, shape.region, elsewhere)}{told}; state yours as the price of a node-hour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
@@ -330,7 +349,7 @@ def _nodes(shape: FleetShape) -> LineItem:
 
 def _ladder(shape: FleetShape) -> dict[str, float | None]:
     """USD a node-hour of each step; None where it is not published, as a reservation's never is."""
-    found = {step: node_price(step, shape.region) for step in LADDER_STEPS if step in shape.ladder}
+    found = {step: node_price(step, shape.region, shape.machine) for step in LADDER_STEPS if step in shape.ladder}
     return {step: None if price is None else price.usd for step, price in found.items()}
 
 

@@ -36,8 +36,8 @@ class Gpu:
     fp4_flop_per_s: float | None = None
     compute_capability: int
     """CUDA's, without its point: 90 for Hopper."""
-    quota: str | None
-    """The GPU's name in Compute Engine's quotas, e.g. "B200" in PREEMPTIBLE_NVIDIA_B200_GPUS; None where no source has it."""
+    quota: str
+    """The GPU's name in Compute Engine's quotas, e.g. "B200" in PREEMPTIBLE_NVIDIA_B200_GPUS."""
     quota_by_family: bool = True
     """Whether machines on demand count against GPUS-PER-GPU-FAMILY; the older GPUs have a quota of their own, NVIDIA_<quota>_GPUS."""
     shares_nodes: bool = True
@@ -108,7 +108,8 @@ RTX_PRO_6000: Final = Gpu(
     fp8_flop_per_s=936e12,
     fp4_flop_per_s=1_871e12,
     compute_capability=120,
-    quota=None,
+    # Source: public scripts that print a project's quotas: PREEMPTIBLE-NVIDIA-RTX-PRO-6000-GPUS-per-project-region, 2026.
+    quota="RTX_PRO_6000",
 )
 A100_40GB: Final = Gpu(
     name="A100 40GB",
@@ -342,6 +343,7 @@ def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
     return tuple(sorted(same, key=lambda machine: (machine.gpus, machine.vcpu)))
 
 
+DEFAULT_MACHINE: Final = find(DEFAULT)
 MACHINE_TYPE: Final = DEFAULT
 ACCELERATOR: Final = B200.accelerator
 GPUS_PER_NODE: Final = find(DEFAULT).gpus

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from facts.machines import Gpu
+
 SERVICE: Final = "compute.googleapis.com"
 UNLIMITED: Final = -1
 """How Cloud Quotas says that there is no limit."""
@@ -37,12 +39,6 @@ class Quota:
     """False for a limit over all regions of the project."""
 
 
-SPOT_B200: Final = Quota(
-    title="Spot and flex-start B200 GPUs",
-    ids=("PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region",),
-    metric="PREEMPTIBLE_NVIDIA_B200_GPUS",
-)
-"""Spot has a quota of its own, which flex-start counts against as well. Source: AI Hypercomputer docs, consumption options."""
 ALL_GPUS: Final = Quota(
     title="GPUs of all regions",
     ids=("GPUS-ALL-REGIONS-per-project",),
@@ -57,6 +53,9 @@ ALL_CPUS: Final = Quota(
     regional=False,
 )
 """32 or 64 in projects seen. A4 machines need no CPU quota beside that of their GPUs. Source: "Allocation quotas", GPU VMs."""
+FAMILIES_WITH_CPU_QUOTA: Final = frozenset({"a2", "g2"})
+"""Machines with GPUs whose vCPU count against quotas, too. Source: A2_CPUS of projects with A2; that G2 counts as vCPU of no family, and
+newer ones not at all, is inferred from the names in Quota.Metric of the Compute API (unverified)."""
 HYPERDISK_ML_CAPACITY: Final = Quota(
     # Source of the name without its end: "Allocation quotas", HDML-TOTAL-GB. The ends are those of Hyperdisk Balanced (unverified).
     title="Hyperdisk ML capacity",
@@ -78,11 +77,41 @@ HYPERDISK_BALANCED_CAPACITY: Final = Quota(
     unit="GiB",
 )
 """Boot disks: A4, C4 and C4A machines boot from nothing else. 500 GB in projects seen."""
-BOOT_DISK_GIB: Final = 400
-"""Boot disk of a node for GPUs or of the Performance class, on Autopilot. Source: GKE cluster autoscaler, disks."""
+SSD_CAPACITY: Final = Quota(
+    title="SSD Persistent Disk capacity",
+    ids=("SSD-TOTAL-GB-per-project-region",),
+    metric="SSD_TOTAL_GB",
+    unit="GiB",
+)
+"""Boot disks of the older families: pd-balanced counts as SSD. Source: "Allocation quotas", disks."""
 
 _ARM_AND_X86_SHAPES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 72, 96)
 """vCPU of general-purpose machines. Source: Compute Engine docs, C4A and C4, standard types."""
+
+
+def gpus(gpu: Gpu, *, spot: bool) -> Quota:
+    """GPUs of that kind in a region. Spot has a quota of its own, which flex-start counts against as well.
+
+    Sources: AI Hypercomputer docs, consumption options; public scripts that read these limits.
+    """
+    name = gpu.quota.replace("_", "-")
+    if spot:
+        return Quota(
+            title=f"Spot and flex-start {gpu.name} GPUs",
+            ids=(f"PREEMPTIBLE-NVIDIA-{name}-GPUS-per-project-region",),
+            metric=f"PREEMPTIBLE_NVIDIA_{gpu.quota}_GPUS",
+        )
+    if gpu.quota_by_family:
+        return Quota(
+            title=f"{gpu.name} GPUs",
+            ids=("GPUS-PER-GPU-FAMILY-per-project-region",),
+            # The older list has a false 0 for them under the names of the older GPUs.
+            metric="GPUS_PER_GPU_FAMILY",
+            dimensions={"gpu_family": f"NVIDIA_{gpu.quota}"},
+        )
+    return Quota(
+        title=f"{gpu.name} GPUs", ids=(f"NVIDIA-{name}-GPUS-per-project-region",), metric=f"NVIDIA_{gpu.quota}_GPUS"
+    )
 
 
 def family_cpus(family: str) -> Quota:
@@ -90,6 +119,8 @@ def family_cpus(family: str) -> Quota:
 
     Source: C4, C3D and N4 seen in CPUS-PER-VM-FAMILY; C4A (unverified).
     """
+    if family == "g2":
+        return Quota(title="vCPU", ids=("CPUS-per-project-region",), metric="CPUS")
     return Quota(
         title=f"{family.upper()} vCPU",
         ids=("CPUS-PER-VM-FAMILY-per-project-region", f"{family.upper()}-CPUS-per-project-region"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
-from facts.machines import MACHINE_TYPE
+from facts import machines
 from infra.naming import Place
 from settings.arguments import refuse
 from settings.checks.platform import window_problems
@@ -26,6 +26,8 @@ class CalendarReservationArgs:
     """Name of the reservation that an approved request becomes; start, days and machines of the window to `create`. With its
     `total_usd`, typed by hand and checked against `usd_per_node_hour`, the request is submitted and cannot be taken back once
     approved; without, it stays a draft, which costs nothing."""
+    machine_type: str = machines.DEFAULT
+    """Type of the machines. Default: the article's, a4-highgpu-8g."""
 
     def __post_init__(self) -> None:
         refuse(self, window_problems("calendar", self.calendar, self.window))
@@ -39,7 +41,7 @@ class CalendarReservationArgs:
 
 
 class CalendarReservation(pulumi.ComponentResource):
-    """A block of A4 machines for a window of days.
+    """A block of machines for a window of days.
 
     Without `totalUsd` it stays a draft: free, and deleted with the stack. With it the request is submitted, and from
     then on Pulumi neither deletes it nor pretends to.
@@ -69,7 +71,7 @@ class CalendarReservation(pulumi.ComponentResource):
                 total_count=str(window.nodes),
                 # The machine type implies its GPUs and local SSDs; naming them again is refused when they differ.
                 instance_properties=compute.FutureReservationSpecificSkuPropertiesInstancePropertiesArgs(
-                    machine_type=MACHINE_TYPE
+                    machine_type=args.machine_type
                 ),
             ),
             # Autopilot takes specific reservations only, and nobody else's VM may slip into one that is paid for.

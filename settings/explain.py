@@ -21,17 +21,16 @@ from settings.sections.section import IN_WORDS, NAMESPACE
 
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
-    "on-demand": (
-        "A4 machines are not sold on demand: a pod without a capacity choice stays Pending for ever (the article, "
-        '"A note on GPU provisioning")',
-        "{mode: spot}, or {mode: flex-start, runDurationSeconds: 86400}",
+    "standard": (
+        "nodes without any discount are called on demand here",
+        "{mode: on-demand}, for a machine that is sold so",
     ),
     "cud": (
         "a committed use discount is a price, not capacity: without a reservation no node is held for it",
         "{mode: reservation, name: MY-RESERVATION, commitment: cud-1y}",
     ),
 }
-_NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"] = _NO_SUCH_MODE["on-demand"]
+_NO_SUCH_MODE["ondemand"] = _NO_SUCH_MODE["standard"]
 _NO_SUCH_MODE["cud-1y"] = _NO_SUCH_MODE["cud-3y"] = _NO_SUCH_MODE["commitment"] = _NO_SUCH_MODE["cud"]
 
 

@@ -22,7 +22,7 @@ from settings.stack import PLACEHOLDER_PROJECT, Settings
 if TYPE_CHECKING:
     import pulumi
 
-_SCALARS = frozenset({"namespace"})
+_SCALARS = frozenset({"namespace", "machine"})
 _SECTIONS = frozenset(
     {
         "zones",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import ceil
 from typing import Annotated
 
 from pydantic import Field
 
-from facts.machines import GPUS_PER_NODE
+from facts import node_room
+from facts.machines import DEFAULT_MACHINE
 from settings.names import APP_LABEL, label_value, stack_namespace
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
-from settings.sections.capacity import Capacity, Placement, placement
+from settings.sections.capacity import Capacity, Ladder, Placement, placement
 from settings.sections.cluster import Cluster
 from settings.sections.gateway import Gateway
+from settings.sections.machine import MachineType
 from settings.sections.model import Model
 from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
@@ -22,7 +25,7 @@ from settings.sections.registry import Registry
 from settings.sections.results import Results
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
-from settings.sections.server import Server
+from settings.sections.server import PodResources, Server
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
 
@@ -47,7 +50,7 @@ class Settings(Section):
         tuple[Annotated[str, like(r"^[a-z]+-[a-z]+[0-9]+-[a-z]$", "a zone, such as europe-west4-b")], ...],
         Field(min_length=1),
     ]
-    """Zones that have A4 capacity for this stack; each gets its own copy of the weights volume."""
+    """Zones that have the machine for this stack; each gets its own copy of the weights volume."""
     namespace: Namespace = Field(default_factory=lambda given: stack_namespace(given["stack"]))
     """Kubernetes namespace of everything this stack adds to the cluster. Default: `vllm-dev` for a stack `dev`."""
     platform: Platform = Platform()
@@ -56,8 +59,10 @@ class Settings(Section):
     """The VPC; unused when another stack is the platform."""
     cluster: Cluster = Cluster()
     """The cluster; unused when another stack is the platform."""
+    machine: MachineType = Field(default_factory=lambda: DEFAULT_MACHINE)
+    """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
     capacity: Capacity
-    """How A4 nodes are obtained. Required: there is no on-demand A4 to fall back on."""
+    """How nodes are obtained. Required: on demand, which nobody would have to name, many machines cannot be had."""
     model: Model | None = None
     """The model to serve. Default: the profile's."""
     weights: Weights = Weights()
@@ -118,12 +123,35 @@ class Settings(Section):
         """Most GPUs that the namespace may ask for: what the stack file asks for. None where the number has another owner, whom a
         ceiling would fight.
         """
-        return None if self.own_replicas is None else self.own_replicas * GPUS_PER_NODE
+        return None if self.own_replicas is None else self.own_replicas * self.gpus_per_replica
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs of one server pod."""
+        return self.server.gpus or self.machine.gpus
+
+    @property
+    def nodes(self) -> int:
+        """Nodes at full size: pods share one where they take part of its GPUs."""
+        return ceil(self.replicas * self.gpus_per_replica / self.machine.gpus)
 
     @property
     def gpus(self) -> int:
-        """B200 GPUs at full size."""
-        return self.replicas * GPUS_PER_NODE
+        """GPUs of those nodes."""
+        return self.nodes * self.machine.gpus
+
+    @cached_property
+    def resources(self) -> PodResources:
+        """What a server pod asks of its node beside GPUs."""
+        return self.server.resources.of_pod(self.machine, self.gpus_per_replica)
+
+    @property
+    def local_ssd(self) -> bool:
+        """Whether nodes get local SSDs that they have only where asked: where the pods need more than the boot disk leaves."""
+        share = node_room.of_machine(self.machine).share(self.gpus_per_replica, self.machine.gpus)
+        # A ComputeClass is not asked for them here.
+        asked = self.machine.local_ssd == "optional" and not isinstance(self.capacity, Ladder)
+        return asked and self.resources.ephemeral_storage_gib > share.ephemeral_gib
 
     @property
     def proxy_only_subnet(self) -> bool:
@@ -172,8 +200,15 @@ class Settings(Section):
 
     @cached_property
     def placement(self) -> Placement:
-        """What the capacity mode means for the pods."""
-        return placement(self.capacity, self.namespace, self.zones)
+        """What machine and capacity mode mean for the pods."""
+        return placement(
+            self.capacity,
+            self.namespace,
+            self.zones,
+            machine=self.machine,
+            gpus=self.gpus_per_replica,
+            local_ssd=self.local_ssd,
+        )
 
     @cached_property
     def serving(self) -> Serving:

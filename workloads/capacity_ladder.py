@@ -1,4 +1,4 @@
-"""The ladder: a ComputeClass that asks for A4 nodes in one place after another until one has them."""
+"""The ladder: a ComputeClass that asks for nodes in one place after another until one has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.machines import ACCELERATOR, DRIVER_VERSION, GPUS_PER_NODE, MACHINE_TYPE
+from facts.machines import DEFAULT_MACHINE, DRIVER_VERSION, Machine
 from settings.sections.capacity import Ladder
 
 RECYCLE_LEAD_SECONDS = 3600
@@ -27,6 +27,8 @@ class CapacityLadderArgs:
     """The rungs: which places are asked for nodes, in which order. At least one."""
     zones: Sequence[str]
     """Zones of the nodes, e.g. ("us-central1-b",): those that have the weights."""
+    machine: Machine = DEFAULT_MACHINE
+    """The machine that every rung asks for. Default: the article's, a4-highgpu-8g."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
 
@@ -57,26 +59,26 @@ class CapacityLadder(pulumi.ComponentResource):
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
             metadata={"name": args.class_name, "labels": dict(args.labels)},
-            spec=compute_class_spec(args.ladder, args.zones),
+            spec=compute_class_spec(args.ladder, args.zones, args.machine),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
 
 
-def compute_class_spec(ladder: Ladder, zones: Sequence[str]) -> dict[str, Any]:
+def compute_class_spec(ladder: Ladder, zones: Sequence[str], machine: Machine) -> dict[str, Any]:
     """Spec of the ComputeClass: the rungs in the order in which they are tried."""
     return {
         "nodePoolAutoCreation": {"enabled": True},
         # The other choice hands out whatever machine there is, and the pods stay Pending beside it.
         "whenUnsatisfiable": "DoNotScaleUp",
-        "priorities": _rungs(ladder, sorted(zones)),
+        "priorities": _rungs(ladder, sorted(zones), machine),
     }
 
 
-def _rungs(ladder: Ladder, zones: list[str]) -> list[dict[str, Any]]:
-    machine: dict[str, Any] = {
-        "machineType": MACHINE_TYPE,
-        "gpu": {"type": ACCELERATOR, "count": GPUS_PER_NODE, "driverVersion": DRIVER_VERSION},
+def _rungs(ladder: Ladder, zones: list[str], machine: Machine) -> list[dict[str, Any]]:
+    node: dict[str, Any] = {
+        "machineType": machine.type,
+        "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
     rungs: list[dict[str, Any]] = []
     if ladder.reservation is not None:
@@ -84,9 +86,9 @@ def _rungs(ladder: Ladder, zones: list[str]) -> list[dict[str, Any]]:
         if ladder.reservation.project is not None:
             reservation["project"] = ladder.reservation.project
         # A specific reservation brings its zones itself: with `location.zones` beside it the class is refused.
-        rungs.append({**machine, "reservations": {"affinity": "Specific", "specific": [reservation]}})
+        rungs.append({**node, "reservations": {"affinity": "Specific", "specific": [reservation]}})
     # The weights are in these zones only.
-    elsewhere = {**machine, "location": {"zones": zones, "locationPolicy": "ANY"}}
+    elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
         if ladder.flex_start_seconds > 2 * RECYCLE_LEAD_SECONDS:

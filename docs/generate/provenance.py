@@ -8,7 +8,7 @@ from typing import Any
 
 from facts import figures, ledger, prices
 from facts.figures import Figure
-from facts.machines import MACHINE_TYPE
+from facts.machines import DEFAULT
 from facts.prices import Price
 from fleet.plan.question.profiles import profile_facts, profile_names
 
@@ -268,8 +268,8 @@ def _prices() -> Iterator[str]:
     content = ledger.load("prices")
     rows = []
     for id_, what in content["capacity"].items():
-        found = prices.published(MACHINE_TYPE, what["mode"]) if "mode" in what else ()
-        rows.append(_price_row(f"`capacity.{id_}` {what['name']}", "node-hour", what, found))
+        found = prices.published(DEFAULT, what["mode"]) if "mode" in what else ()
+        rows.append(_price_row(f"`capacity.{id_}` A4 node ({DEFAULT}), {what['name']}", "node-hour", what, found))
     for id_, what in content["items"].items():
         rows.append(_price_row(f"`items.{id_}` {what['name']}", what["unit"], what, prices.published(id_)))
     yield from _table(("price", "unit", "USD by region", "source, date", "note or reason"), rows)

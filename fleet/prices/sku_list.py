@@ -57,6 +57,8 @@ _L4: Final = {4: 1, 8: 1, 12: 1, 16: 1, 24: 2, 32: 1, 48: 4, 96: 8}
 """GPUs by vCPUs of a g2-standard machine, where the number of both is no ratio."""
 _ITEMS: Final[Mapping[str, str]] = {
     "boot-disk": "Hyperdisk Balanced Capacity",
+    "boot-disk-pd": "Balanced PD Capacity",
+    "local-ssd": _LOCAL_SSD,
     "hyperdisk-ml-capacity": "Hyperdisk ML Capacity",
     "hyperdisk-ml-throughput": "Hyperdisk ML Throughput",
     "disk-image": "Storage Image",

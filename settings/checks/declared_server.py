@@ -66,7 +66,7 @@ class DeclaredServer(Served):
     @property
     def cores(self) -> float:
         """`server.resources.cpu`."""
-        return self._settings.server.resources.cpu
+        return self._settings.resources.cpu
 
     @property
     def ready_seconds(self) -> float | None:

@@ -35,7 +35,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
-    sizes = smallest_ranges(a4_nodes=settings.replicas, gateway=settings.proxy_only_subnet)
+    sizes = smallest_ranges(a4_nodes=settings.nodes, gateway=settings.proxy_only_subnet)
     smallest = {
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
         "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),
@@ -52,7 +52,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
                 id="range-too-small",
                 path=key(path),
                 value=str(block),
-                allowed=f"/{longest} or larger for {settings.replicas} server nodes",
+                allowed=f"/{longest} or larger for {settings.nodes} server nodes",
                 why=why,
                 write=str(ipaddress.IPv4Network((int(block.network_address), longest), strict=False)),
             )
@@ -192,7 +192,7 @@ def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> I
             id="calendar-without-price",
             path=f"{path}.usdPerNodeHour",
             value=None,
-            allowed="Google's price of one A4 node-hour in calendar mode, from your quote",
+            allowed="Google's price of a node-hour in calendar mode, from your quote",
             why="the typed total can only be checked against a price, and what you pay is your quote, not a list price",
             write="usdPerNodeHour: 00.00",
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from facts.machines import GPUS_PER_NODE
 from settings.checks.benchmark import benchmark_problems
+from settings.checks.machine import machine_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
@@ -31,6 +31,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
+        *machine_problems(settings),
         *_capacity(settings),
         *_weights(settings),
         *_model(settings),
@@ -91,7 +92,7 @@ def _platform(settings: Settings) -> Iterator[Problem]:
 
 def _capacity(settings: Settings) -> Iterator[Problem]:
     capacity = settings.capacity
-    made = ladder_class(settings.namespace)
+    made = ladder_class(settings.namespace, settings.machine)
     if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
         yield Problem(
             id="namespace-too-long",
@@ -110,14 +111,15 @@ def _capacity(settings: Settings) -> Iterator[Problem]:
             why="a ladder with one rung is that rung with an extra object to break",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
-    if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.replicas:
+    if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
         yield Problem(
             id="reservation-too-small",
             path=key("capacity.nodes"),
             value=capacity.nodes,
-            allowed=f"{settings.replicas} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.replicas)",
             why="Autopilot takes nodes of the named reservation only, so the pods beyond it stay Pending",
-            write=f"nodes: {settings.replicas} and a reservation of that size, or server: {{replicas: {capacity.nodes}}}",
+            write=f"nodes: {settings.nodes} and a reservation of that size, or server: {{replicas: "
+            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica}}}",
         )
     if isinstance(capacity, Calendar) and capacity.create is not None:
         if len(settings.zones) > 1:
@@ -137,14 +139,14 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Problem]:
     assert request is not None
     path = "capacity.create"
     yield from keyed(window_problems("capacity", capacity, request))
-    if request.nodes < settings.replicas:
+    if request.nodes < settings.nodes:
         yield Problem(
             id="calendar-too-few-nodes",
             path=key(f"{path}.nodes"),
             value=request.nodes,
-            allowed=f"{settings.replicas} or more (server.replicas)",
+            allowed=f"{settings.nodes} or more (server.replicas)",
             why="pods beyond the reservation stay Pending for the whole window",
-            write=str(settings.replicas),
+            write=str(settings.nodes),
         )
     if request.total_usd is None:
         yield Problem(
@@ -185,7 +187,7 @@ def _weights(settings: Settings) -> Iterator[Problem]:
                 write="hyperdisk",
             )
         return
-    readers = settings.replicas
+    readers = settings.nodes
     for finding in disks.check_volume(
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
     ):
@@ -226,25 +228,15 @@ def _model(settings: Settings) -> Iterator[Problem]:
 
 def _server(settings: Settings) -> Iterator[Problem]:
     server = settings.server
-    resources = server.resources
+    resources = settings.resources
     if resources.shm_gib * 2 > resources.memory_gib:
         yield Problem(
             id="shm-takes-memory",
             path=key("server.resources.shmGib"),
             value=resources.shm_gib,
             allowed=f"half of memoryGib at most ({resources.memory_gib // 2})",
-            why="shared memory (/dev/shm) is memory of the same pod; eight engines need the rest",
+            why="shared memory (/dev/shm) is memory of the same pod; the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
-        )
-    engine_gpus = settings.serving.engine.data_parallel_size * settings.serving.engine.tensor_parallel_size
-    if engine_gpus != GPUS_PER_NODE:
-        yield Problem(
-            id="partial-node",
-            path=key("server.engine.dataParallelSize"),
-            value=f"{settings.serving.engine.data_parallel_size} ranks x TP {settings.serving.engine.tensor_parallel_size}",
-            allowed=f"ranks x TP = {GPUS_PER_NODE}",
-            why="Autopilot gives a pod all eight B200 of an A4 or none, and bills eight; engines on fewer leave the rest idle",
-            write="dataParallelSize: 8 with tensorParallelSize: 1",
         )
     if server.replicas == "external":
         yield Problem(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
-from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.sections.capacity import Calendar, Ladder, Reservation
@@ -85,9 +84,9 @@ def serving_shape(settings: Settings) -> published.ServingShape:
     return published.ServingShape(
         model=settings.serving.model.id,
         engine_version=settings.server.image.tag.removeprefix("v"),
-        machine_type=MACHINE_TYPE,
+        machine_type=settings.machine.type,
         replicas=settings.replicas,
-        gpus_per_replica=GPUS_PER_NODE,
+        gpus_per_replica=settings.gpus_per_replica,
         flags=effective_flags(engine),
         env=effective_environment(engine),
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
@@ -115,10 +114,12 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     if isinstance(capacity, Calendar) and capacity.create is not None:
         committed = capacity.create.nodes
     elif isinstance(capacity, Reservation):
-        committed = capacity.nodes or settings.replicas
+        committed = capacity.nodes or settings.nodes
     weights_gib = settings.serving.model.size_gb * 1e9 / 2**30
     return cost.FleetShape(
-        nodes=settings.replicas,
+        nodes=settings.nodes,
+        machine=settings.machine,
+        local_ssd=settings.local_ssd,
         region=settings.region,
         capacity=settings.placement.price_key,
         ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),

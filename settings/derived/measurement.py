@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from facts import ledger
+from facts import ledger, machines
 from settings.derived.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
 from settings.derived.figures import figures, measured_shape
 
@@ -111,10 +111,10 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         "model": settings.serving.model.model_dump(mode="json"),
         "points": _points(load),
         "workload": workload,
-        "resources": settings.server.resources.model_dump(mode="json"),
+        "resources": asdict(settings.resources),
         "gateway": settings.gateway.model_dump(mode="json") if settings.gateway.enabled else None,
         "key": settings.guards_v1_only,
-    }
+    } | ({} if settings.machine.type == machines.DEFAULT else {"machine": settings.machine.type})
 
 
 def _workload(settings: Settings) -> dict[str, Any]:

@@ -8,21 +8,22 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.disks import throughput_floor_mibps
-from facts.machines import GPUS_PER_NODE, MACHINE_TYPE
+from facts.node_room import BOOT_DISK_GIB
 from facts.quotas import (
     ALL_CPUS,
     ALL_GPUS,
-    BOOT_DISK_GIB,
+    FAMILIES_WITH_CPU_QUOTA,
     HYPERDISK_BALANCED_CAPACITY,
     HYPERDISK_ML_CAPACITY,
     HYPERDISK_ML_THROUGHPUT,
-    SPOT_B200,
+    SSD_CAPACITY,
     Quota,
     family_cpus,
+    gpus,
     machine_for_cpus,
 )
 from settings.derived.benchmark_load import load_of
-from settings.sections.capacity import FlexStart, Ladder, Spot
+from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -49,26 +50,36 @@ def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
 
 def machine_types(settings: Settings) -> tuple[str, ...]:
     """Machine types that the stack's zones must offer, sorted; the writer's and the picker's as GKE is expected to choose them."""
-    return tuple(sorted({MACHINE_TYPE, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
+    return tuple(sorted({settings.machine.type, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
 
 
 def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
-    if not isinstance(settings.capacity, Spot | FlexStart | Ladder):
+    machine = settings.machine
+    if not _bought(settings):
         return
-    because = f"{settings.replicas} {MACHINE_TYPE} of {GPUS_PER_NODE} GPUs"
+    because = f"{settings.nodes} {machine.type} of {machine.gpus} GPU{'' if machine.gpus == 1 else 's'}"
     if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
         because += "; fewer where the reservation serves some"
-    yield QuotaNeed(quota=SPOT_B200, amount=settings.gpus, because=because)
+    spot = not isinstance(settings.capacity, OnDemand)
+    yield QuotaNeed(quota=gpus(machine.gpu, spot=spot), amount=settings.gpus, because=because)
     yield QuotaNeed(quota=ALL_GPUS, amount=settings.gpus, because=because)
+
+
+def _bought(settings: Settings) -> bool:
+    """Whether the nodes count against quotas when they are made."""
+    return isinstance(settings.capacity, OnDemand | Spot | FlexStart | Ladder)
 
 
 def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
     total, parts = 0, list[str]()
     by_family: dict[str, list[tuple[str, int]]] = {}
-    for machine, count in (*_c4(settings), *_writer(settings)):
+    servers = [(settings.machine.type, settings.nodes)]
+    if settings.machine.family not in FAMILIES_WITH_CPU_QUOTA or not settings.nodes or not _bought(settings):
+        servers = []
+    for machine, count in (*servers, *_c4(settings), *_writer(settings)):
         by_family.setdefault(machine.partition("-")[0], []).append((machine, count))
     for family, machines in sorted(by_family.items()):
-        amount = sum(_vcpus(machine) * count for machine, count in machines)
+        amount = sum(_vcpus(settings, machine) * count for machine, count in machines)
         because = " and ".join(f"{count} {machine}" for machine, count in machines)
         yield QuotaNeed(quota=family_cpus(family), amount=amount, because=because)
         total, parts = total + amount, [*parts, because]
@@ -91,12 +102,17 @@ def _disks(settings: Settings) -> Iterator[QuotaNeed]:
             amount=slowest + read * zones,
             because=f"{slowest} MiB/s for the writer, {read} each for {', '.join(settings.zones)}",
         )
-    nodes = settings.replicas + sum(count for _, count in (*_c4(settings), *_writer(settings)))
-    yield QuotaNeed(
-        quota=HYPERDISK_BALANCED_CAPACITY,
-        amount=nodes * BOOT_DISK_GIB,
-        because=f"boot disks of {nodes} nodes, {BOOT_DISK_GIB} GiB each",
-    )
+    hyperdisks, ssds = sum(count for _, count in (*_c4(settings), *_writer(settings))), 0
+    if settings.machine.boot_disk == "hyperdisk-balanced":
+        hyperdisks += settings.nodes
+    else:
+        ssds = settings.nodes
+    for quota, nodes in ((HYPERDISK_BALANCED_CAPACITY, hyperdisks), (SSD_CAPACITY, ssds)):
+        yield QuotaNeed(
+            quota=quota,
+            amount=nodes * BOOT_DISK_GIB,
+            because=f"boot disks of {nodes} nodes, {BOOT_DISK_GIB} GiB each",
+        )
 
 
 def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
@@ -112,5 +128,5 @@ def _writer(settings: Settings) -> Iterator[tuple[str, int]]:
         yield f"{writer.machine_family}-standard-{machine_for_cpus(writer.cpu)}", 1
 
 
-def _vcpus(machine: str) -> int:
-    return int(machine.rpartition("-")[2])
+def _vcpus(settings: Settings, machine: str) -> int:
+    return settings.machine.vcpu if machine == settings.machine.type else int(machine.rpartition("-")[2])

@@ -1,6 +1,6 @@
 """Capacity as one typed value, and everything that follows from it: selectors, tolerations, grace, rollout, price.
 
-A4 nodes cannot be had on demand (the article, "A note on GPU provisioning"), so every stack names one of five ways.
+Many machines cannot be had on demand, the article's A4 among them ("A note on GPU provisioning"), so every stack names a way.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
-from facts.machines import ACCELERATOR, DRIVER_VERSION
+from facts.machines import DEFAULT_MACHINE, DRIVER_VERSION, Machine
 from settings.sections.section import Moment, Name, ProjectId, Section
-
-LADDER_CLASS = "b200-ladder"
-"""First part of the name of the ladder's ComputeClass, the namespace being the second: classes belong to the whole cluster.
-Names must not begin with `gke` or `autopilot`."""
 
 _GKE = "cloud.google.com"
 GPU_TOLERATION: Mapping[str, str] = {
@@ -36,8 +32,14 @@ SPOT_TOLERATION: Mapping[str, str] = {
 
 class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0)] | None = None
-    """Your own price of one A4 node, USD an hour. Default: the price published for this mode in the stack's region
+    """Your own price of one node, USD an hour. Default: the price published for this mode in the stack's region
     (`fleet prices`); where none is, nodes stay unpriced until you write one here."""
+
+
+class OnDemand(_Mode):
+    """Nodes at the list price, as long as they are wanted, where the zone has any. Not every machine is sold so."""
+
+    mode: Literal["on-demand"]
 
 
 class Spot(_Mode):
@@ -64,7 +66,7 @@ class CalendarRequest(Section):
     duration_days: Annotated[int, Field(ge=1, le=90)]
     """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
     nodes: Annotated[int, Field(ge=1, le=80)]
-    """A4 machines to reserve, 1 to 80. Source: the same table."""
+    """Machines to reserve, 1 to 80. Source: the same table."""
     total_usd: Annotated[float, Field(gt=0)] | None = None
     """The whole window's price in USD, typed by hand: nodes x days x 24 x usdPerNodeHour. The request is only
     submitted when this is here and right; without it the reservation stays a draft that costs nothing."""
@@ -89,7 +91,7 @@ class Reservation(_Mode):
     project: ProjectId | None = None
     """The project that owns the reservation, when it is shared with this one. Default: the stack's project."""
     nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """A4 machines that the reservation holds; all are paid for, used or not. Default: server.replicas."""
+    """Machines that the reservation holds; all are paid for, used or not. Default: those that server.replicas need."""
     blocks: Annotated[tuple[Name, ...], Field(max_length=1)] = ()
     """The block of a dense reservation to stay within: pods ask for it by a label, whose value is one name. Default: any."""
     commitment: Literal["none", "cud-1y", "cud-3y"] = "none"
@@ -119,8 +121,9 @@ class Ladder(_Mode):
     """Whether Spot is the last rung."""
 
 
-Capacity = Annotated[Spot | FlexStart | Calendar | Reservation | Ladder, Field(discriminator="mode")]
-"""The five ways to get A4 nodes; `mode` says which."""
+AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
+Capacity = Annotated[AnyMode, Field(discriminator="mode")]
+"""The six ways to get nodes; `mode` says which."""
 
 
 def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
@@ -128,13 +131,18 @@ def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
     return round(nodes * days * 24 * usd_per_node_hour, 2)
 
 
-PriceKey = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What a capacity mode means for the pods that run on it."""
+    """What machine and capacity mode mean for the pods that run on it."""
 
+    machine: Machine
+    gpus: int
+    """GPUs of one pod; below all of the machine's, pods share it."""
+    local_ssd: bool
+    """Whether a machine that has local SSDs only where asked is asked for them."""
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
     grace_seconds: int
@@ -149,23 +157,45 @@ class Placement:
     """Zones that have the weights; replicas spread over them where there are several."""
 
 
-def ladder_class(namespace: str) -> str:
-    """Name of the ComputeClass that places the server pods of `namespace` on a ladder."""
-    return f"{LADDER_CLASS}-{namespace}"
+def ladder_class(namespace: str, machine: Machine) -> str:
+    """Name of the ComputeClass that places the server pods of `namespace` on a ladder, e.g. "b200-ladder-vllm-dev": classes belong to
+    the whole cluster, and begin with neither `gke` nor `autopilot`.
+    """
+    return f"{machine.accelerator.removeprefix('nvidia-')}-ladder-{namespace}"
 
 
 def placement(
-    capacity: Spot | FlexStart | Calendar | Reservation | Ladder, namespace: str, zones: tuple[str, ...] = ()
+    capacity: AnyMode,
+    namespace: str,
+    zones: tuple[str, ...] = (),
+    *,
+    machine: Machine | None = None,
+    gpus: int | None = None,
+    local_ssd: bool = False,
 ) -> Placement:
-    """The one place where a capacity mode becomes selectors, tolerations, grace and price, for pods of `namespace`."""
+    """The one place where machine and capacity mode become selectors, tolerations, grace and price, for pods of `namespace`.
+
+    Default: the article's machine, all its GPUs. Which of several machines with one label GKE makes follows from the pod's requests.
+    """
+    machine = machine or DEFAULT_MACHINE
+    gpus = gpus or machine.gpus
     selector: dict[str, str] = {
-        f"{_GKE}/gke-accelerator": ACCELERATOR,
+        f"{_GKE}/gke-accelerator": machine.accelerator,
         f"{_GKE}/gke-gpu-driver-version": DRIVER_VERSION,
     }
+    if gpus < machine.gpus:
+        # Without it Autopilot makes a machine of the pod's own number of GPUs. Source: GKE docs, "Deploy GPU workloads in Autopilot".
+        selector[f"{_GKE}/gke-accelerator-count"] = str(machine.gpus)
+    if local_ssd:
+        selector[f"{_GKE}/gke-ephemeral-storage-local-ssd"] = "true"
+    if machine.arch != "amd64":
+        selector["kubernetes.io/arch"] = machine.arch
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
     grace, interruptible = STEADY_GRACE_SECONDS, False
     key: PriceKey
     match capacity:
+        case OnDemand():
+            key = "on-demand"
         case Spot():
             selector[f"{_GKE}/gke-spot"] = "true"
             tolerations += (SPOT_TOLERATION,)
@@ -189,12 +219,15 @@ def placement(
         case Ladder():
             # Every other selector belongs inside the class: one that contradicts it makes the pod unschedulable.
             key = "ladder"
-            selector = {f"{_GKE}/compute-class": ladder_class(namespace)}
+            selector = {f"{_GKE}/compute-class": ladder_class(namespace, machine)}
             if capacity.spot:
                 # Nodes that GKE makes for a class have no Spot taint (cluster autoscaler, injection.go); others may.
                 tolerations += (SPOT_TOLERATION,)
                 grace, interruptible = SPOT_GRACE_SECONDS, True
     return Placement(
+        machine=machine,
+        gpus=gpus,
+        local_ssd=local_ssd,
         node_selector=selector,
         tolerations=tolerations,
         grace_seconds=grace,

@@ -21,7 +21,7 @@ from facts.engines import (
     LONGEST_CONTEXT_TOKENS,
     Scalar,
 )
-from facts.machines import GPUS_PER_NODE
+from facts.machines import MACHINES
 from settings.sections import engine_settings
 from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
@@ -33,7 +33,7 @@ Switch = bool | None
 """True writes `--x`, False writes `--no-x`, None writes nothing."""
 
 Count = Annotated[int, Field(ge=1, le=65_536)]
-Ranks = Annotated[int, Field(ge=1, le=GPUS_PER_NODE)]
+Ranks = Annotated[int, Field(ge=1, le=max(machine.gpus for machine in MACHINES.values()))]
 KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"]
 MoeBackend = Literal[
@@ -59,7 +59,7 @@ class Speculative(Section):
 
 
 class Engine(Section):
-    """One vLLM server: how it splits over the pod's eight GPUs, what it caches, how it batches, what it answers."""
+    """One vLLM server: how it splits over the pod's GPUs, what it caches, how it batches, what it answers."""
 
     version: Literal["0.18.0", "0.18.1"] = engine_settings.DEFAULT_VERSION
     """vLLM release of the image. Flags are checked against 0.18.1; 0.18.0, the article's, has the same ones and needs

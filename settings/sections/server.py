@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from facts import node_room
+from facts.machines import Machine
 from settings.names import own_server_name
 from settings.sections.section import SecretReference, Section, ShortName, like
 
@@ -37,18 +40,50 @@ class Image(Section):
         return f"{self.repository}:{self.tag}@{self.digest}"
 
 
-class Resources(Section):
-    """What a server pod asks of its node; requests equal limits."""
+CPU_PER_GPU: Final = 20
+MEMORY_GIB_PER_GPU: Final = 125
+SHM_GIB_PER_GPU: Final = 8
+"""What a pod asks for each of its GPUs by default, where the machine has it. An engine keeps 1.1 to 1.3 cores busy (measured on an
+H200); with its API server and the coordinator it is more than 2. Assumed: the rest is margin."""
+SHARE_PERCENT: Final = 90
+"""Of what a machine leaves for the pod, the most that is asked for by default. Assumed: what system pods take is no published number."""
+EPHEMERAL_STORAGE_GIB: Final = 500
+"""The same for disk space, whatever the number of GPUs: image layers, logs, compile caches."""
 
-    cpu: Annotated[int, Field(ge=1, le=216)] = 160
-    """vCPU of the pod. An engine keeps 1.1 to 1.3 cores busy (measured on an H200), eight engines, their API servers and
-    the coordinator more than 16; a node has 224, of which system pods need some."""
-    memory_gib: Annotated[int, Field(ge=64, le=3_700)] = 1_000
-    """Memory of the pod in GiB, /dev/shm included; a node has 3968."""
-    ephemeral_storage_gib: Annotated[int, Field(ge=20, le=10_000)] = 500
-    """Local SSD space of the pod in GiB: image layers, logs, compile caches."""
-    shm_gib: Annotated[int, Field(ge=8, le=1_000)] = 64
-    """Size of /dev/shm in GiB; counts against the memory."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
+    """What a server pod asks of its node beside GPUs; requests equal limits."""
+
+    cpu: int
+    memory_gib: int
+    ephemeral_storage_gib: int
+    shm_gib: int
+
+
+class Resources(Section):
+    """What a server pod asks of its node; requests equal limits. What is left out follows from machine and GPUs."""
+
+    cpu: Annotated[int, Field(ge=1, le=400)] | None = None
+    """vCPU of the pod. Default: 20 a GPU (160 of an A4's 224), or nine tenths of its share of the node."""
+    memory_gib: Annotated[int, Field(ge=4, le=4_000)] | None = None
+    """Memory of the pod in GiB, /dev/shm included. Default: 125 a GPU (1,000 of an A4's 3,968), or that share."""
+    ephemeral_storage_gib: Annotated[int, Field(ge=20, le=12_000)] | None = None
+    """Disk space of the pod in GiB: image layers, logs, compile caches. Default: 500, or that share. On local SSDs where the machine
+    has them; where it has them only if asked, by asking for more than its boot disk leaves."""
+    shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Size of /dev/shm in GiB; counts against the memory. Default: 8 a GPU, a quarter of the memory at most."""
+
+    def of_pod(self, machine: Machine, gpus: int) -> PodResources:
+        """Of a pod with that many of the machine's GPUs."""
+        share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
+        memory_gib = self.memory_gib or min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib)
+        return PodResources(
+            cpu=self.cpu or min(CPU_PER_GPU * gpus, share.cpu),
+            memory_gib=memory_gib,
+            ephemeral_storage_gib=self.ephemeral_storage_gib or min(EPHEMERAL_STORAGE_GIB, share.ephemeral_gib),
+            shm_gib=self.shm_gib or max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
+        )
 
 
 class Needs(Section):
@@ -68,7 +103,9 @@ class Server(Section):
     profile: str = "record"
     """Which set of engine flags; `docs/profiles.md` lists them."""
     replicas: Annotated[int, Field(ge=0, le=1_000)] | Literal["external"] = 1
-    """Server pods, one A4 node each. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
+    """Server pods. 0 pauses the fleet; `external` leaves the number to kubectl or an autoscaler."""
+    gpus: Annotated[int, Field(ge=1, le=8)] | None = None
+    """GPUs of one pod, for pods that share a machine. Default: all of the machine's. B200, H200 and H100 Mega are not shared."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by their camelCase names, e.g. `{maxModelLen: 8192}`."""
     needs: Needs = Needs()

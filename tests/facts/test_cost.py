@@ -226,7 +226,7 @@ def test_a_complete_bill_is_not_called_at_least() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("capacity", "on-demand", "capacity must be one of spot, .*, got 'on-demand'"),
+        ("capacity", "on demand", "capacity must be one of on-demand, .*, got 'on demand'"),
         ("nodes", -1, "nodes must be 0 or more, got -1"),
         ("committed_nodes", -2, "committed_nodes must be 0 or more, got -2"),
         ("usd_per_node_hour", -1.0, "usd_per_node_hour must be 0 or more, got -1.0"),

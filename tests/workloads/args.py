@@ -38,9 +38,10 @@ def space(settings: Settings) -> Space:
 def ladder_args(settings: Settings) -> CapacityLadderArgs:
     assert isinstance(settings.capacity, Ladder)
     return CapacityLadderArgs(
-        class_name=ladder_class(settings.namespace),
+        class_name=ladder_class(settings.namespace, settings.machine),
         ladder=settings.capacity,
         zones=settings.zones,
+        machine=settings.machine,
         labels=settings.object_labels,
     )
 

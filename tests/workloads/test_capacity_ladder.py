@@ -19,7 +19,7 @@ FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", 
 
 def spec(**sections: Any) -> dict[str, Any]:
     args = ladder_args(make_settings(**sections))
-    return compute_class_spec(args.ladder, args.zones)
+    return compute_class_spec(args.ladder, args.zones, args.machine)
 
 
 def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:

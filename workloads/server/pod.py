@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import EXIT_SECONDS
-from facts.machines import GPUS_PER_NODE
 from settings.arguments import within_limits
-from settings.sections.server import Image, Resources, Server
+from settings.sections.server import Image, PodResources, Resources, Server
 from workloads import names, secret_files
 from workloads.manifest import Manifest
 from workloads.server import api_key, vllm_args
@@ -108,7 +107,7 @@ class ServerPod:
     api_key: pulumi.Output[str] | SecretManagerSecret | None = None
     """The key that clients must show under /v1, or the Secret Manager secret that holds it. None: nobody is asked."""
     resources: Resources = field(default_factory=Resources)
-    """CPU, memory, disk and shared memory of the pod, in GiB."""
+    """CPU, memory, disk and shared memory of the pod, in GiB. Default: by the placement's machine and GPUs."""
     startup_minutes: int = 30
     """Minutes a pod may take from start to ready, 5 to 120. The article measured about 10."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -117,15 +116,20 @@ class ServerPod:
 
     def __post_init__(self) -> None:
         within_limits(self, Server, ("name", "startup_minutes"))
-        if self.engine.gpus > GPUS_PER_NODE:
+        if self.engine.gpus > self.placement.gpus:
             raise ValueError(
-                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {GPUS_PER_NODE}: lower its data or tensor parallel size"
+                f"ServerArgs.engine uses {self.engine.gpus} GPUs; a pod has {self.placement.gpus}: lower its data or tensor parallel size"
             )
 
     @property
     def key_store(self) -> SecretStore | None:
         """Where the pod finds the API key; None where nobody is asked for one."""
         return None if self.api_key is None else secret_files.store_of(self.api_key)
+
+    @property
+    def asks_for(self) -> PodResources:
+        """What the pod asks of its node beside GPUs."""
+        return self.resources.of_pod(self.placement.machine, self.placement.gpus)
 
     @property
     def drain(self) -> Drain:
@@ -157,7 +161,7 @@ def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = No
 
 
 def pod_spec(args: ServerPod) -> PodSpecArgsDict:
-    """The pod: one container on a whole A4 node."""
+    """The pod: one container on the placement's machine."""
     placement = args.placement
     tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
     spec: PodSpecArgsDict = {
@@ -203,7 +207,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "args": arguments(args),
         "env": environment(args),
         "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
-        "resources": resources(args.resources),
+        "resources": resources(args.asks_for, args.placement.gpus),
         "security_context": {
             "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -255,19 +259,19 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
     return variables
 
 
-def resources(asked: Resources) -> ResourceRequirementsArgsDict:
+def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
     """Requests and limits, equal: GPUs must be, and Autopilot would make the rest so and leave a difference."""
     amounts = {
         "cpu": str(asked.cpu),
         "memory": f"{asked.memory_gib}Gi",
         "ephemeral-storage": f"{asked.ephemeral_storage_gib}Gi",
-        "nvidia.com/gpu": str(GPUS_PER_NODE),
+        "nvidia.com/gpu": str(gpus),
     }
     return {"requests": amounts, "limits": dict(amounts)}
 
 
 def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
-    """Start-up by budget; readiness by half a minute; liveness late, because a restart costs minutes of eight GPUs."""
+    """Start-up by budget; readiness by half a minute; liveness late, because a restart costs minutes of all the pod's GPUs."""
     get: HTTPGetActionArgsDict = {"path": "/health", "port": names.HTTP_PORT_NAME}
     return {
         "startup": {
@@ -299,10 +303,10 @@ def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
 def volumes(args: ServerPod) -> list[VolumeArgsDict]:
     """Weights, shared memory, and the only places where anything can be written."""
     found: list[VolumeArgsDict] = [
-        # Both on the node's local SSDs, counted against the pod's ephemeral storage.
+        # Both on the node's local SSDs or its boot disk, counted against the pod's ephemeral storage.
         {"name": _TMP, "empty_dir": {}},
         {"name": _CACHE, "empty_dir": {}},
-        {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.resources.shm_gib}Gi"}},
+        {"name": _SHM, "empty_dir": {"medium": "Memory", "size_limit": f"{args.asks_for.shm_gib}Gi"}},
     ]
     if args.weights is not None:
         found.append(args.weights.volume())

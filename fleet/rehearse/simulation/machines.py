@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from facts import node_room
 from fleet.rehearse.simulation.pod_needs import GIB, Amounts
 
 GPU_MACHINE: Final = "a4-highgpu-8g"
@@ -14,7 +14,7 @@ GPUS: Final = 8
 # Source: GKE cluster autoscaler, machine types: 224 vCPU, 3968 GiB, eight B200 and no other number.
 
 DEFAULT_BOOT_DISK_GB: Final = 250
-CLASS_BOOT_DISK_GB: Final = 400
+CLASS_BOOT_DISK_GB: Final = node_room.BOOT_DISK_GIB
 """Autopilot's boot disks; the larger one for Performance and Accelerator. Source: GKE cluster autoscaler, disks.go."""
 LOCAL_SSD_GB: Final = 32 * 375
 """The A4's 32 local SSDs, all of them ephemeral storage. Source: the same; 375 GB each is Compute Engine's size."""
@@ -67,42 +67,21 @@ class Machine:
         rehearsal runs no DaemonSets, so their share is taken off here.
         """
         whole = self.capacity
-        return Amounts(
-            cpu_milli=whole.cpu_milli - _reserved_cpu_milli(self.vcpu) - (1_500 if self.gpus else 500),
-            memory_bytes=whole.memory_bytes - _reserved_memory_bytes(self.memory_gib) - (4 if self.gpus else 1) * GIB,
-            # The kubelet evicts at 10 % left; what else is reserved on a boot disk is capped at 100 GiB.
-            ephemeral_bytes=int(whole.ephemeral_bytes * 0.9) - (0 if self.gpus else _reserved_disk_bytes(whole)),
-            gpus=self.gpus,
+        left = node_room.room(
+            vcpu=self.vcpu,
+            memory_gib=self.memory_gib,
+            ephemeral_gb=self.ephemeral_gb,
+            gpus=self.gpus > 0,
+            local_ssd=self.gpus > 0,
+        )
+        return replace(
+            whole,
+            cpu_milli=left.cpu_milli,
+            memory_bytes=left.memory_bytes,
+            ephemeral_bytes=left.ephemeral_bytes,
+            # Eight of them are DaemonSets' (assumed).
             pods=PODS_PER_NODE - 8,
         )
-
-
-# Source: GKE docs, "Plan node sizes": reserved CPU, memory and ephemeral storage. DaemonSets: assumed, half a core and 1 GiB;
-# 1.5 cores and 4 GiB with the GPU's device plugin and metrics; eight pods.
-_CPU_STEPS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
-_MEMORY_STEPS: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (math.inf, 0.02))
-_EVICTION_BYTES: Final = 100 * 2**20
-
-
-def _stepped(amount: float, steps: tuple[tuple[float, float], ...]) -> float:
-    total, left = 0.0, amount
-    for width, share in steps:
-        part = min(left, width)
-        total += part * share
-        left -= part
-    return total
-
-
-def _reserved_cpu_milli(vcpu: int) -> int:
-    return math.ceil(_stepped(vcpu, _CPU_STEPS) * 1000)
-
-
-def _reserved_memory_bytes(memory_gib: float) -> int:
-    return math.ceil(_stepped(memory_gib, _MEMORY_STEPS) * GIB) + _EVICTION_BYTES
-
-
-def _reserved_disk_bytes(whole: Amounts) -> int:
-    return min(int(whole.ephemeral_bytes * 0.3), 100 * GIB)
 
 
 ARM_FAMILIES: Final = frozenset({"c4a", "n4a", "t2a", "a4x"})

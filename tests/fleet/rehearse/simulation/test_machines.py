@@ -4,7 +4,6 @@ import pytest
 
 from fleet.rehearse.simulation.machines import A4, FAMILIES, general_purpose, machines, smallest
 from fleet.rehearse.simulation.pod_needs import GIB, Amounts
-from settings.sections.server import Resources
 
 
 def amounts(vcpu: float, gib: float = 1.0, gpus: int = 0) -> Amounts:
@@ -15,17 +14,6 @@ def test_an_a4_holds_one_server_and_never_a_request_for_all_its_cores() -> None:
     assert amounts(160, 1000, 8).times_in(A4.allocatable) == 1
     assert amounts(224, 1000, 8).times_in(A4.allocatable) == 0
     assert A4.capacity.gpus == A4.allocatable.gpus == 8
-
-
-def test_the_largest_server_that_settings_allow_still_fits_an_a4() -> None:
-    limits = {name: field.metadata[1].le for name, field in Resources.model_fields.items() if name != "shm_gib"}
-    largest = Amounts(
-        cpu_milli=limits["cpu"] * 1000,
-        memory_bytes=limits["memory_gib"] * GIB,
-        ephemeral_bytes=limits["ephemeral_storage_gib"] * GIB,
-        gpus=8,
-    )
-    assert largest.times_in(A4.allocatable) == 1
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

@@ -1,0 +1,143 @@
+"""A machine, a way to get it and GPUs of a pod: what is accepted becomes the node that was named, the rest is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from facts import node_room
+from facts.machines import MACHINES, Machine, of_accelerator
+from settings.load import check
+from settings.problems import Problem, SettingsError
+from settings.sections.capacity import Ladder
+from settings.stack import Settings
+from tests.support.settings import make_settings
+
+GKE = "cloud.google.com"
+MODES: dict[str, dict[str, Any]] = {
+    "on-demand": {"mode": "on-demand"},
+    "spot": {"mode": "spot"},
+    "flex-start": {"mode": "flex-start", "runDurationSeconds": 86_400},
+    "calendar": {"mode": "calendar", "reservation": "window"},
+    "reservation": {"mode": "reservation", "name": "block"},
+    "ladder": {"mode": "ladder"},
+}
+OF_A_MACHINE = {"capacity-mode", "gpus-of-a-pod", "partial-node", "pod-exceeds-node", "fits-a-smaller-machine"}
+
+
+def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources: int) -> Settings:
+    """A stack whose engine uses all GPUs of its pod."""
+    found = MACHINES[machine]
+    server = {"replicas": 3, "resources": resources, "engine": {"dataParallelSize": gpus or found.gpus}}
+    return make_settings(
+        machine=machine, capacity=MODES[mode], server=server if gpus is None else {**server, "gpus": gpus}
+    )
+
+
+def refused(settings: Settings) -> dict[str, Problem]:
+    return {one.id: one for one in check(settings) if one.id in OF_A_MACHINE}
+
+
+def made(settings: Settings) -> Machine:
+    """The machine that GKE makes for these pods: the smallest with that label and that number of GPUs that holds them."""
+    selector, asked = settings.placement.node_selector, settings.resources
+    gpus = int(selector.get(f"{GKE}/gke-accelerator-count", settings.placement.gpus))
+    for machine in of_accelerator(selector[f"{GKE}/gke-accelerator"]):
+        ssd = selector.get(f"{GKE}/gke-ephemeral-storage-local-ssd") == "true"
+        room = node_room.of_machine(machine, local_ssd=ssd).share(settings.placement.gpus, gpus)
+        if machine.gpus == gpus and asked.cpu <= room.cpu and asked.memory_gib <= room.memory_gib:
+            return machine
+    raise AssertionError("no machine holds the pod")
+
+
+@given(
+    machine=st.sampled_from(sorted(MACHINES)),
+    mode=st.sampled_from(sorted(MODES)),
+    gpus=st.sampled_from([None, 1, 2, 3, 4, 8]),
+    resources=st.fixed_dictionaries(
+        {},
+        optional={
+            "cpu": st.integers(1, 220),
+            "memoryGib": st.integers(4, 3_700),
+            "ephemeralStorageGib": st.integers(20, 9_000),
+        },
+    ),
+)
+def test_what_is_accepted_gets_the_machine_that_was_named(
+    machine: str, mode: str, gpus: int | None, resources: dict[str, int]
+) -> None:
+    settings, facts = stack(machine, mode, gpus, **resources), MACHINES[machine]
+    problems = refused(settings)
+    assert ("capacity-mode" in problems) == (mode not in facts.ways)
+    assert ("gpus-of-a-pod" in problems) == (settings.gpus_per_replica not in facts.pod_gpus)
+    if problems:
+        return
+    assert settings.nodes * facts.gpus >= 3 * settings.gpus_per_replica > (settings.nodes - 1) * facts.gpus
+    if isinstance(settings.capacity, Ladder):
+        assert settings.placement.node_selector.keys() == {f"{GKE}/compute-class"}
+        return
+    assert made(settings) == facts
+    room = node_room.of_machine(facts, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, facts.gpus)
+    assert settings.resources.ephemeral_storage_gib <= room.ephemeral_gib
+
+
+@pytest.mark.parametrize("machine", sorted(MACHINES))
+def test_every_machine_is_accepted_with_what_follows_from_its_name_alone(machine: str) -> None:
+    for gpus in (None, *MACHINES[machine].pod_gpus):
+        for mode in MACHINES[machine].ways:
+            assert refused(stack(machine, mode, gpus)) == {}
+
+
+def test_the_articles_pod_asks_for_what_it_always_did() -> None:
+    asked = make_settings().resources
+    assert (asked.cpu, asked.memory_gib, asked.ephemeral_storage_gib, asked.shm_gib) == (160, 1_000, 500, 64)
+
+
+def test_pods_that_share_a_machine_name_its_number_of_gpus_and_are_counted_by_machines() -> None:
+    settings = stack("a3-highgpu-8g", gpus=2)
+    assert settings.placement.node_selector[f"{GKE}/gke-accelerator-count"] == "8"
+    assert (settings.nodes, settings.gpus, settings.gpu_ceiling) == (1, 8, 6)
+    assert f"{GKE}/gke-accelerator-count" not in stack("a3-highgpu-2g").placement.node_selector
+
+
+def test_a_mode_that_the_machine_is_not_sold_in_is_refused_with_one_that_it_is() -> None:
+    problem = refused(stack("a4-highgpu-8g", "on-demand"))["capacity-mode"]
+    assert "on-demand" not in problem.allowed
+    assert "spot" in problem.write
+    assert "reservation" in refused(stack("a4x-highgpu-4g", "spot"))["capacity-mode"].write
+
+
+def test_requests_that_a_smaller_machine_holds_name_it() -> None:
+    problem = refused(stack("g2-standard-12", cpu=4, memoryGib=20))["fits-a-smaller-machine"]
+    assert problem.path == "vllm-fleet:machine"
+    assert "g2-standard-8" in problem.write
+    assert refused(stack("g2-standard-12", "ladder", cpu=4, memoryGib=20)) == {}  # its class names the machine
+
+
+def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:
+    problem = refused(stack("g2-standard-12", cpu=12))["pod-exceeds-node"]
+    assert problem.path == "vllm-fleet:server.resources.cpu"
+    assert problem.write.startswith("cpu: 10")
+
+
+def test_local_ssds_are_asked_for_where_the_boot_disk_is_too_small() -> None:
+    key = f"{GKE}/gke-ephemeral-storage-local-ssd"
+    assert stack("g2-standard-12", ephemeralStorageGib=300).placement.node_selector[key] == "true"
+    assert key not in stack("g2-standard-12").placement.node_selector
+    assert key not in stack("a3-highgpu-1g", ephemeralStorageGib=600).placement.node_selector  # there anyway
+
+
+def test_an_engine_on_part_of_the_pods_gpus_is_refused_with_their_number() -> None:
+    settings = make_settings(machine="g2-standard-24", server={"engine": {"dataParallelSize": 1}})
+    assert refused(settings)["partial-node"].write == "dataParallelSize: 2 with tensorParallelSize: 1"
+
+
+def test_an_unknown_machine_is_refused_with_the_nearest() -> None:
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(machine="g2-standard-13")
+    (problem,) = refusal.value.problems
+    assert problem.path == "vllm-fleet:machine"
+    assert problem.write.startswith("machine: g2-standard-")
