@@ -8,8 +8,8 @@ from typing import Literal
 
 from facts.engines import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
 from facts.machines import B200, Gpu
-from facts.memory import CacheLayout, HybridArchitecture
-from facts.models import QWEN3_5_27B_FP8, ModelShape
+from facts.memory import CacheLayout
+from facts.models import ModelShape, of_the_article
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 
@@ -58,7 +58,7 @@ class Deployment:
 
     nodes: int
     engine: EngineShape = field(default_factory=EngineShape)
-    model: ModelShape = QWEN3_5_27B_FP8
+    model: ModelShape = field(default_factory=of_the_article)
     gpu: Gpu = B200
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
@@ -77,11 +77,12 @@ class Deployment:
         """The cache of one GPU: tensor parallelism splits heads, and repeats a KV head where there are too few."""
         engine = self.engine
         return CacheLayout(
-            architecture=_split(self.model.architecture, engine.tensor_parallel),
+            architecture=self.model.architecture.on_one_of(engine.tensor_parallel),
             kv_cache_dtype=engine.kv_cache_dtype,
             speculative_tokens=engine.speculative_tokens,
             ssm_cache_dtype=engine.ssm_cache_dtype,
             prefix_caching=engine.prefix_caching,
+            batched_tokens=engine.max_num_batched_tokens,
         )
 
     def with_nodes(self, nodes: int) -> Deployment:
@@ -114,17 +115,6 @@ def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:
 def measured_load(nodes: int) -> OfferedLoad:
     """What the article offered so many nodes."""
     return OfferedLoad(in_flight=MEASURED_IN_FLIGHT_PER_NODE * nodes)
-
-
-def _split(architecture: HybridArchitecture, ranks: int) -> HybridArchitecture:
-    if ranks == 1:
-        return architecture
-    return replace(
-        architecture,
-        kv_heads=max(1, architecture.kv_heads // ranks),
-        linear_key_heads=max(1, architecture.linear_key_heads // ranks),
-        linear_value_heads=max(1, architecture.linear_value_heads // ranks),
-    )
 
 
 def _at_least(name: str, value: float, least: float) -> None:

@@ -18,7 +18,7 @@ from facts.engines import (
     Scalar,
 )
 from facts.ledger import LedgerError
-from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+from facts.models import ModelShape, called
 from fleet.plan.model.deployment import EngineShape
 from settings import profile_file
 from settings.sections import engine_settings
@@ -121,9 +121,8 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
 
 
 def model_shape(model: str) -> ModelShape:
-    """The architecture of that Hugging Face repository. Raises LookupError with what the planner knows."""
-    if "Qwen3.5-27B" in model:
-        return QWEN3_5_27B_FP8
-    if "397B" in model:
-        return QWEN3_5_397B_NVFP4
-    raise LookupError(f"the planner knows the architecture of Qwen3.5-27B and of 397B-A17B, not of {model}")
+    """The shape of that Hugging Face repository. Raises LookupError where the catalogue has none of its name."""
+    shape = called([model])
+    if shape is None:
+        raise LookupError(f"the planner does not know {model}; `fleet models` lists the models that it knows")
+    return shape
