@@ -43,7 +43,7 @@ _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
 }
 # Bytes of one weight, scales included: FP8 in blocks of 128 x 128, NVFP4 a byte for 16, MXFP4 one for 32, 4-bit integers two and a half
 # for 128.
-_FORMAT_BYTES: Final[Mapping[str, float]] = {
+FORMAT_BYTES: Final[Mapping[str, float]] = {
     "bf16": 2,
     "fp8": 1,
     "int8": 1,
@@ -397,7 +397,7 @@ class _Reader:
         return found, frozenset(kept)
 
     def _bytes(self, module: str = "") -> float:
-        return 2 if module in self._kept else _FORMAT_BYTES[self._format]
+        return 2 if module in self._kept else FORMAT_BYTES[self._format]
 
     def _count(self, key: str, default: int | None = None) -> int:
         value = self._text.get(key)

@@ -18,7 +18,7 @@ from facts.disks import (
     throughput_floor_mibps,
     throughput_for_readers_mibps,
 )
-from facts.machines import GPUS_PER_NODE
+from facts.machines import DEFAULT_MACHINE
 from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
 # Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.
@@ -75,7 +75,7 @@ class Sizing:
     """Volumes per zone: more than one where one volume may not have so many readers."""
     nat_ports_per_vm: int
     quota_gpus: int
-    """B200 GPUs to ask for, spares included."""
+    """GPUs to ask for, spares included."""
     benchmark_clients: int
     benchmark_connections: int
     benchmark_nodes: int
@@ -93,6 +93,7 @@ def size(
     tokens_per_chunk: float,
     in_flight: float,
     gateway: bool,
+    gpus_per_node: int = DEFAULT_MACHINE.gpus,
     loss_per_token_with_gateway: float | None = None,
 ) -> Sizing:
     """Sizes for that many nodes, spares included. Raises ValueError on a number that cannot be.
@@ -111,7 +112,7 @@ def size(
         volume_mibps=volume_throughput_mibps(weights_gb, volume_gib, ceil(nodes / copies)),
         volume_copies=copies,
         nat_ports_per_vm=nat_ports_per_vm(concurrent_connections=DOWNLOAD_CONNECTIONS),
-        quota_gpus=nodes * GPUS_PER_NODE,
+        quota_gpus=nodes * gpus_per_node,
         benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
         benchmark_nodes=benchmark_pods(clients, ceil(in_flight), BENCHMARK_MACHINE),

@@ -37,5 +37,7 @@ def deployment_of(settings: Settings) -> Deployment:
         nodes=max(1, settings.replicas),
         engine=facts.shape,
         model=facts.model_shape,
+        gpu=settings.machine.gpu,
+        gpus_per_node=settings.gpus_per_replica,
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
     )

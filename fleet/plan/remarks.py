@@ -60,7 +60,9 @@ def _money(plan: Plan) -> Iterator[str]:
     if money.usd_per_node_hour is None:
         node = next(item for item in money.bill.items if item.id == "nodes")
         yield f"No price of these nodes: {node.reason} (--usd-per-node-hour)."
-    unknown = [name for name in money.bill.unknown if money.usd_per_node_hour is not None or not name.startswith("A4")]
+    unknown = [
+        name for name in money.bill.unknown if money.usd_per_node_hour is not None or name != money.bill.nodes.name
+    ]
     if unknown:
         yield f'Amounts are "at least": no dated price is known for {format_list(unknown)}.'
     if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "cud-3y", "calendar", "reservation"):

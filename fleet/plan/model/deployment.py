@@ -15,6 +15,7 @@ Routing = Literal["cluster-ip", "inference-gateway"]
 
 # Source: the article: requests in flight on one node, in every table.
 MEASURED_IN_FLIGHT_PER_NODE = 2_000
+MEASURED_IN_FLIGHT_PER_GPU = MEASURED_IN_FLIGHT_PER_NODE // 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,13 @@ class EngineShape:
     estimate_cudagraphs: bool = True
     """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
     language_model_only: bool = False
+    api_servers: int | None = None
+    """HTTP processes of one pod. None: one for each data-parallel rank, as `vllm serve` starts them."""
+
+    @property
+    def http_processes(self) -> int:
+        """HTTP processes of one pod."""
+        return self.api_servers or self.data_parallel
 
     def __post_init__(self) -> None:
         for name in (
@@ -84,6 +92,11 @@ class Deployment:
             prefix_caching=engine.prefix_caching,
             batched_tokens=engine.max_num_batched_tokens,
         )
+
+    @property
+    def most_in_flight_per_node(self) -> int:
+        """Requests in flight that a node is planned for at most: as many for each GPU as the article's node had."""
+        return MEASURED_IN_FLIGHT_PER_GPU * self.gpus_per_node
 
     def with_nodes(self, nodes: int) -> Deployment:
         """The same fleet with another number of nodes."""

@@ -47,6 +47,8 @@ class ProfileFacts:
     env: Mapping[str, str] = field(default_factory=dict)
     reproduces: str | None = None
     """The published row it repeats."""
+    shape_given: ModelShape | None = None
+    """The model's shape, where it is not one of the catalogue's by its name."""
 
     @property
     def shape(self) -> EngineShape:
@@ -56,7 +58,7 @@ class ProfileFacts:
     @property
     def model_shape(self) -> ModelShape:
         """The model's architecture. Raises LookupError where the planner has none for it."""
-        return model_shape(self.model)
+        return self.shape_given or model_shape(self.model)
 
 
 def profile_names() -> tuple[str, ...]:
@@ -101,8 +103,10 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
         return int(flags.get(name, default))
 
     kv_cache_dtype = str(flags.get("kv-cache-dtype", "auto"))
+    engines = number("data-parallel-size", 1)
+    api_servers = number("api-server-count", engines)
     return EngineShape(
-        data_parallel=number("data-parallel-size", 1),
+        data_parallel=engines,
         tensor_parallel=number("tensor-parallel-size", 1),
         max_model_len_tokens=number("max-model-len", LONGEST_CONTEXT_TOKENS),
         max_num_seqs=number("max-num-seqs", DEFAULT_SEQUENCES),
@@ -117,6 +121,7 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
         else number("max-cudagraph-capture-size", CAPTURED_TOKENS),
         estimate_cudagraphs=env.get(_GRAPH_ESTIMATE) == "1",
         language_model_only=flags.get("language-model-only") is True,
+        api_servers=None if api_servers == engines else api_servers,
     )
 
 

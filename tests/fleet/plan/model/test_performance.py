@@ -76,8 +76,8 @@ def test_fitted_rows_are_within_the_spread_of_their_readings(error: Error) -> No
 
 
 @pytest.mark.parametrize("error", errors("check"), ids=_id)
-def test_what_was_never_meant_to_be_predicted_is_within_20_percent(error: Error) -> None:
-    assert abs(error.percent) < 20
+def test_what_was_never_meant_to_be_predicted_is_within_25_percent(error: Error) -> None:
+    assert abs(error.percent) < 25
 
 
 def test_the_model_beats_the_straight_line_on_the_predicted_rows() -> None:
