@@ -61,7 +61,7 @@ class Market:
 
 def market(asked: Asked, *, capacity: Capacity | None = None, region: str | None = None) -> Market:
     """The goal on every machine. `capacity` and `region` leave only those. Raises AskingError for options that make no question."""
-    question_of(replace(asked, machine=None, model=None))  # refuses what no machine changes
+    question_of(replace(asked, machine=None, model=None, capacity="spot"))  # refuses what no machine changes
     offers: list[Offer] = []
     refused: dict[str, list[str]] = {}
     for machine in _machines():

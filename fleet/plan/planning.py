@@ -97,10 +97,7 @@ def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
 
 
 def _check(question: PlanQuestion) -> None:
-    profile, machine = question.profile, question.machine
-    if way_of(question.capacity) not in machine.ways:
-        ways = [capacity for capacity in CAPACITIES if way_of(capacity) in machine.ways]
-        raise PlanImpossibleError(f"{machine.type} is not sold as {question.capacity}", f"--capacity {', '.join(ways)}")
+    profile = question.profile
     if profile.weights_gb is None:
         raise PlanImpossibleError(
             f"profile {profile.name}: no revision of {profile.model} is published, so the size of its volume is unknown",

@@ -133,6 +133,11 @@ class PlanQuestion:
     """What was chosen for the person who asked, in words."""
 
     def __post_init__(self) -> None:
+        if way_of(self.capacity) not in self.machine.ways:
+            ways = [one for one in CAPACITIES if way_of(one) in self.machine.ways]
+            raise ValueError(
+                f"capacity: {self.machine.type} is not sold as {self.capacity}; there are {', '.join(ways)}"
+            )
         for name, value in _amounts(self.goal, self.limits):
             if not 0 < value < inf:
                 raise ValueError(f"{name} must be above 0 and finite, got {value:g}")

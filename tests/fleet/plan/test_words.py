@@ -51,5 +51,5 @@ def test_limits_and_lengths_are_said() -> None:
 def test_every_way_to_buy_has_a_name_and_a_quota() -> None:
     assert set(NAMES) == set(CAPACITIES)
     assert format_quota("spot", 104, DEFAULT_MACHINE) == "104 B200 GPUs, preemptible"
-    assert "no quota" in format_quota("calendar", 8)
+    assert "no quota" in format_quota("calendar", 8, DEFAULT_MACHINE)
     assert all(format_quota(one, 8, DEFAULT_MACHINE) for one in CAPACITIES)
