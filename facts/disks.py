@@ -25,15 +25,16 @@ READERS_WITHOUT_A_SHARE = 20
 MIBPS_PER_READER = 20
 # Source: release-note summary, 2026-03: (largest size in GiB, VMs that may attach read-only).
 _READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MAX_SIZE_GIB, 30))
-# Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g: most that one node reads from a volume. Assumed to hold for A4.
-NODE_READ_MIBPS = 4_000
 # Machine families that attach Hyperdisk ML. C4 is listed by one source of two, so it is left out. Source:
 # persistent-disk CSI driver,
 # node-labeler table, 2026-08.
 ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
 ARM_FAMILIES = frozenset({"c4a", "n4a"})
 """Of these, machines with Arm processors and no GPU. Source: Compute Engine, Arm VMs."""
-HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a"})
+OF_NEW_VOLUMES: Final = {"g4": "2026-02-04"}
+"""Families that attach Hyperdisk ML made after that day alone. Source: persistent-disk CSI driver; GKE cluster autoscaler's own list lacks
+G4, so try it before you count on it."""
+HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a", "g4"})
 """Machine families that attach no Persistent Disk of any kind. Source: GKE cluster autoscaler, machine types."""
 DEFAULT_CLASSES: Final = {
     "": "pd-balanced",

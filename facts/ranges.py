@@ -42,7 +42,7 @@ AUTOPILOT_NODE_POD_PREFIX = 26
 # primary range are reserved, and /29 is the smallest listed.
 RESERVED_SUBNET_ADDRESSES = 4
 SMALLEST_SUBNET_PREFIX = 29
-# Assumed: nodes beside the A4 ones: Autopilot's system pods over three zones, monitoring, benchmark, weights writer,
+# Assumed: nodes beside those with GPUs: Autopilot's system pods over three zones, monitoring, benchmark, weights writer,
 # endpoint picker, and room for an upgrade to bring new nodes before old ones go.
 OTHER_NODES = 16
 # Assumed: Services of the fleet, of GKE's own add-ons, and headroom; far more than a fleet creates.
@@ -72,13 +72,13 @@ class RangeSizes:
 
 
 def smallest_ranges(
-    *, a4_nodes: int, other_nodes: int = OTHER_NODES, services: int = SERVICES, gateway: bool = False
+    *, gpu_nodes: int, other_nodes: int = OTHER_NODES, services: int = SERVICES, gateway: bool = False
 ) -> RangeSizes:
-    """The smallest ranges that hold a fleet of `a4_nodes` A4 nodes. Raises ValueError on a negative count."""
-    for name, count in (("a4_nodes", a4_nodes), ("other_nodes", other_nodes), ("services", services)):
+    """The smallest ranges that hold a fleet of `gpu_nodes` nodes with GPUs. Raises ValueError on a negative count."""
+    for name, count in (("gpu_nodes", gpu_nodes), ("other_nodes", other_nodes), ("services", services)):
         if count < 0:
             raise ValueError(f"{name} must be 0 or more, got {count}")
-    nodes = max(1, a4_nodes + other_nodes)
+    nodes = max(1, gpu_nodes + other_nodes)
     return RangeSizes(
         nodes_prefix=min(_prefix_for(nodes + RESERVED_SUBNET_ADDRESSES), SMALLEST_SUBNET_PREFIX),
         pods_prefix=AUTOPILOT_NODE_POD_PREFIX - _bits_for(nodes),

@@ -13,12 +13,11 @@ from facts import ledger
 from facts.disks import (
     MAX_MIBPS_PER_GIB,
     MIN_SIZE_GIB,
-    NODE_READ_MIBPS,
     max_readers,
     throughput_floor_mibps,
     throughput_for_readers_mibps,
 )
-from facts.machines import DEFAULT_MACHINE
+from facts.machines import DEFAULT_MACHINE, Machine
 from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
 # Source: 9,578,701,871 bytes on disk reported publicly for v0.18.1: what the registry keeps for one vLLM image.
@@ -93,8 +92,8 @@ def size(
     tokens_per_chunk: float,
     in_flight: float,
     gateway: bool,
-    gpus_per_node: int = DEFAULT_MACHINE.gpus,
     loss_per_token_with_gateway: float | None = None,
+    machine: Machine = DEFAULT_MACHINE,
 ) -> Sizing:
     """Sizes for that many nodes, spares included. Raises ValueError on a number that cannot be.
 
@@ -107,12 +106,12 @@ def size(
     copies = ceil(nodes / max_readers(volume_gib))
     clients = benchmark_clients(output_tokens_per_s, tokens_per_chunk, in_flight)
     return Sizing(
-        ranges=smallest_ranges(a4_nodes=nodes, gateway=gateway),
+        ranges=smallest_ranges(gpu_nodes=nodes, gateway=gateway),
         volume_gib=volume_gib,
-        volume_mibps=volume_throughput_mibps(weights_gb, volume_gib, ceil(nodes / copies)),
+        volume_mibps=volume_throughput_mibps(weights_gb, volume_gib, ceil(nodes / copies), machine),
         volume_copies=copies,
         nat_ports_per_vm=nat_ports_per_vm(concurrent_connections=DOWNLOAD_CONNECTIONS),
-        quota_gpus=nodes * gpus_per_node,
+        quota_gpus=nodes * machine.gpus,
         benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
         benchmark_nodes=benchmark_pods(clients, ceil(in_flight), BENCHMARK_MACHINE),
@@ -130,9 +129,11 @@ def volume_size_gib(weights_gb: float, readers: int = 1) -> int:
     return ceil(max(needed, for_readers) / VOLUME_STEP_GIB) * VOLUME_STEP_GIB
 
 
-def volume_throughput_mibps(weights_gb: float, volume_gib: int, readers: int) -> int:
+def volume_throughput_mibps(
+    weights_gb: float, volume_gib: int, readers: int, machine: Machine = DEFAULT_MACHINE
+) -> int:
     """Throughput at which every reader has the weights in about READ_SECONDS, within what the volume may have."""
-    each = min(weights_gb * 1e9 / 2**20 / READ_SECONDS, NODE_READ_MIBPS)
+    each = min(weights_gb * 1e9 / 2**20 / READ_SECONDS, machine.read_mibps)
     wanted = max(each * readers, throughput_floor_mibps(volume_gib), float(throughput_for_readers_mibps(readers)))
     stepped = ceil(wanted / THROUGHPUT_STEP_MIBPS) * THROUGHPUT_STEP_MIBPS
     return min(stepped, MAX_MIBPS_PER_GIB * volume_gib)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from facts import ledger
-from facts.disks import MIN_THROUGHPUT_MIBPS, NODE_READ_MIBPS
+from facts.disks import MIN_THROUGHPUT_MIBPS
+from facts.machines import DEFAULT_MACHINE
 
 MB_PER_MIB = 2**20 / 1e6
 MB_PER_GB = 1_000
@@ -29,6 +30,8 @@ class Start:
     """Throughput of the volume that the servers read."""
     readers: int
     """Servers that read one volume at the same time."""
+    node_mibps: float = DEFAULT_MACHINE.read_mibps
+    """Most that one node reads."""
     platform_exists: bool = False
     """Whether network and cluster are there."""
     weights_exist: bool = False
@@ -42,7 +45,7 @@ class Start:
     gateway: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "writer_mibps"):
+        for name in ("weights_gb", "volume_gib", "volume_mibps", "readers", "node_mibps", "writer_mibps"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
 
@@ -170,7 +173,10 @@ def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) ->
         return float(entry["share_of_image"][bound]) * image_seconds(start.volume_gib, bound)
     if id_ == "weights-read":
         return weights_read_seconds(
-            size_gb=start.weights_gb, throughput_mibps=start.volume_mibps, readers=start.readers
+            size_gb=start.weights_gb,
+            throughput_mibps=start.volume_mibps,
+            readers=start.readers,
+            node_mibps=start.node_mibps,
         )
     return float(entry[bound])
 
@@ -192,11 +198,13 @@ def image_seconds(volume_gib: float, bound: Bound = "likely") -> float:
     return max(float(entry["at_least"][bound]), float(entry["seconds_per_100_gb"][bound]) * hundreds_of_gb)
 
 
-def weights_read_seconds(*, size_gb: float, throughput_mibps: float, readers: int) -> float:
+def weights_read_seconds(
+    *, size_gb: float, throughput_mibps: float, readers: int, node_mibps: float = DEFAULT_MACHINE.read_mibps
+) -> float:
     """How long `readers` nodes take when all read the same volume at once: its throughput is shared, and a node takes no
     more than its own ceiling.
     """
-    share_mibps = min(throughput_mibps / max(1, readers), NODE_READ_MIBPS)
+    share_mibps = min(throughput_mibps / max(1, readers), node_mibps)
     return size_gb * MB_PER_GB / (share_mibps * MB_PER_MIB)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from facts.engines import DEFAULT_READY_SECONDS, Flags
+from facts.machines import Gpu
 from pods import Server, quantity, servers
 from rule import Finding, Resource, Rule, Settings, dig
 from settings.rules.lesson import Broken, Lesson, Told
@@ -59,9 +60,9 @@ class Engine(Served):
         return self.server.container.env(name)
 
     @property
-    def is_on_b200(self) -> bool:
+    def gpu(self) -> Gpu | None:
         """By the pod's selectors."""
-        return self.server.pod.is_on_b200
+        return self.server.pod.gpu
 
     @property
     def has_gpus(self) -> bool:

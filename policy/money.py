@@ -1,4 +1,4 @@
-"""What GPU nodes cost, as far as their selectors tell: list prices of A4 nodes.
+"""What GPU nodes cost, as far as their selectors and requests tell: list prices of the machines they get.
 
 A pod names no region. Where the stack's resources tell it, its price counts; a single resource's money is told as the range
 over all regions with a price.
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from facts import prices
-from facts.machines import MACHINE_TYPE
 from facts.prices import Mode, Price
 from pods import GKE, Pod, pods
 from rule import Resource, dig, listed
 
 _WAYS: Final[dict[Mode, str]] = {
+    "on-demand": "on demand",
     "spot": "Spot",
     "flex-start": "flex-start",
     "cud-1y": "reserved, 1-year commitment",
@@ -25,12 +25,12 @@ _ZONE: Final = re.compile(r"([a-z]+-[a-z]+\d+)(?:-[a-z])?")
 
 
 def node_price(pod: Pod, region: str) -> Price | None:
-    """List price in that region of an hour of the A4 nodes these pods select; None where none is published for that way to get them.
+    """List price in that region of an hour of the nodes these pods get; None where none is published for that way to get them.
 
     A reservation is priced as under a one-year commitment: by itself it has no price.
     """
     way = _way(pod)
-    return None if way is None else prices.find(MACHINE_TYPE, region, way)
+    return None if way is None or pod.machine is None else prices.find(pod.machine.type, region, way)
 
 
 def region_of(resources: Sequence[Resource]) -> str:
@@ -56,13 +56,15 @@ def _places(resources: Sequence[Resource]) -> Iterator[object]:
 
 
 def _way(pod: Pod) -> Mode | None:
-    if not pod.is_on_b200:
+    if pod.machine is None:
         return None
     if is_spot(pod):
         return "spot"
     if pod.selector(f"{GKE}/gke-flex-start") == "true":
         return "flex-start"
-    return "cud-1y" if pod.selector(f"{GKE}/reservation-name") else None
+    if pod.selector(f"{GKE}/reservation-name"):
+        return "cud-1y"
+    return "on-demand" if "on-demand" in pod.machine.ways and pod.compute_class is None else None
 
 
 def is_spot(pod: Pod) -> bool:
@@ -78,15 +80,14 @@ def at_stake(resource: Resource) -> str:
 
 def words(pod: Pod, nodes: int) -> str:
     """What `nodes` nodes for such pods cost an hour, from the cheapest region to the dearest."""
-    way = _way(pod)
-    listed_prices = () if way is None else prices.published(MACHINE_TYPE, way)
-    plural = "" if nodes == 1 else "s"
+    way, machine = _way(pod), pod.machine
+    listed_prices = () if way is None or machine is None else prices.published(machine.type, way)
+    kind = f"{'GPU' if machine is None else machine.family.upper()} node{'' if nodes == 1 else 's'}"
     if way is None or not listed_prices:
-        kind = "A4 node" if pod.is_on_b200 else "GPU node"
-        return f"{nodes} {kind}{plural}, no published price"
+        return f"{nodes} {kind}, no published price"
     low, high = (f"${one.usd * nodes:,.2f}" for one in (listed_prices[0], listed_prices[-1]))
     amount = low if low == high else f"{low} to {high}"
-    return f"{amount} an hour ({nodes} A4 node{plural}, {_WAYS[way]}, {origin(listed_prices)})"
+    return f"{amount} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(listed_prices)})"
 
 
 def origin(some: Sequence[Price]) -> str:

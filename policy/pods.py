@@ -12,14 +12,18 @@ from functools import cached_property
 from math import ceil, isfinite
 from typing import Any, Final
 
-from facts import engines
-from facts.machines import ACCELERATOR, GPUS_PER_NODE
+from facts import engines, node_room
+from facts.machines import B200, MACHINES, Gpu, Machine, of_accelerator
 from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 
 GPU: Final = "nvidia.com/gpu"
-B200: Final = ACCELERATOR
 GKE: Final = "cloud.google.com"
+_BY_CLASS: Final = tuple(
+    (re.compile(rf"(?<![a-z0-9]){name.removeprefix('nvidia-')}(?![a-z0-9])"), name)
+    for name in sorted({machine.accelerator for machine in MACHINES.values()})
+)
+"""How the name of a ComputeClass tells its GPU: all that a pod shows of a class is its name."""
 
 _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Pod": ((),),
@@ -230,18 +234,55 @@ class Pod:
         }
         return found.pop() if len(found) == 1 else None
 
+    @cached_property
+    def machines(self) -> tuple[Machine, ...]:
+        """Machines that its selectors leave, smallest first: by machine type, by GPU, or by a ComputeClass called after the GPU."""
+        if (named := self.selector("node.kubernetes.io/instance-type")) is not None:
+            return (MACHINES[named],) if named in MACHINES else ()
+        label = self.selector(f"{GKE}/gke-accelerator")
+        if label is None and (name := self.compute_class):
+            label = next((accelerator for called, accelerator in _BY_CLASS if called.search(name)), None)
+        count = self.selector(f"{GKE}/gke-accelerator-count")
+        found = of_accelerator(label) if label else ()
+        return tuple(machine for machine in found if count in (None, str(machine.gpus)))
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """Its GPU; None where nothing tells."""
+        return self.machines[0].gpu if self.machines else None
+
     @property
     def is_on_b200(self) -> bool:
-        """Whether its selectors name the B200, the machine that has it, or a ComputeClass called after it."""
-        machine = self.selector("node.kubernetes.io/instance-type") or ""
-        named = self.selector(f"{GKE}/gke-accelerator") == B200 or machine.startswith("a4-highgpu")
-        # All that a pod shows of a class is its name.
-        return named or "b200" in (self.compute_class or "")
+        """Whether its GPUs are known to be B200."""
+        return self.gpu is B200
+
+    @property
+    def shares_its_node(self) -> bool:
+        """Whether it says that it takes part of a machine."""
+        return self.selector(f"{GKE}/gke-accelerator-count") is not None
+
+    @cached_property
+    def machine(self) -> Machine | None:
+        """The machine that GKE makes for it: of those left, with its number of GPUs, the smallest that holds its requests. None where
+        nothing tells.
+        """
+        whole = [machine for machine in self.machines if self.shares_its_node or machine.gpus == self.gpus]
+        asked = {name: sum(one.requested(name) or 0 for one in self.containers) for name in ("cpu", "memory")}
+        for machine in whole:
+            room = node_room.of_machine(machine)
+            if asked["cpu"] * 1000 <= room.cpu_milli and asked["memory"] <= room.memory_bytes:
+                return machine
+        return next(iter((*whole, *self.machines)), None)
+
+    def nodes_for(self, pods: int) -> int:
+        """Nodes that this many of it take; of eight GPUs where nothing tells."""
+        whole = 8 if self.machine is None else self.machine.gpus
+        return ceil(pods * self.gpus / whole) if self.shares_its_node else pods * ceil(self.gpus / whole)
 
     @property
     def gpu_nodes(self) -> int:
-        """Whole 8-GPU nodes that all its replicas take."""
-        return self.replicas * ceil(self.gpus / GPUS_PER_NODE)
+        """Whole nodes that all its replicas take."""
+        return self.nodes_for(self.replicas)
 
     @property
     def compute_class(self) -> str | None:

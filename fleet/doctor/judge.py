@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from facts.machines import ACCELERATOR, GPUS_PER_NODE, MACHINE_TYPE
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
     """Every row, in the order in which a first `pulumi up` would meet it."""
-    of_project = f"--project={settings.project}"
+    of_project, accelerator = f"--project={settings.project}", settings.machine.accelerator
     rows = [
         *_rows(
             "billing",
@@ -57,11 +56,11 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
         ),
         *_rows(
             "zone",
-            ACCELERATOR,
+            accelerator,
             ", ".join(settings.zones),
             answers["accelerator types"],
             lambda said: _accelerators(settings, said),
-            look=f"gcloud compute accelerator-types list --filter=name={ACCELERATOR} {of_project}",
+            look=f"gcloud compute accelerator-types list --filter=name={accelerator} {of_project}",
         ),
     ]
     if (reserved := reservation_of(settings)) is not None:
@@ -69,7 +68,7 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Row, ...]:
         rows += _rows(
             "reservation",
             name,
-            settings.replicas,
+            settings.nodes,
             answers["reservation"],
             lambda said: _reservation(settings, said),
             look=f"gcloud compute reservations list --project={owner}",
@@ -172,7 +171,7 @@ def _machine_types(settings: Settings, said: Any) -> Iterator[Row]:
     offered = {(word(one.get("name")), word(one.get("zone"))) for one in objects(said)}
     for machine in machine_types(settings):
         zones = sorted(zone for name, zone in offered if name == machine and zone.startswith(f"{settings.region}-"))
-        if machine == MACHINE_TYPE:
+        if machine == settings.machine.type:
             yield _in_zones(settings, machine, [zone for zone in settings.zones if zone in zones], zones)
         else:
             yield _in_region(settings, machine, zones)
@@ -195,8 +194,9 @@ def _in_region(settings: Settings, machine: str, zones: list[str]) -> Row:
 
 
 def _accelerators(settings: Settings, said: Any) -> Iterator[Row]:
-    everywhere = sorted({word(one.get("zone")) for one in objects(said) if one.get("name") == ACCELERATOR})
-    yield _in_zones(settings, ACCELERATOR, [zone for zone in settings.zones if zone in everywhere], everywhere)
+    accelerator = settings.machine.accelerator
+    everywhere = sorted({word(one.get("zone")) for one in objects(said) if one.get("name") == accelerator})
+    yield _in_zones(settings, accelerator, [zone for zone in settings.zones if zone in everywhere], everywhere)
 
 
 def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Row:
@@ -224,9 +224,9 @@ def _reservation(settings: Settings, said: Any) -> Iterator[Row]:
             area="reservation",
             name=name,
             state="by up" if ordered else "missing",
-            needed=settings.replicas,
+            needed=settings.nodes,
             granted=0,
-            missing=settings.replicas,
+            missing=settings.nodes,
             why="requested by this stack"
             if ordered
             else f"{why}; a window of calendar mode appears once it is approved",
@@ -248,12 +248,13 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
         wrong.append(
             "it is not a specific reservation (specificReservationRequired), the only kind that Autopilot uses"
         )
-    if machine != MACHINE_TYPE:
-        wrong.append(f"it holds {machine}, not {MACHINE_TYPE}")
-    needed, free = settings.replicas, count - used
+    wanted = settings.machine
+    if machine != wanted.type:
+        wrong.append(f"it holds {machine}, not {wanted.type}")
+    needed, free = settings.nodes, count - used
     if count < needed:
         wrong.append(f"it holds {count} machines")
-    why = f"{count} of {MACHINE_TYPE} ({count * GPUS_PER_NODE} GPUs) in {zone}, {used} in use"
+    why = f"{count} of {wanted.type} ({count * wanted.gpus} GPUs) in {zone}, {used} in use"
     look = f"gcloud compute reservations describe {name} --zone={zone} --project={owner}"
     if wrong:
         return Row(

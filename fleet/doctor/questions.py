@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.machines import ACCELERATOR
 from facts.quotas import SERVICE
 from fleet.clients.side_by_side import side_by_side
 from fleet.doctor import gcloud, rest
@@ -59,7 +58,7 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
             of_project,
         ),
         "accelerator types": lambda: gcloud.ask(
-            "compute", "accelerator-types", "list", f"--filter=name={ACCELERATOR}", of_project
+            "compute", "accelerator-types", "list", f"--filter=name={settings.machine.accelerator}", of_project
         ),
         "APIs": lambda: gcloud.ask("services", "list", "--enabled", of_project),
         "billing": lambda: gcloud.ask("billing", "projects", "describe", project),

@@ -392,7 +392,7 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
         loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
     return size(
         nodes=fleet.machines,
-        gpus_per_node=question.machine.gpus,
+        machine=question.machine,
         weights_gb=question.profile.weights_gb,
         requests_per_s=maximum.requests_per_s.value,
         output_tokens_per_s=maximum.output_tokens_per_s.value,

@@ -51,7 +51,7 @@ def size_of_machines(question: PlanQuestion, machines: int) -> Sizing:
     assert weights_gb is not None
     return size(
         nodes=machines,
-        gpus_per_node=question.machine.gpus,
+        machine=question.machine,
         weights_gb=weights_gb,
         requests_per_s=0.0,
         output_tokens_per_s=0.0,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.machines import MACHINE_TYPE
 from fleet.report.words import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
@@ -67,10 +66,15 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     taken = _nodes_of_pods(cluster)
     if not taken:
         return not_checked("capacity", title, "no pod stands on a node")
-    nodes = {node.name: node for node in cluster.nodes}
+    nodes, machine = {node.name: node for node in cluster.nodes}, settings.machine
     unknown = sorted(taken - nodes.keys())
     differences = [
-        Difference(where=name, name="node", declared=f"a {MACHINE_TYPE} node", found="none of the B200 nodes listed")
+        Difference(
+            where=name,
+            name="node",
+            declared=f"a {machine.type} node",
+            found=f"none of the {machine.gpu.name} nodes listed",
+        )
         for name in unknown
     ]
     used = [nodes[name] for name in sorted(taken & nodes.keys())]
@@ -79,7 +83,7 @@ def capacity(facts: Facts, settings: Settings) -> Check:
     bought = sorted({_format_bought(node) for node in used})
     held = f"{plural(len(used), 'node')}: {', '.join(bought)}"
     if idle := len(nodes) - len(used):
-        held += f"; {plural(idle, 'further B200 node')} of the cluster without a pod of this stack"
+        held += f"; {plural(idle, f'further {machine.gpu.name} node')} of the cluster without a pod of this stack"
     failed = f"capacity.mode {settings.capacity.mode} is declared, and something else runs and is paid for"
     return judged("capacity", title, differences, held=held, failed=failed)
 
@@ -103,8 +107,8 @@ def _misplaced(node: Node, settings: Settings) -> Iterator[Difference]:
     machine, zone = (
         node.labels.get(key) for key in ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
     )
-    if machine is not None and machine != MACHINE_TYPE:
-        yield Difference(where=node.name, name="machine", declared=MACHINE_TYPE, found=machine)
+    if machine is not None and machine != settings.machine.type:
+        yield Difference(where=node.name, name="machine", declared=settings.machine.type, found=machine)
     if zone is not None and zone not in settings.zones:
         yield Difference(where=node.name, name="zone", declared=", ".join(settings.zones), found=zone)
 
@@ -131,7 +135,7 @@ def price(facts: Facts, settings: Settings) -> Check:
     cluster = facts.cluster
     if cluster is not None and "nodes" not in cluster.troubles:
         taken = len(_nodes_of_pods(cluster))
-        if taken != settings.replicas or settings.server.replicas == "external":
+        if taken != settings.nodes or settings.server.replicas == "external":
             found = cost.bill(replace(fleet_shape(settings), nodes=taken))
             words += f"; with pods on {plural(taken, 'node')} {found.total_in_words()}"
     if bill.unknown:

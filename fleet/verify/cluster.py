@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.machines import ACCELERATOR
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
 from fleet.verify.facts import Cluster, Node, Pod
@@ -49,7 +48,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
     reads: dict[str, Callable[[], Any]] = {
         "pods": lambda: read_pods(kubectl, settings),
         "nodes": lambda: kubectl.list_all(
-            "nodes", selector=f"cloud.google.com/gke-accelerator={ACCELERATOR}", seconds=READ_SECONDS
+            "nodes", selector=f"cloud.google.com/gke-accelerator={settings.machine.accelerator}", seconds=READ_SECONDS
         ),
     }
     if gateway.enabled:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
-from facts.machines import GPUS_PER_NODE
+from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES, SELECTABLE, SELECTABLE_BESIDE_A_CLASS
 from money import is_spot
 from objects import named
-from pods import B200, GKE, Pod, pods, quantity
+from pods import GKE, Pod, pods, quantity
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
 
 CLUSTER: Final = "gcp:container/cluster:Cluster"
@@ -29,8 +29,24 @@ _DEFAULT_GRACE_SECONDS: Final = 30
 
 def _partial_node(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
-        if pod.is_on_b200 and pod.gpus and pod.gpus != GPUS_PER_NODE:
-            yield Finding(what=f"{pod.spec_path} asks for {pod.gpus} B200")
+        counts = _counts(pod)
+        if pod.gpu is not None and pod.gpus and pod.gpus not in counts:
+            yield Finding(
+                what=f"{pod.spec_path} asks for {pod.gpus} {pod.gpu.name}",
+                fix=f"{_in_words(counts)} nvidia.com/gpu in requests and limits",
+            )
+
+
+def _counts(pod: Pod) -> list[int]:
+    """Numbers of GPUs that such a pod may ask for, in order."""
+    if pod.shares_its_node or _custom_class(pod):
+        return sorted({count for machine in pod.machines for count in machine.pod_gpus})
+    # Autopilot makes a machine for each pod, with the pod's own number.
+    return sorted({machine.gpus for machine in pod.machines})
+
+
+def _in_words(counts: Sequence[int]) -> str:
+    return " or ".join(map(str, counts))
 
 
 def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -40,12 +56,13 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
         if not pod.selector(_ACCELERATOR):
             yield Finding(
                 what=f"{pod.spec_path} asks for {pod.gpus} GPUs and names neither a type nor a ComputeClass",
-                fix=f"{_ACCELERATOR}: {B200}",
+                fix=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or that of your GPU",
             )
-        if not pod.is_on_b200:
+        machine = pod.machine
+        if machine is None or "on-demand" in machine.ways:
             continue
         if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
-            yield Finding(what=f"{pod.spec_path} selects B200 nodes and says in no way how to get them")
+            yield Finding(what=f"{pod.spec_path} selects {machine.gpu.name} nodes and says in no way how to get them")
 
 
 def _contradictions(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -152,9 +169,9 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
     if name.startswith(("gke", "autopilot")):
         yield Finding(what=f"metadata.name is {name}", fix="a name that begins with neither gke nor autopilot")
     for path, rung in _rungs(resource):
-        count = quantity(dig(rung, "gpu", "count"))
-        if dig(rung, "gpu", "type") == B200 and count is not None and count != GPUS_PER_NODE:
-            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {GPUS_PER_NODE}")
+        count, counts = quantity(dig(rung, "gpu", "count")), sorted({machine.gpus for machine in _machines(rung)})
+        if counts and count is not None and count not in counts:
+            yield Finding(what=f"{path}.gpu.count is {count:g}", fix=f"gpu.count: {_in_words(counts)}")
         if dig(rung, "reservations", "affinity") == "Specific":
             if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
                 yield Finding(
@@ -184,7 +201,8 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
                 continue
             rungs = [rung for _path, rung in _rungs(chosen)]
             counts = {int(count) for rung in rungs if (count := quantity(dig(rung, "gpu", "count"))) is not None}
-            if counts and pod.gpus not in counts:
+            shared = {gpus for rung in rungs for one in _machines(rung) if one.gpus in counts for gpus in one.pod_gpus}
+            if counts and pod.gpus not in counts | shared:
                 yield Finding(
                     what=f"{resource.label} asks for {pod.gpus} GPUs; its ComputeClass {pod.compute_class} makes nodes with "
                     + " or ".join(str(count) for count in sorted(counts)),
@@ -228,6 +246,12 @@ def _is_class(resource: Resource) -> bool:
     return resource.is_kubernetes and resource.kind == "ComputeClass"
 
 
+def _machines(rung: Mapping[str, Any]) -> tuple[Machine, ...]:
+    """Machines that a rung leaves; empty where it names no GPU that is known."""
+    named = MACHINES.get(str(dig(rung, "machineType")))
+    return of_accelerator(str(dig(rung, "gpu", "type"))) if named is None else (named,)
+
+
 def _rungs(resource: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The priorities of a ComputeClass, with their paths."""
     if _is_class(resource):
@@ -239,10 +263,11 @@ RULES: Final = (
     Rule(
         name="partial-node",
         subject="capacity",
-        statement="A pod on B200 takes all eight GPUs of its node.",
-        evidence="the only machine with B200 that Autopilot makes has eight, and it refuses any other number of GPUs in a pod "
-        '("incorrect count"; GKE cluster autoscaler). Mandatory: the pod stays Pending for ever',
-        fix="nvidia.com/gpu: 8 in requests and limits; more engines in the pod instead of more pods on the node",
+        statement="A pod asks for as many GPUs as a machine with them has, or for the part of it that Autopilot lets pods share.",
+        evidence="machines with B200, H200 or H100 Mega have eight and are not shared: Autopilot refuses any other number in a pod "
+        '("incorrect count"; GKE cluster autoscaler). The others are shared by pods of 1, 2, 4 or 8 GPUs that select '
+        "gke-accelerator-count (GKE documentation, GPU workloads in Autopilot). Mandatory: the pod stays Pending for ever",
+        fix="all GPUs of a machine in requests and limits; more engines in the pod instead of more pods on the node",
         level="mandatory",
         severity="high",
         judge=_partial_node,
@@ -250,8 +275,9 @@ RULES: Final = (
     Rule(
         name="no-capacity-selector",
         subject="capacity",
-        statement="A pod on B200 says how its node is to be had: Spot, flex-start, a reservation or a ComputeClass.",
-        evidence="A4 machines cannot be had on demand (the article, a note on GPU provisioning). "
+        statement="A pod on a machine that is not sold on demand says how it gets one: Spot, flex-start, a reservation or a ComputeClass.",
+        evidence="A4, A3 Ultra and A3 High with fewer than eight GPUs cannot be had on demand (the article, a note on GPU provisioning; "
+        "Compute Engine documentation, GPU machine types). "
         "Mandatory: without a way the pod stays Pending for ever",
         fix=f'one of {_SPOT}: "true"; {_FLEX}: "true"; {_RESERVATION} with {_AFFINITY}: specific; {_CLASS}',
         level="mandatory",
@@ -330,8 +356,8 @@ RULES: Final = (
         name="compute-class-unsound",
         subject="capacity",
         statement="A ComputeClass for GPUs has rungs that GKE can climb, and no other way out.",
-        evidence="a specific reservation beside location.zones, a reserved name or a partial B200 node is refused; ScaleUpAnyway hands "
-        "out E2 machines that no GPU pod can use (GKE documentation, ComputeClass; GKE cluster autoscaler). "
+        evidence="a specific reservation beside location.zones, a reserved name or a number of GPUs that no such machine has is refused; "
+        "ScaleUpAnyway hands out E2 machines that no GPU pod can use (GKE documentation, ComputeClass; GKE cluster autoscaler). "
         "Mandatory: the pods stay Pending",
         fix="see the finding",
         level="mandatory",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Final
 
 import money
 from environment import ENVIRONMENT, why_production
 from facts import ledger
-from facts.machines import GPUS_PER_NODE
 from pods import GPU, Pod, pods, quantity, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has
 
@@ -90,12 +90,11 @@ def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iter
             continue
         spare = min(limits) - planned - settings["spareGpus"]
         if spare > 0:
-            nodes = -(-int(spare) // GPUS_PER_NODE)
             yield Finding(
                 what=f"the quota of namespace {namespace} admits {min(limits):g} GPUs and its workloads ask for {planned}",
                 fix=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
                 urn=quota.urn,
-                at_stake=_stake_of_spare(resources, namespace, nodes),
+                at_stake=_stake_of_spare(resources, namespace, spare),
             )
 
 
@@ -132,11 +131,11 @@ def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
     return planned if counted else None
 
 
-def _stake_of_spare(resources: Sequence[Resource], namespace: str, nodes: int) -> str:
+def _stake_of_spare(resources: Sequence[Resource], namespace: str, gpus: float) -> str:
     for resource in resources:
         for pod in pods(resource):
             if pod.gpus and pod.namespace == namespace:
-                return money.words(pod, nodes)
+                return money.words(pod, ceil(gpus / (8 if pod.machine is None else pod.machine.gpus)))
     return ""
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import money
 from facts import ledger
 from facts.engines import EXIT_SECONDS
-from facts.machines import GPUS_PER_NODE
 from objects import named, namespace_of, number, of_kind, selects, shown
 from pods import Container, Pod, pods, servers
 from rule import Finding, Resource, Rule, Setting, Settings, StackRule, dig, has, listed, mapped
@@ -88,7 +87,7 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
         return
     for pod in pods(resource):
         strategy = _strategy(resource)
-        if pod.gpus < float(settings["gpus"]) or dig(strategy, "type") == "Recreate":
+        if pod.gpus < _least(pod, settings["gpus"]) or dig(strategy, "type") == "Recreate":
             continue
         written = dig(strategy, "rollingUpdate", "maxSurge")
         value = DEFAULT_SURGE if written is None else written
@@ -97,9 +96,15 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
             yield Finding(
                 what=f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (left out)'}: "
                 f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPUs during every rollout",
-                at_stake=money.words(pod, surge * ceil(pod.gpus / GPUS_PER_NODE))
-                + " more, where they can be had at all",
+                at_stake=money.words(pod, pod.nodes_for(surge)) + " more, where they can be had at all",
             )
+
+
+def _least(pod: Pod, told: float | None) -> float:
+    """GPUs from which on a pod takes a whole node: as told, else all of its machine's; eight where nothing tells."""
+    if told is not None:
+        return told
+    return 8 if pod.machine is None else pod.machine.gpus
 
 
 def _recreate(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -312,7 +317,7 @@ RULES = (
         name="surge-on-whole-node-pods",
         subject="rollout",
         statement="A rollout of pods that take a whole GPU node stops one before it starts the next.",
-        evidence="a surge pod needs a spare node of eight GPUs, which neither Spot nor a reservation has; it stays Pending and the "
+        evidence="a surge pod needs a spare node with GPUs, which neither Spot nor a reservation has; it stays Pending and the "
         "rollout with it. Source: the article, GPU provisioning; Kubernetes defaults to 25 %. Mandatory: the rollout hangs, or "
         "buys nodes",
         fix="rollingUpdate: {maxSurge: 0, maxUnavailable: 1}",
@@ -322,8 +327,7 @@ RULES = (
             Setting(
                 name="gpus",
                 type="integer",
-                default=GPUS_PER_NODE,
-                why="GPUs of one pod from which on no surge is accepted",
+                why="GPUs of one pod from which on no surge is accepted; unset: all of its machine's",
             ),
         ),
         judge=_surge,

@@ -195,7 +195,7 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
     for key in sorted(claims):
         claim = claims[key]
         pods = [one.pod for one in _mounted(resources) if one.claim == key and servers(one.pod.resource)]
-        readers, throughput = sum(pod.replicas for pod in pods), claim.throughput_mibps
+        readers, throughput = sum(pod.gpu_nodes if pod.gpus else pod.replicas for pod in pods), claim.throughput_mibps
         if claim.disk_type != disks.TYPE or not readers or not throughput:
             continue
         seconds = readers * claim.size_gib * 1024 / throughput
@@ -213,8 +213,8 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
 
 def _family(pod: Pod) -> str:
     """Machine family that the pod's selectors leave, "" where they leave several."""
-    if pod.is_on_b200:
-        return "a4"
+    if pod.machines:
+        return pod.machines[0].family
     machine = pod.selector("node.kubernetes.io/instance-type")
     return machine.partition("-")[0] if machine else pod.selector(f"{GKE}/machine-family") or ""
 
@@ -402,7 +402,7 @@ RULES = (
         name="machine-cannot-attach-disk",
         subject="storage",
         statement="A pod mounts only disks that the machine it selects can attach.",
-        evidence="A4, C4 and C4A attach Hyperdisk alone; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI "
+        evidence="A4, G4, C4 and C4A attach Hyperdisk alone; C4, N2, N4 and E2 attach no Hyperdisk ML. Source: persistent-disk CSI "
         "driver, table of machines, 2026-08; GKE cluster autoscaler. Mandatory: the pod never starts",
         fix="for a writer: compute-class Performance and machine-family c4a; for scratch space: a hyperdisk-balanced class",
         level="mandatory",

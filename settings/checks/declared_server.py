@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from facts.engines import Flags, parse
+from facts.machines import Gpu
 from settings.rules.served import READY_TIMEOUT, Served
 from settings.rules.serving_start import OPENS_THE_SERVER
 from settings.rules.words import StackFile
@@ -54,13 +55,13 @@ class DeclaredServer(Served):
         return None if value is None else environment_text(value)
 
     @property
-    def is_on_b200(self) -> bool:
-        """A4 is the only machine so far."""
-        return True
+    def gpu(self) -> Gpu:
+        """That of the stack's machine."""
+        return self._settings.machine.gpu
 
     @property
     def has_gpus(self) -> bool:
-        """Whole nodes of eight."""
+        """Every machine here has some."""
         return True
 
     @property

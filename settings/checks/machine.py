@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from facts import node_room
+from facts import disks, node_room
 from facts.machines import Machine, Way, of_accelerator
 from settings.problems import Problem
 from settings.sections.capacity import Ladder
@@ -22,12 +23,21 @@ _WRITE: Final[dict[Way, str]] = {
     "reservation": "{mode: reservation, name: MY-RESERVATION}",
 }
 """What to write for each way, the simplest first; the others are made of these."""
+LOWEST_GKE: Final = {"RAPID": "1.35.0", "REGULAR": "1.35.0", "STABLE": "1.34.0"}
+"""Least version that a release channel gives a new cluster. Source: GKE release notes of September 2026."""
 
 
 def machine_problems(settings: Settings) -> tuple[Problem, ...]:
     """Everything that speaks against this machine bought this way for these pods."""
     whole = settings.gpus_per_replica in settings.machine.pod_gpus
-    return (*_way(settings), *_gpus(settings), *_engine(settings), *(_node(settings) if whole else ()))
+    return (
+        *_way(settings),
+        *_gpus(settings),
+        *_engine(settings),
+        *(_node(settings) if whole else ()),
+        *_version(settings),
+        *_volume(settings),
+    )
 
 
 def _way(settings: Settings) -> Iterator[Problem]:
@@ -115,6 +125,49 @@ def _node(settings: Settings) -> Iterator[Problem]:
                 write=f"machine: {other.type}, or server: {{resources: {{cpu: {room.cpu + 1}}}}}",
             )
             return
+
+
+def _version(settings: Settings) -> Iterator[Problem]:
+    channel, needed = settings.cluster.release_channel, settings.machine.min_gke
+    if settings.owns_platform and _release(needed) > _release(LOWEST_GKE[channel]):
+        yield Problem(
+            id="gke-too-old-for-machine",
+            path=key("cluster.releaseChannel"),
+            value=channel,
+            allowed=f"a channel with GKE {needed} or later",
+            why=f"below it Autopilot makes no {settings.machine.type}, and what is known of {channel} is {LOWEST_GKE[channel]} or later",
+            write="releaseChannel: REGULAR",
+            level="finding",
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version))
+
+
+def _volume(settings: Settings) -> Iterator[Problem]:
+    machine, weights = settings.machine, settings.weights
+    if not weights.has_volume:
+        return
+    if reason := disks.cannot_attach(disks.TYPE, machine.family):
+        yield Problem(
+            id="machine-cannot-attach-weights",
+            path=key("weights.source"),
+            value=weights.source,
+            allowed="huggingface",
+            why=f"{reason}, so the server pods would wait for their volume for ever",
+            write="source: huggingface",
+        )
+    elif since := disks.OF_NEW_VOLUMES.get(machine.family):
+        yield Problem(
+            id="weights-volume-of-a-new-kind",
+            path=key("weights.source"),
+            value=weights.source,
+            allowed=f"a volume made after {since}",
+            why=f"{machine.family.upper()} machines attach no older Hyperdisk ML, and GKE's autoscaler does not list it for them at all",
+            write="source: huggingface, should the pods wait for their volume",
+            level="notice",
+        )
 
 
 def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int, str], ...]:

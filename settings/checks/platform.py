@@ -35,7 +35,7 @@ def _network(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
-    sizes = smallest_ranges(a4_nodes=settings.nodes, gateway=settings.proxy_only_subnet)
+    sizes = smallest_ranges(gpu_nodes=settings.nodes, gateway=settings.proxy_only_subnet)
     smallest = {
         "network.nodeCidr": (sizes.nodes_prefix, "every node takes one address, and Google reserves four"),
         "network.podCidr": (sizes.pods_prefix, f"Autopilot gives each of {sizes.nodes} nodes a /26 for its pods"),

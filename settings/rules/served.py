@@ -14,6 +14,7 @@ from facts.engines import (
     LONGEST_CONTEXT_TOKENS,
     Flags,
 )
+from facts.machines import B200, Gpu
 from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
 from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
 
@@ -54,8 +55,13 @@ class Served(ABC):
 
     @property
     @abstractmethod
+    def gpu(self) -> Gpu | None:
+        """Its GPU; None where that is not known."""
+
+    @property
     def is_on_b200(self) -> bool:
         """Whether its GPUs are known to be B200."""
+        return self.gpu is B200
 
     @property
     @abstractmethod

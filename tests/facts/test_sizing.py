@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts.disks import NODE_READ_MIBPS, check_volume
+from facts.disks import check_volume
+from facts.machines import DEFAULT_MACHINE, find
 from facts.sizing import (
     Sizing,
     benchmark_clients,
@@ -50,7 +51,8 @@ def test_every_reader_has_the_weights_in_about_75_seconds() -> None:
 
 
 def test_a_reader_is_not_given_more_than_its_node_can_read() -> None:
-    assert volume_throughput_mibps(1_000, 1_024, 1) <= NODE_READ_MIBPS + 400
+    assert volume_throughput_mibps(1_000, 1_024, 1) <= DEFAULT_MACHINE.read_mibps + 400
+    assert volume_throughput_mibps(1_000, 1_024, 1, find("g2-standard-12")) == 2_400
 
 
 def test_the_volume_holds_the_model_and_a_tenth_in_steps_of_16_gib() -> None:

@@ -14,9 +14,21 @@ def test_money_follows_the_way_the_nodes_are_had() -> None:
     assert money.at_stake(server(selector=RESERVED, replicas=1)) == (
         "$88.93 an hour (1 A4 node, reserved, 1-year commitment, list prices of us-central1 and us-east1, 2026-07-30)"
     )
-    assert money.at_stake(server(selector={"cloud.google.com/gke-accelerator": "nvidia-l4"}, gpus=1)) == (
-        "12 GPU nodes, no published price"
+    l4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    assert money.at_stake(server(selector=l4, gpus=1, cpu="9", replicas=1)) == (
+        "$1.00 to $1.60 an hour (1 G2 node, on demand, list prices of 18 regions, 2026-07-30)"
     )
+    assert (
+        money.at_stake(server(selector={"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}))
+        == "12 GPU nodes, no published price"
+    )
+
+
+def test_pods_that_share_a_machine_pay_for_it_once() -> None:
+    shared = {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb", "cloud.google.com/gke-accelerator-count": "8"}
+    (pod,) = pods(server(selector=shared, gpus=2, cpu="40", replicas=5))
+    assert pod.machine is not None
+    assert (pod.machine.type, pod.gpu_nodes) == ("a3-highgpu-8g", 2)
 
 
 def test_what_takes_no_gpu_node_costs_none() -> None:

@@ -61,8 +61,6 @@ def deltas(
 
 
 _COUNTED: Final = (("replicas", "replicas", ""), ("gpus", "GPUs", ""), ("nodes", "GPU nodes", ""))
-GPUS_PER_NODE: Final = 8
-"""On every machine this program can ask for. Source: A4 machine types, Compute Engine documentation."""
 
 
 def _numbers(resources: Sequence[RecordedResource], outputs: Mapping[str, Any]) -> _Numbers:
@@ -75,7 +73,7 @@ def _numbers(resources: Sequence[RecordedResource], outputs: Mapping[str, Any]) 
     gpus = sum(one.gpus for one in pods)
     values["replicas"] = sum(one.counted for one in pods) if known else None
     values["gpus"] = gpus if known else None
-    values["nodes"] = sum(-(-one.gpus // GPUS_PER_NODE) for one in pods) if known else None
+    values["nodes"] = sum(one.nodes for one in pods) if known else None
     return _Numbers(values, outputs.get(_AT_LEAST) is True)
 
 

@@ -28,6 +28,8 @@ class GpuPods:
     replicas: int | None
     """None where somebody else sets the number."""
     gpus_per_replica: int
+    gpus_per_node: int
+    """GPUs of the machines: all the pod's, unless it says that it shares one."""
     capacity: str
     """Where its nodes come from, in words."""
     unavailable: int
@@ -37,6 +39,11 @@ class GpuPods:
     def gpus(self) -> int:
         """GPUs of all replicas; of one where the number is somebody else's."""
         return self.gpus_per_replica * self.counted
+
+    @property
+    def nodes(self) -> int:
+        """Machines of all replicas."""
+        return ceil(self.gpus / self.gpus_per_node)
 
     @property
     def counted(self) -> int:
@@ -55,14 +62,16 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
         if not gpus:
             continue
         metadata = _map(reveal(one.inputs.get("metadata")))
-        replicas = _replicas(spec)
+        replicas, selector = _replicas(spec), _map(pod.get("nodeSelector"))
+        count = str(selector.get(f"{_PLACEMENT}gke-accelerator-count", ""))
         yield GpuPods(
             urn=one.urn,
             name=str(metadata.get("name") or one.name),
             namespace=str(metadata.get("namespace") or "default"),
             replicas=replicas,
             gpus_per_replica=gpus,
-            capacity=_capacity(_map(pod.get("nodeSelector"))),
+            gpus_per_node=max(gpus, int(count) if count.isdigit() else 0),
+            capacity=_capacity(selector),
             unavailable=_unavailable(_map(spec.get("strategy")), 1 if replicas is None else replicas),
         )
 

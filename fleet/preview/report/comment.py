@@ -113,7 +113,7 @@ def _headline(report: Report, *, several: bool) -> Iterator[str]:
     yield f"{head} `{recording.stack}`: {len(report.changes)} to create, {figures.bill.total_in_words()}"
     yield ""
     yield (
-        f"{format_size(fleet)} on {fleet.capacity} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
+        f"{format_size(fleet)} {fleet.bought} in {', '.join(fleet.zones)} · {code(fleet.model)} at "
         f"{code(fleet.revision[:12])} · vLLM {escape(fleet.vllm)} · profile {code(fleet.profile)} · {format_rate(report)}"
     )
     if fleet.platform is not None:

@@ -72,8 +72,13 @@ class Fleet:
     vllm: str
     profile: str
     reproduces: str | None
+    family: str
+    """Of the machines, e.g. "A4"."""
+    gpu: str
+    """Its name, e.g. "B200"."""
+    gpus_per_node: int
     nodes: int | None
-    """A4 nodes; None where somebody else scales."""
+    """None where somebody else scales."""
     gpus: int | None
     capacity: str
     zones: tuple[str, ...]
@@ -83,6 +88,11 @@ class Fleet:
     """The stack that owns the cluster, when it is not this one."""
     project: str
     stand_in_project: bool
+
+    @property
+    def bought(self) -> str:
+        """How its nodes are had, behind their number: `on Spot`, `on demand`."""
+        return self.capacity if self.capacity == "on demand" else f"on {self.capacity}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +242,10 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         vllm=settings.server.image.tag.removeprefix("v"),
         profile=serving.profile.name,
         reproduces=serving.profile.reproduces,
-        nodes=None if external else settings.replicas,
+        family=settings.machine.family.upper(),
+        gpu=settings.machine.gpu.name,
+        gpus_per_node=settings.machine.gpus,
+        nodes=None if external else settings.nodes,
         gpus=None if external else settings.gpus,
         capacity=_capacity(settings),
         zones=settings.zones,
@@ -250,13 +263,16 @@ def _capacity(settings: Settings) -> str:
         return f"reservation {capacity.name}{years}"
     if isinstance(capacity, Calendar):
         return f"calendar reservation {capacity.reservation}"
-    return {"spot": "Spot", "flex-start": "flex-start", "ladder": "a ladder of capacity"}[capacity.mode]
+    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "a ladder of capacity"}[
+        capacity.mode
+    ]
 
 
 def _dangers(settings: Settings) -> Iterator[str]:
     capacity = settings.capacity
     if isinstance(capacity, Calendar) and (request := capacity.create) is not None:
-        what = f"{capacity.reservation}: {request.nodes} A4 nodes for {request.duration_days} days from {request.start_time}"
+        nodes = f"{request.nodes} {settings.machine.family.upper()} nodes"
+        what = f"{capacity.reservation}: {nodes} for {request.duration_days} days from {request.start_time}"
         if request.total_usd is None:
             yield f"FutureReservation {what} stays a draft: it is submitted once create.totalUsd carries its whole price."
         else:

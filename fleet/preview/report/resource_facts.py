@@ -81,7 +81,7 @@ def _pod(spec: Any) -> Facts:
     """What one pod asks for."""
     requests = _map(spec, "containers.0.resources.requests")
     if gpus := requests.get("nvidia.com/gpu"):
-        yield f"{gpus} GPUs"
+        yield f"{gpus} GPU{'' if str(gpus) == '1' else 's'}"
     if requests.get("cpu"):
         yield f"{requests['cpu']} CPU"
     if requests.get("memory"):

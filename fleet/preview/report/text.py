@@ -97,7 +97,7 @@ def _headline(page: Page, report: Report) -> None:
         page.blank()
         print_consequences(page, changes)
         page.blank()
-    page.prose(f"{format_size(fleet)} on {fleet.capacity} in {', '.join(fleet.zones)}", indent=0)
+    page.prose(f"{format_size(fleet)} {fleet.bought} in {', '.join(fleet.zones)}", indent=0)
     page.prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}", indent=0)
     if fleet.platform is not None:
         page.prose(f"on the cluster of {fleet.platform}", indent=0)

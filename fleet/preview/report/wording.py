@@ -64,8 +64,10 @@ def _quantity(item: LineItem) -> str:
 def format_size(fleet: Fleet) -> str:
     """How large a fleet is: `12 A4 nodes (96 B200)`."""
     if fleet.nodes is None:
-        return "A4 nodes (8 B200 each), replicas managed externally"
-    return f"{plural(fleet.nodes, 'A4 node')} ({fleet.gpus:,} B200)" if fleet.nodes else "paused, 0 A4 nodes"
+        return f"{fleet.family} nodes ({fleet.gpus_per_node} {fleet.gpu} each), replicas managed externally"
+    if not fleet.nodes:
+        return f"paused, 0 {fleet.family} nodes"
+    return f"{plural(fleet.nodes, f'{fleet.family} node')} ({fleet.gpus:,} {fleet.gpu})"
 
 
 def format_nature(reports: Sequence[Report]) -> str:

@@ -106,10 +106,15 @@ class Timings:
 def timings_for(settings: Settings) -> Timings:
     """The durations of one stack: weights by size, throughput and readers; benchmark by its prompts."""
     size_gb, weights = settings.serving.model.size_gb, settings.weights
-    readers = max(1, -(-settings.replicas // len(settings.zones)))
+    readers = max(1, -(-settings.nodes // len(settings.zones)))
     downloads = size_gb * 1000 / DOWNLOAD_MB_PER_S
     if weights.has_volume:
-        read = weights_read_seconds(size_gb=size_gb, throughput_mibps=weights.throughput_mibps, readers=readers)
+        read = weights_read_seconds(
+            size_gb=size_gb,
+            throughput_mibps=weights.throughput_mibps,
+            readers=readers,
+            node_mibps=settings.machine.read_mibps,
+        )
         # The writer's own volume takes what comes, unless the line is faster than the least throughput there is.
         floor_mb_per_s = throughput_floor_mibps(weights.size_gib) * MB_PER_MIB
         downloads = max(downloads, size_gb * 1000 / floor_mb_per_s)

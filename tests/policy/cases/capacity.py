@@ -28,6 +28,8 @@ from tests.policy.case import (
 _GKE = "cloud.google.com"
 _B200 = {f"{_GKE}/gke-accelerator": "nvidia-b200"}
 _L4 = {f"{_GKE}/gke-accelerator": "nvidia-l4"}
+_H100 = {f"{_GKE}/gke-accelerator": "nvidia-h100-80gb"}
+_EIGHT = {f"{_GKE}/gke-accelerator-count": "8"}
 _SPOT = {**_B200, f"{_GKE}/gke-spot": "true"}
 _FLEX = {**_B200, f"{_GKE}/gke-flex-start": "true", f"{_GKE}/gke-max-run-duration-seconds": "86400"}
 _RESERVATION = {f"{_GKE}/reservation-name": "b200-production", f"{_GKE}/reservation-affinity": "specific"}
@@ -132,7 +134,15 @@ CASES = (
     of_resource("partial-node", "two nodes' GPUs", _gpus(16), says="16 B200"),
     of_resource("partial-node", "four GPUs, by the machine type", _on(_A4), _gpus(4)),
     of_resource("partial-node", "four GPUs, by the name of the class", _on(_CLASS), _gpus(4)),
+    of_resource("partial-node", "three L4", _on(_L4), _gpus(3), says="3 L4"),
+    of_resource(
+        "partial-node",
+        "part of an H200 machine",
+        _on({f"{_GKE}/gke-accelerator": "nvidia-h200-141gb", **_EIGHT}),
+        _gpus(4),
+    ),
     sound("partial-node", "one GPU of another kind", _on(_L4), _gpus(1)),
+    sound("partial-node", "two of a shared machine's eight", _on({**_H100, **_EIGHT}), _gpus(2)),
     sound("partial-node", "no GPU", _gpus(0)),
     of_program("no-capacity-selector", "B200, and no way to get one", _selecting(_B200), stack="guest"),
     of_resource(
@@ -146,7 +156,10 @@ CASES = (
     sound("no-capacity-selector", "flex-start", _on(_FLEX)),
     sound("no-capacity-selector", "a reservation", _on(_RESERVED)),
     sound("no-capacity-selector", "a class of one's own", _on(_CLASS)),
+    of_resource("no-capacity-selector", "one H100, which is not sold on demand", _on(_H100), _gpus(1)),
     sound("no-capacity-selector", "GPUs that are sold on demand", _on(_L4)),
+    sound("no-capacity-selector", "eight H100, which are", _on(_H100)),
+    sound("no-capacity-selector", "part of a machine that is", _on({**_H100, **_EIGHT}), _gpus(1)),
     of_program(
         "contradictory-selectors", "Spot of a reservation", _selecting({**_SPOT, **_RESERVATION}), stack="guest"
     ),
@@ -296,6 +309,11 @@ CASES = (
         "compute-class-unsound",
         "a class of half nodes",
         _class(_rung(gpu={"type": "nvidia-b200", "count": 4}, spot=True)),
+    ),
+    of_resource(
+        "compute-class-unsound",
+        "a machine with other GPUs",
+        _class({"machineType": "g2-standard-24", "gpu": {"type": "nvidia-l4", "count": 4}, "spot": True}),
     ),
     of_resource("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
     of_resource("compute-class-unsound", "any machine", _class(whenUnsatisfiable="ScaleUpAnyway")),
