@@ -14,7 +14,7 @@ from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Placement, placement
 from settings.sections.cluster import Cluster
 from settings.sections.gateway import Gateway
-from settings.sections.model import Model
+from settings.sections.model import ChosenModel
 from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
@@ -58,7 +58,7 @@ class Settings(Section):
     """The cluster; unused when another stack is the platform."""
     capacity: Capacity
     """How A4 nodes are obtained. Required: there is no on-demand A4 to fall back on."""
-    model: Model | None = None
+    model: ChosenModel | None = None
     """The model to serve. Default: the profile's."""
     weights: Weights = Weights()
     """How the weights reach the GPUs."""
