@@ -132,6 +132,8 @@ class Served(ABC):
     @property
     def has_experts(self) -> bool:
         """Whether its model is known to be a mixture of experts: by its name, or because the server spreads experts."""
+        if self.shape is not None:
+            return self.shape.experts > 0
         named = any(EXPERTS_IN_A_NAME.search(name) for name in self.model_names)
         return named or (self.flags.on("enable-expert-parallel") is True and not self.is_dense)
 
