@@ -1,18 +1,22 @@
-"""KV-cache and recurrent-state memory of hybrid models: the block arithmetic vLLM does at start-up, as pure functions.
+"""KV-cache and state memory of models: the block arithmetic vLLM does at start-up, as pure functions.
 
-A hybrid model keeps two kinds of memory in one pool of equal blocks: keys and values of the full-attention layers,
-which grow with the sequence, and the state of the linear layers, which does not. vLLM makes a block large enough for
-one state, so the attention block is hundreds of tokens long. From that follow the concurrency a GPU can hold and the
-shortest prompt that prefix caching can ever hit.
+vLLM keeps what a running sequence needs in one pool of equal blocks. Layers that are alike share a block table; layers of different
+kinds are cut into groups of one size, each with blocks of its own for every sequence:
+- full attention: keys and values of every token (MLA: one vector), so blocks grow with the sequence;
+- a sliding window or chunk: as many tokens as the layer looks back, the older ones freed;
+- linear layers (Gated DeltaNet): one state per sequence. A block is made large enough for one, so the attention block is hundreds of
+  tokens long, and from that follows the shortest prompt that prefix caching can ever hit.
 
-Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/kv_cache_interface.py; its KV-cache
-manager was run without a GPU for the tables the tests repeat.
+Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/core/single_type_kv_cache_manager.py,
+v1/kv_cache_interface.py; tests/vllm/check_memory.py holds every kind of model against them, byte for byte, without a GPU.
 Measured: one H200, vLLM 0.20.2, 2026-11-21: WEIGHTS_AND_DRAFT_GIB, cache sizes, use of the cache.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from facts.machines import B200
 
 GIB = 2**30
 
@@ -24,10 +28,10 @@ CONVOLUTION_STATE_BYTES = 2
 # Measured: one H200, vLLM 0.20.2, 2026-11-21: Qwen3.5-27B-FP8 and its MTP layer; the draft shares embeddings and
 # output head.
 WEIGHTS_AND_DRAFT_GIB = 28.0
-# Measured: same run: 139 GiB x 0.92 - 28.0 (weights, draft) - 95.08 (cache). Activations, CUDA graphs, allocator.
-ENGINE_OVERHEAD_GIB = 4.8
-# Source: the article, 180 GB of HBM3e per B200. Assumed: decimal gigabytes, the lower reading.
-B200_MEMORY_GIB = 180e9 / GIB
+# Beside weights and logits: CUDA graphs 3.5, vision tower 0.8, activations 0.2, less the 0.2 that the weights measured more than their
+# architecture gives. Source: fleet/plan/model/calibration.yaml, from the
+# article's 959K tokens an engine.
+ENGINE_OVERHEAD_GIB = 4.37
 
 # Source: vLLM 0.18.0 and 0.18.1, which are alike here: v1/worker/gpu_model_runner.py (profile_run, _dummy_sampler_run),
 # v1/sample/sampler.py and rejection_sampler.py. The start-up step samples for --max-num-seqs sequences; counted in float32
@@ -41,30 +45,67 @@ TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
 _KV_BYTES = dict.fromkeys(TWO_BYTE_CACHES, 2) | dict.fromkeys(
     ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), 1
 )
-_SSM_BYTES = {"auto": 4, "float32": 4, "float16": 2}
+_SSM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+_SSM_CHOICES = ("auto", "float32", "float16")
+
+
+# Source: vLLM 0.18.1: CacheConfig.DEFAULT_BLOCK_SIZE; the largest block that an MLA kernel but CUTLASS's asks for (FlashMLA).
+# The other MLA kernels take 16 or 32: that changes the last block of a sequence and nothing else.
+_BLOCK_TOKENS, _LATENT_BLOCK_TOKENS = 16, 64
+# Source: vLLM 0.18.1, v1/attention/backends/mla/flashmla_sparse.py: a vector of 512 + 64 in fp8 with its scales. Blackwell with 16 heads
+# a GPU or fewer takes another kernel and plain fp8, 576 bytes.
+_SPARSE_FP8_BYTES = 656
+# Source: vLLM 0.18.1, kv_cache_utils.py: groups are as small as the rarest kind of layer, unless the commonest is less than 1.5 as many.
+_NEARLY_AS_MANY = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HybridArchitecture:
-    """The numbers of a hybrid model's config.json that decide its cache memory."""
+class Architecture:
+    """The numbers of a model's config.json that decide its cache memory. Layers of a kind that it does not have are 0."""
 
-    full_attention_layers: int
+    full_attention_layers: int = 0
     """Layers whose keys and values grow with the sequence."""
-    linear_attention_layers: int
+    kv_heads: int = 1
+    """Heads of keys and values in those layers."""
+    head_size: int = 0
+    latent_size: int = 0
+    """MLA: size of the one vector per token that stands for keys and values of all heads, so that no rank holds less of it."""
+    indexer_bytes: int = 0
+    """Sparse MLA: bytes that the index of one layer keeps of a token, in fp8 with scales whatever the cache's type."""
+    window_layers: int = 0
+    """Attention layers that look back `window_tokens` only."""
+    window_tokens: int = 0
+    window_is_chunk: bool = False
+    """Whether they look back to the start of a chunk of that many tokens instead."""
+    window_kv_heads: int = 1
+    window_head_size: int = 0
+    linear_attention_layers: int = 0
     """Layers (Gated DeltaNet) that keep one state per sequence."""
-    kv_heads: int
-    head_size: int
-    linear_key_heads: int
-    linear_value_heads: int
-    linear_head_size: int
-    convolution_kernel: int
-    mtp_layers: int
+    linear_key_heads: int = 0
+    linear_value_heads: int = 0
+    linear_head_size: int = 0
+    convolution_kernel: int = 0
+    linear_state_dtype: str = "float32"
+    """Type of the state where `--mamba-ssm-cache-dtype` is auto."""
+    mtp_layers: int = 0
     """Full-attention layers of the multi-token-prediction draft; cached only when speculation is on."""
+
+    def on_one_of(self, ranks: int) -> Architecture:
+        """What one GPU holds under tensor parallelism: heads are split, and repeated where there are fewer than ranks."""
+        if ranks == 1:
+            return self
+        return replace(
+            self,
+            kv_heads=max(1, self.kv_heads // ranks),
+            window_kv_heads=max(1, self.window_kv_heads // ranks),
+            linear_key_heads=max(1, self.linear_key_heads // ranks) if self.linear_attention_layers else 0,
+            linear_value_heads=max(1, self.linear_value_heads // ranks) if self.linear_attention_layers else 0,
+        )
 
 
 # Source: public config.json of Qwen/Qwen3.5-27B-FP8; `auto` of --mamba-ssm-cache-dtype takes its mamba_ssm_dtype,
 # float32.
-QWEN3_5_27B = HybridArchitecture(
+QWEN3_5_27B = Architecture(
     full_attention_layers=16,
     linear_attention_layers=48,
     kv_heads=4,
@@ -77,17 +118,13 @@ QWEN3_5_27B = HybridArchitecture(
 )
 
 
-ARCHITECTURES = {"Qwen3.5-27B": QWEN3_5_27B}
-"""Models whose architecture is known, by a part of their name."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLayout:
     """One engine's cache settings (one engine per GPU under data parallelism). Raises ValueError on a value vLLM does
     not take.
     """
 
-    architecture: HybridArchitecture = QWEN3_5_27B
+    architecture: Architecture = QWEN3_5_27B
     kv_cache_dtype: str = "fp8_e4m3"
     """`--kv-cache-dtype`."""
     speculative_tokens: int = 1
@@ -98,49 +135,96 @@ class CacheLayout:
     """`--enable-prefix-caching`, which makes vLLM keep linear-layer states aligned to blocks
     (`--mamba-cache-mode=align`).
     """
+    block_tokens: int | None = None
+    """`--block-size`. Default: vLLM's choice; a value too small for a state is raised."""
+    batched_tokens: int = 8_192
+    """`--max-num-batched-tokens`: the start-up estimate gives window layers room for one step's new tokens."""
 
     def __post_init__(self) -> None:
         if self.kv_cache_dtype not in _KV_BYTES:
             raise ValueError(f"kv_cache_dtype must be one of {', '.join(_KV_BYTES)}, got {self.kv_cache_dtype!r}")
-        if self.ssm_cache_dtype not in _SSM_BYTES:
-            raise ValueError(f"ssm_cache_dtype must be one of {', '.join(_SSM_BYTES)}, got {self.ssm_cache_dtype!r}")
+        if self.ssm_cache_dtype not in _SSM_CHOICES:
+            raise ValueError(f"ssm_cache_dtype must be one of {', '.join(_SSM_CHOICES)}, got {self.ssm_cache_dtype!r}")
         if self.speculative_tokens < 0:
             raise ValueError(f"speculative_tokens must be 0 or more, got {self.speculative_tokens}")
 
 
 def kv_bytes_per_token(layout: CacheLayout) -> int:
-    """Bytes one token's keys and values take in one full-attention layer."""
+    """Bytes one token's keys and values take in one full-attention layer, its index included."""
+    architecture, each = layout.architecture, _KV_BYTES[layout.kv_cache_dtype]
+    if not architecture.latent_size:
+        return 2 * architecture.kv_heads * architecture.head_size * each
+    sparse_fp8 = layout.kv_cache_dtype == "fp8_ds_mla" or (architecture.indexer_bytes and each == 1)
+    return (_SPARSE_FP8_BYTES if sparse_fp8 else architecture.latent_size * each) + architecture.indexer_bytes
+
+
+def window_bytes_per_token(layout: CacheLayout) -> int:
+    """Bytes one token's keys and values take in one window layer."""
     architecture = layout.architecture
-    return 2 * architecture.kv_heads * architecture.head_size * _KV_BYTES[layout.kv_cache_dtype]
+    return 2 * architecture.window_kv_heads * architecture.window_head_size * _KV_BYTES[layout.kv_cache_dtype]
+
+
+def sequence_bytes_per_token(layout: CacheLayout) -> int:
+    """Bytes that a sequence grows by with each token, over all layers that keep every token."""
+    return _attention_layers(layout) * kv_bytes_per_token(layout)
+
+
+def sequence_bytes_at_most(layout: CacheLayout) -> int:
+    """Bytes of a sequence that do not grow with it: its states, and its windows once they are full."""
+    architecture = layout.architecture
+    windows = architecture.window_layers * architecture.window_tokens * window_bytes_per_token(layout)
+    return windows + architecture.linear_attention_layers * state_bytes(layout)
 
 
 def state_bytes(layout: CacheLayout) -> int:
     """Bytes of one sequence's state in one linear layer."""
     architecture = layout.architecture
-    recurrent = architecture.linear_value_heads * architecture.linear_head_size**2 * _SSM_BYTES[layout.ssm_cache_dtype]
+    dtype = architecture.linear_state_dtype if layout.ssm_cache_dtype == "auto" else layout.ssm_cache_dtype
+    recurrent = architecture.linear_value_heads * architecture.linear_head_size**2 * _SSM_BYTES[dtype]
     channels = (2 * architecture.linear_key_heads + architecture.linear_value_heads) * architecture.linear_head_size
     history_tokens = architecture.convolution_kernel - 1 + layout.speculative_tokens
     return recurrent + channels * history_tokens * CONVOLUTION_STATE_BYTES
 
 
 def attention_block_tokens(layout: CacheLayout) -> int:
-    """Tokens in one block: the smallest multiple of 16 whose keys and values are at least one state. vLLM raises
-    smaller values.
+    """Tokens in one block of full attention.
+
+    With linear layers the smallest multiple of 16 whose keys and values are at least one state; vLLM raises smaller values. Beside
+    window layers with more bytes a token, as many more tokens as make the blocks equal.
     """
-    bytes_per_step = ATTENTION_BLOCK_MULTIPLE * kv_bytes_per_token(layout)
-    return ATTENTION_BLOCK_MULTIPLE * _ceil_div(state_bytes(layout), bytes_per_step)
+    architecture = layout.architecture
+    given = layout.block_tokens or (_LATENT_BLOCK_TOKENS if architecture.latent_size else _BLOCK_TOKENS)
+    if architecture.linear_attention_layers:
+        bytes_per_step = ATTENTION_BLOCK_MULTIPLE * kv_bytes_per_token(layout)
+        return max(given, ATTENTION_BLOCK_MULTIPLE * _ceil_div(state_bytes(layout), bytes_per_step))
+    if architecture.window_layers and architecture.full_attention_layers:
+        return given * max(1, window_bytes_per_token(layout) // kv_bytes_per_token(layout))
+    return given
+
+
+def window_block_tokens(layout: CacheLayout) -> int:
+    """Tokens in one block of a window layer."""
+    return _block_bytes(layout) // window_bytes_per_token(layout)
 
 
 def pool_block_bytes(layout: CacheLayout) -> int:
-    """Bytes of one block of the pool, across the layers of one group. Linear groups are padded to the attention
-    group's size.
-    """
-    return _attention_layers(layout) * attention_block_tokens(layout) * kv_bytes_per_token(layout)
+    """Bytes of one block of the pool, across the layers of one group. Smaller groups are padded to the largest one's size."""
+    return _layers_per_group(layout) * _block_bytes(layout)
+
+
+def attention_groups(layout: CacheLayout) -> int:
+    """Groups of full-attention layers; each takes its own blocks for every sequence."""
+    return _ceil_div(_attention_layers(layout), _layers_per_group(layout))
+
+
+def window_groups(layout: CacheLayout) -> int:
+    """Groups of window layers."""
+    return _ceil_div(layout.architecture.window_layers, _layers_per_group(layout))
 
 
 def linear_groups(layout: CacheLayout) -> int:
-    """Groups of linear layers; each takes its own blocks for every sequence."""
-    return _ceil_div(layout.architecture.linear_attention_layers, _attention_layers(layout))
+    """Groups of linear layers."""
+    return _ceil_div(layout.architecture.linear_attention_layers, _layers_per_group(layout))
 
 
 def pool_blocks(layout: CacheLayout, cache_gib: float) -> int:
@@ -152,8 +236,17 @@ def startup_blocks_per_request(layout: CacheLayout, max_model_len_tokens: int) -
     """Blocks vLLM's start-up estimate gives one request of full length: the worst case, which its log calls maximum
     concurrency.
     """
+    architecture, blocks = layout.architecture, 0
+    if architecture.full_attention_layers:
+        blocks += attention_groups(layout) * _ceil_div(max_model_len_tokens, attention_block_tokens(layout))
+    if architecture.window_layers:
+        back = architecture.window_tokens - (0 if architecture.window_is_chunk else 1)
+        seen = min(back + layout.batched_tokens, max_model_len_tokens)
+        # A window that is no chunk may start within a block.
+        more = 0 if architecture.window_is_chunk else 1
+        blocks += window_groups(layout) * (_ceil_div(seen, window_block_tokens(layout)) + more)
     states = 1 + layout.speculative_tokens + (1 if layout.prefix_caching else 0)
-    return _ceil_div(max_model_len_tokens, attention_block_tokens(layout)) + linear_groups(layout) * states
+    return blocks + linear_groups(layout) * states
 
 
 def running_blocks_per_request(layout: CacheLayout, sequence_tokens: int) -> int:
@@ -163,9 +256,15 @@ def running_blocks_per_request(layout: CacheLayout, sequence_tokens: int) -> int
     to 1,536 tokens held
     94.6 % of 1,851 blocks, 128 held 48 %; this formula gives 94.5 % and 48.4 %.
     """
-    return _ceil_div(sequence_tokens, attention_block_tokens(layout)) + linear_groups(layout) * (
-        1 + layout.speculative_tokens
-    )
+    architecture, blocks = layout.architecture, 0
+    if architecture.full_attention_layers:
+        blocks += attention_groups(layout) * _ceil_div(sequence_tokens, attention_block_tokens(layout))
+    if architecture.window_layers:
+        block, window = window_block_tokens(layout), architecture.window_tokens
+        computed = max(0, sequence_tokens - 1)
+        passed = computed // window * window if architecture.window_is_chunk else max(0, computed - window + 1)
+        blocks += window_groups(layout) * (_ceil_div(sequence_tokens, block) - passed // block)
+    return blocks + linear_groups(layout) * (1 + layout.speculative_tokens)
 
 
 def startup_concurrency(layout: CacheLayout, cache_gib: float, max_model_len_tokens: int) -> float:
@@ -187,7 +286,11 @@ def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
 
     Source: vLLM 0.18.1, v1/core/kv_cache_utils.py: blocks over groups, times the attention block.
     """
-    return blocks // (1 + linear_groups(layout)) * attention_block_tokens(layout)
+    groups = attention_groups(layout) + window_groups(layout) + linear_groups(layout)
+    smallest = window_block_tokens(layout) if layout.architecture.window_layers else attention_block_tokens(layout)
+    if layout.architecture.full_attention_layers:
+        smallest = min(smallest, attention_block_tokens(layout))
+    return blocks // groups * smallest
 
 
 def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens: int) -> int:
@@ -237,22 +340,37 @@ def cached_prompt_tokens(layout: CacheLayout, prompt_tokens: int, *, block_token
 def cache_gib_per_gpu(
     *,
     gpu_memory_utilization: float,
-    gpu_memory_gib: float = B200_MEMORY_GIB,
+    logits_gib: float,
+    gpu_memory_gib: float = B200.memory_gib,
     weights_and_draft_gib: float = WEIGHTS_AND_DRAFT_GIB,
-    overhead_gib: float = ENGINE_OVERHEAD_GIB,
 ) -> float:
     """GiB left for the cache on one GPU that holds the whole model; 0 where nothing is left. An estimate: the log
-    line is the truth.
+    line is the truth. `logits_gib` is `startup_logits_gib`.
     """
     if not 0 < gpu_memory_utilization <= 1:
         raise ValueError(f"gpu_memory_utilization must be above 0 and at most 1, got {gpu_memory_utilization}")
-    return max(0.0, gpu_memory_gib * gpu_memory_utilization - weights_and_draft_gib - overhead_gib)
+    taken_gib = weights_and_draft_gib + logits_gib + ENGINE_OVERHEAD_GIB
+    return max(0.0, gpu_memory_gib * gpu_memory_utilization - taken_gib)
 
 
 def _attention_layers(layout: CacheLayout) -> int:
     return layout.architecture.full_attention_layers + (
         layout.architecture.mtp_layers if layout.speculative_tokens else 0
     )
+
+
+def _block_bytes(layout: CacheLayout) -> int:
+    """Bytes of a block in one layer, the same for every kind: the larger of attention's and the windows'."""
+    if layout.architecture.full_attention_layers:
+        return attention_block_tokens(layout) * kv_bytes_per_token(layout)
+    return (layout.block_tokens or _BLOCK_TOKENS) * window_bytes_per_token(layout)
+
+
+def _layers_per_group(layout: CacheLayout) -> int:
+    architecture = layout.architecture
+    kinds = [_attention_layers(layout), architecture.window_layers, architecture.linear_attention_layers]
+    fewest, most = min(kind for kind in kinds if kind), max(kinds)
+    return most if most < fewest * _NEARLY_AS_MANY else fewest
 
 
 def _ceil_div(numerator: int, denominator: int) -> int:

@@ -1,12 +1,66 @@
-"""Models by what decides their memory and their speed: parameters, number formats, attention."""
+"""Models by what decides their memory and their speed: parameters, number formats, attention; read from a checkpoint's config.json.
+
+Source: transformers' names for the keys of config.json; vLLM 0.18.1, model_executor/models, for what each kind of model caches.
+Norms, biases, convolutions and gates are not counted: below 0.2 % of any model in the catalogue.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from typing import Any, Final, Literal
 
-from facts.memory import GIB, QWEN3_5_27B, HybridArchitecture
+from facts import ledger
+from facts.memory import GIB, Architecture
+
+Kind = Literal["gqa", "mla", "hybrid", "swa"]
+"""What a model keeps of a running sequence: keys and values of every token, one latent vector of every token, states beside some layers
+of keys and values, or windows of tokens beside them."""
+
+_LINEAR, _DRAFT, _VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
+
+# Source: model types that vLLM 0.18.1 builds with the attention named here; Gemma 4 from 0.19.1. Another type may be built otherwise
+# under the same keys, so it is refused.
+_MODEL_TYPES: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), "gqa"),
+    **dict.fromkeys(("glm4_moe", "minimax_m2", "seed_oss"), "gqa"),
+    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"), "mla"),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), "hybrid"),
+    **dict.fromkeys(("gpt_oss", "gemma3_text", "gemma4_text", "llama4_text"), "swa"),
+}  # fmt: skip
+_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK = "full_attention", "linear_attention", "sliding_attention", "chunked_attention"
+# Source: transformers' configuration classes: the order of layers where config.json leaves out layer_types. Every n-th one is full.
+_FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
+    "gemma3_text": (6, _WINDOW),
+    "gemma4_text": (6, _WINDOW),
+    "llama4_text": (4, _CHUNK),
+    "qwen3_next": (4, _LINEAR_LAYER),
+    "qwen3_5_text": (4, _LINEAR_LAYER),
+    "qwen3_5_moe_text": (4, _LINEAR_LAYER),
+    "gpt_oss": (2, _WINDOW),
+}
+# Bytes of one weight, scales included: FP8 in blocks of 128 x 128, NVFP4 a byte for 16, MXFP4 one for 32, 4-bit integers two and a half
+# for 128.
+FORMAT_BYTES: Final[Mapping[str, float]] = {
+    "bf16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "nvfp4": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+    "int4": 0.5 + 2.5 / 128,
+}
+_METHODS: Final[Mapping[str, str]] = {
+    "fp8": "fp8",
+    "mxfp4": "mxfp4",
+    "awq": "int4",
+    "gptq": "int4",
+    "nvfp4": "nvfp4",
+}
+_WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
+# A tower's merger and patches differ from model to model: parameters to the nearest 50 million.
+_TOWER_STEP = 50e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,75 +68,429 @@ class ModelShape:
     """One checkpoint. Sizes are of the whole model; tensor parallelism divides them."""
 
     name: str
-    architecture: HybridArchitecture
+    kind: Kind
+    architecture: Architecture
+    parameters: float
+    """All of the language model's, embeddings included, draft and vision tower not."""
+    active_parameters: float
+    """Parameters that one token is multiplied with, output head included."""
     text_weights_gib: float
     draft_weights_gib: float
     """The multi-token-prediction layer; embeddings and output head are the model's own."""
     vision_weights_gib: float
     """The vision tower, left out by `--language-model-only`; 0 where there is none."""
-    active_parameters: float
-    """Parameters that one token is multiplied with, output head included."""
+    weight_format: str
+    """Number format of most weights: bf16, fp8, int8, nvfp4, mxfp4 or int4."""
+    experts: int
+    """Routed experts of a layer; 0 for a dense model."""
+    attention_heads: int
+    """Query heads; tensor parallelism must divide them."""
     attention_width: int
     """Query heads times head size."""
     vocabulary: int
+    context_tokens: int
+    """Longest prompt plus answer that it was made for."""
+
+    @property
+    def weights_gib(self) -> float:
+        """Everything that a checkpoint holds."""
+        return self.text_weights_gib + self.draft_weights_gib + self.vision_weights_gib
 
     @property
     def linear_state_bytes(self) -> int:
-        """Bytes of one sequence's recurrent state over all linear layers, in float32."""
+        """Bytes of one sequence's recurrent state over all linear layers."""
         shape = self.architecture
-        return shape.linear_attention_layers * shape.linear_value_heads * shape.linear_head_size**2 * 4
+        each = 4 if shape.linear_state_dtype == "float32" else 2
+        return shape.linear_attention_layers * shape.linear_value_heads * shape.linear_head_size**2 * each
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What its architecture has of what engine options are for."""
+        has = {
+            _LINEAR: self.architecture.linear_attention_layers,
+            _DRAFT: self.architecture.mtp_layers,
+            _VISION: self.vision_weights_gib,
+            EXPERTS: self.experts,
+        }
+        return frozenset(part for part, there in has.items() if there)
 
 
-# Source: public config.json of Qwen/Qwen3.5-27B-FP8: hidden 5,120, FFN 17,408, vocabulary 248,320, 24 query heads with an output
-# gate, 64 layers of which 16 attend.
-_HIDDEN, _FFN, _VOCABULARY, _QUERY_WIDTH = 5_120, 17_408, 248_320, 24 * 256
-_FFN_PARAMETERS = 3 * _HIDDEN * _FFN
-_ATTENTION_PARAMETERS = _HIDDEN * (2 * _QUERY_WIDTH + 2 * 4 * 256) + _QUERY_WIDTH * _HIDDEN
-_LINEAR_PARAMETERS = _HIDDEN * (2 * 16 * 128 + 2 * 48 * 128) + 48 * 128 * _HIDDEN
-_BLOCK_PARAMETERS = 64 * _FFN_PARAMETERS + 16 * _ATTENTION_PARAMETERS + 48 * _LINEAR_PARAMETERS
-_HEAD_PARAMETERS = _VOCABULARY * _HIDDEN
-# One attention layer with its FFN, and the projection that joins hidden state and embedding.
-_DRAFT_PARAMETERS = _ATTENTION_PARAMETERS + _FFN_PARAMETERS + 2 * _HIDDEN * _HIDDEN
-# Source: same file, vision tower of 27 layers of width 1,152, FFN 4,304; about 0.45e9 parameters with patches and merger.
-_VISION_PARAMETERS = 0.45e9
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueModel:
+    """A model that people serve, with what is published about it."""
 
-# FP8 in the blocks and the draft, bfloat16 in embeddings, head and vision tower. Measured: text and draft together take 28.0 GiB on
-# an H200; this arithmetic gives 27.8.
-QWEN3_5_27B_FP8 = ModelShape(
-    name="Qwen/Qwen3.5-27B-FP8",
-    architecture=QWEN3_5_27B,
-    text_weights_gib=(_BLOCK_PARAMETERS + 2 * 2 * _HEAD_PARAMETERS) / GIB,
-    draft_weights_gib=_DRAFT_PARAMETERS / GIB,
-    vision_weights_gib=2 * _VISION_PARAMETERS / GIB,
-    active_parameters=_BLOCK_PARAMETERS + _HEAD_PARAMETERS,
-    attention_width=_QUERY_WIDTH,
-    vocabulary=_VOCABULARY,
-)
+    id: str
+    """Hugging Face repository."""
+    size_gb: float
+    """Size of the repository's weights in GB (10**9 bytes)."""
+    revision: str | None
+    """Commit of the repository; None where no source gives one."""
+    tool_parser: str | None
+    reasoning_parser: str | None
+    min_vllm: str
+    """Lowest vLLM release that serves it."""
+    licence: str
+    gated: bool
+    """Whether a download needs a token of an account that accepted the licence."""
+    source: tuple[str, ...]
+    """Where config.json's values and the rest were read."""
 
-# For the check against the article's detour only. Source: the name: 397e9 parameters, 17e9 of them active; NVFP4 is half a byte and a
-# scale of one byte for 16 values. Assumed: linear layers as in the 27B, scaled to 60 layers.
-QWEN3_5_397B_NVFP4 = ModelShape(
-    name="Qwen3.5-397B-A17B (NVFP4)",
-    architecture=HybridArchitecture(
-        full_attention_layers=15,
-        linear_attention_layers=45,
-        kv_heads=2,
-        head_size=256,
-        linear_key_heads=16,
-        linear_value_heads=64,
-        linear_head_size=128,
-        convolution_kernel=4,
-        mtp_layers=1,
-    ),
-    text_weights_gib=397e9 * (0.5 + 1 / 16) / GIB,
-    draft_weights_gib=0,
-    vision_weights_gib=2 * _VISION_PARAMETERS / GIB,
-    active_parameters=17e9,
-    attention_width=32 * 256,
-    vocabulary=_VOCABULARY,
-)
+    @property
+    def shape(self) -> ModelShape:
+        """What its config.json says."""
+        return _shape(self.id)
 
-_LINEAR, _DRAFT, _VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
+
+def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
+    """The model whose config.json has this content. Raises ValueError with the key at fault and what is known instead."""
+    return _Reader(config, name).shape()
+
+
+def find(id_: str) -> ModelShape | None:
+    """The catalogue's model of that repository."""
+    known = CATALOGUE.get(id_)
+    return known.shape if known else None
+
+
+def called(names: Iterable[str]) -> ModelShape | None:
+    """The catalogue's model that one of these names is of: a repository, a folder, or somebody's copy of it."""
+    for name in names:
+        if name in CATALOGUE:
+            return CATALOGUE[name].shape
+        inside = [one for one in CATALOGUE if one.partition("/")[2].lower() in name.lower()]
+        # A distilled model has its teacher's name and another architecture.
+        if inside and "distill" not in name.lower():
+            return CATALOGUE[max(inside, key=len)].shape
+    return None
+
+
+class _Reader:
+    """One config.json, by the keys that the language model's part of it has."""
+
+    def __init__(self, config: Mapping[str, Any], name: str) -> None:
+        text = config.get("text_config")
+        self._text: Mapping[str, Any] = {**config, **text} if isinstance(text, Mapping) else config
+        self._vision = config.get("vision_config")
+        self._name = name
+        self._type = str(self._text.get("model_type", ""))
+        if self._type not in _MODEL_TYPES:
+            raise self._error("model_type", self._type or None, f"one of {', '.join(sorted(_MODEL_TYPES))}")
+        self._hidden, self._vocabulary = self._count("hidden_size"), self._count("vocab_size")
+        self._heads, self._layers = self._count("num_attention_heads"), self._count("num_hidden_layers")
+        self._kv_heads = self._count("num_key_value_heads", self._heads)
+        self._head_size = self._count("head_dim", self._hidden // self._heads)
+        self._experts = self._any("num_experts", "num_local_experts", "n_routed_experts")
+        self._quantization = self._text.get("quantization_config") or self._text.get("compression_config") or {}
+        self._format, self._kept = self._number_format()
+
+    def shape(self) -> ModelShape:
+        """The shape of it all."""
+        kinds = self._layer_types()
+        architecture = self._architecture(kinds)
+        blocks = reduce(_Cost.__add__, (self._mixer(kind) + self._feed_forward(i) for i, kind in enumerate(kinds)))
+        head = self._vocabulary * self._hidden
+        tables = 1 if self._text.get("tie_word_embeddings", self._type.startswith("gemma")) else 2
+        # One more layer of the model's own kind, and the projection that joins hidden state and embedding.
+        draft = self._mixer(_FULL) + self._feed_forward(self._layers - 1) + _Cost.of(2 * self._hidden**2, self._bytes())
+        return ModelShape(
+            name=self._name,
+            kind=_MODEL_TYPES[self._type] if not architecture.window_layers else "swa",
+            architecture=architecture,
+            parameters=blocks.parameters + tables * head,
+            active_parameters=blocks.active + head,
+            text_weights_gib=(blocks.weight_bytes + 2 * tables * head) / GIB,
+            draft_weights_gib=draft.weight_bytes * architecture.mtp_layers / GIB,
+            vision_weights_gib=2 * self._tower() / GIB,
+            weight_format=self._format,
+            experts=self._experts,
+            attention_heads=self._heads,
+            attention_width=self._heads * self._head_size,
+            vocabulary=self._vocabulary,
+            context_tokens=self._count("max_position_embeddings"),
+        )
+
+    def _layer_types(self) -> Sequence[str]:
+        given = self._text.get("layer_types")
+        if not isinstance(given, list):
+            every, other = _FULL_EVERY.get(self._type, (1, _FULL))
+            every = self._any("full_attention_interval", "sliding_window_pattern", default=every)
+            given = [_FULL if (i + 1) % every == 0 else other for i in range(self._layers)]
+            if other == _FULL and self._text.get("sliding_window") and self._text.get("use_sliding_window", True):
+                given = [_WINDOW] * self._layers
+        if len(given) != self._layers:
+            raise self._error("layer_types", f"{len(given)} layers", f"{self._layers}, as num_hidden_layers says")
+        if unknown := sorted({str(one) for one in given} - {_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK}):
+            raise self._error("layer_types", unknown[0], ", ".join((_FULL, _LINEAR_LAYER, _WINDOW, _CHUNK)))
+        return given
+
+    def _architecture(self, kinds: Sequence[str]) -> Architecture:
+        full, linear = kinds.count(_FULL), kinds.count(_LINEAR_LAYER)
+        windows, chunks = kinds.count(_WINDOW), kinds.count(_CHUNK)
+        if windows and chunks:
+            raise self._error("layer_types", "windows and chunks", "one of the two, which is all that vLLM takes")
+        latent = self._count("kv_lora_rank") + self._count("qk_rope_head_dim") if self._is_latent else 0
+        index = self._any("index_head_dim")
+        global_heads, global_size = self._global_heads()
+        pages = (self._kv_heads * self._head_size, global_heads * global_size)
+        if windows + chunks and full and max(pages) % min(pages):
+            raise self._error(
+                "head_dim", self._head_size, "a size that global_head_dim is a multiple of, or the reverse"
+            )
+        return Architecture(
+            full_attention_layers=full,
+            kv_heads=1 if latent else global_heads,
+            head_size=0 if latent else global_size,
+            latent_size=latent,
+            # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale for 128 of them.
+            indexer_bytes=index + index // 128 * 4,
+            window_layers=windows + chunks,
+            window_tokens=self._count("attention_chunk_size" if chunks else "sliding_window")
+            if windows + chunks
+            else 0,
+            window_is_chunk=chunks > 0,
+            window_kv_heads=self._kv_heads if windows + chunks else 1,
+            window_head_size=self._head_size if windows + chunks else 0,
+            linear_attention_layers=linear,
+            linear_key_heads=self._count("linear_num_key_heads") if linear else 0,
+            linear_value_heads=self._count("linear_num_value_heads") if linear else 0,
+            linear_head_size=self._linear_head_size() if linear else 0,
+            convolution_kernel=self._count("linear_conv_kernel_dim") if linear else 0,
+            # Source: vLLM 0.18.1, config.py: Qwen3.5's own key; without it the state has the model's type.
+            linear_state_dtype=str(self._text.get("mamba_ssm_dtype") or "bfloat16") if linear else "float32",
+            mtp_layers=self._any(
+                "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if self._type == "qwen3_next" else 0
+            ),
+        )
+
+    @property
+    def _is_latent(self) -> bool:
+        return _MODEL_TYPES[self._type] == "mla"
+
+    def _linear_head_size(self) -> int:
+        key, value = self._count("linear_key_head_dim"), self._count("linear_value_head_dim")
+        if key != value:
+            raise self._error("linear_value_head_dim", value, f"linear_key_head_dim, {key}")
+        return key
+
+    def _global_heads(self) -> tuple[int, int]:
+        """Heads of keys and values in full-attention layers, and their size."""
+        return (
+            self._any("num_global_key_value_heads", default=self._kv_heads),
+            self._any("global_head_dim", default=self._head_size),
+        )
+
+    def _mixer(self, kind: str) -> _Cost:
+        """The attention or linear layer of one block."""
+        hidden = self._hidden
+        if kind == _LINEAR_LAYER:
+            keys = self._count("linear_num_key_heads") * self._linear_head_size()
+            values = self._count("linear_num_value_heads") * self._linear_head_size()
+            return _Cost.of(hidden * (2 * keys + 2 * values) + values * hidden, self._bytes("linear_attn"))
+        if self._is_latent:
+            nope, rope, value = (self._count(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+            latent, queries = self._count("kv_lora_rank"), self._any("q_lora_rank")
+            weights = (
+                (
+                    hidden * queries + queries * self._heads * (nope + rope)
+                    if queries
+                    else hidden * self._heads * (nope + rope)
+                )
+                + hidden * (latent + rope)
+                + latent * self._heads * (nope + value)
+                + self._heads * value * hidden
+            )
+            if index := self._any("index_head_dim"):
+                weights += (queries * index + hidden) * self._count("index_n_heads") + hidden * index
+            return _Cost.of(weights, self._bytes("self_attn"))
+        kv_heads, size = self._global_heads() if kind == _FULL else (self._kv_heads, self._head_size)
+        gate = 2 if self._text.get("attn_output_gate", self._type == "qwen3_next") else 1
+        one_for_both = kind == _FULL and self._text.get("attention_k_eq_v") is True
+        weights = (
+            hidden * (gate * self._heads * size + (1 if one_for_both else 2) * kv_heads * size)
+            + self._heads * size * hidden
+        )
+        return _Cost.of(weights, self._bytes("self_attn"))
+
+    def _feed_forward(self, layer: int) -> _Cost:
+        """The feed-forward part of one block: three matrices, or as many for each expert."""
+        hidden, dense = self._hidden, self._text.get("intermediate_size_mlp") or self._text.get("intermediate_size")
+        if (
+            not self._experts
+            or layer < self._any("first_k_dense_replace")
+            or layer in (self._text.get("mlp_only_layers") or ())
+        ):
+            if not isinstance(dense, int):
+                raise self._error("intermediate_size", dense, "a whole number")
+            return _Cost.of(3 * hidden * dense, self._bytes())
+        each = 3 * hidden * self._any("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
+        shared = 3 * hidden * self._shared_width()
+        chosen = self._any("num_experts_per_tok", "experts_per_token", "top_k_experts")
+        router = hidden * self._experts
+        return _Cost(
+            self._experts * each + shared + router,
+            chosen * each + shared + router,
+            self._experts * each * self._bytes() + shared * self._bytes("shared_expert") + 2 * router,
+        )
+
+    def _shared_width(self) -> int:
+        """Width of what every token passes beside its experts."""
+        if self._type == "llama4_text" or self._text.get("enable_moe_block"):
+            return self._count("intermediate_size")
+        if count := self._any("n_shared_experts"):
+            return count * self._count("moe_intermediate_size")
+        return self._any("shared_expert_intermediate_size", "shared_intermediate_size")
+
+    def _tower(self) -> float:
+        """Parameters of the vision tower, roughly."""
+        vision = self._vision
+        if not isinstance(vision, Mapping):
+            return 0
+        width, depth, inner = (
+            next((vision[key] for key in keys if isinstance(vision.get(key), int)), 0)
+            for keys in (
+                ("hidden_size", "vt_hidden_size"),
+                ("depth", "num_hidden_layers", "vt_num_hidden_layers"),
+                ("intermediate_size", "vt_intermediate_size"),
+            )
+        )
+        merged = width * vision.get("spatial_merge_size", 2) ** 2
+        tower = depth * (4 * width**2 + 2 * width * inner) + merged**2 + merged * self._hidden
+        return _TOWER_STEP * round(tower / _TOWER_STEP)
+
+    def _number_format(self) -> tuple[str, frozenset[str]]:
+        """The weights' format, and the modules that keep 16 bits."""
+        given = self._quantization
+        if not given:
+            return "bf16", frozenset()
+        method = str(given.get("quant_method", "")).lower()
+        found = _METHODS.get(method)
+        if method == "modelopt":
+            found = _METHODS.get(str(given.get("quant_algo", "")).lower())
+        elif method == "compressed-tensors":
+            groups = given.get("config_groups") or {}
+            weights = [one.get("weights") or {} for one in groups.values()]
+            kinds = {(one.get("num_bits"), one.get("type"), one.get("group_size")) for one in weights}
+            if len(kinds) == 1:
+                bits, type_, group = kinds.pop()
+                found = {
+                    8: "fp8" if type_ == "float" else "int8",
+                    4: "nvfp4" if (type_, group) == ("float", 16) else "int4",
+                }.get(bits)
+        if found is None:
+            said = (
+                method
+                if method not in ("modelopt", "compressed-tensors")
+                else f"{method} {given.get('quant_algo', '')}".strip()
+            )
+            raise self._error(
+                "quantization_config",
+                said or None,
+                ", ".join((*sorted(_METHODS), "modelopt, compressed-tensors of one format")),
+            )
+        ignored = [
+            str(name)
+            for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
+            for name in given.get(key) or ()
+            if not re.search(r"vis|mtp", str(name))
+        ]
+        kept = {match[1].removesuffix("s") for name in ignored if (match := _WHOLE_MODULE.search(name))}
+        return found, frozenset(kept)
+
+    def _bytes(self, module: str = "") -> float:
+        return 2 if module in self._kept else FORMAT_BYTES[self._format]
+
+    def _count(self, key: str, default: int | None = None) -> int:
+        value = self._text.get(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._error(key, value, "a whole number of 1 or more")
+        return value
+
+    def _any(self, *keys: str, default: int = 0) -> int:
+        """The first of these keys that is a number, or the default."""
+        return next((self._text[key] for key in keys if isinstance(self._text.get(key), int)), default)
+
+    def _error(self, key: str, value: object, known: str) -> ValueError:
+        found = "is missing" if value is None else f"is {value!r}"
+        return ValueError(f"{key} of {self._name}'s config.json {found}; known: {known}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """A part of one layer: its parameters, those that one token meets, and the bytes of all."""
+
+    parameters: float
+    active: float
+    weight_bytes: float
+
+    @classmethod
+    def of(cls, parameters: float, bytes_each: float) -> _Cost:
+        return cls(parameters, parameters, parameters * bytes_each)
+
+    def __add__(self, other: _Cost) -> _Cost:
+        return _Cost(
+            self.parameters + other.parameters, self.active + other.active, self.weight_bytes + other.weight_bytes
+        )
+
+
+def _entry(id_: str) -> Mapping[str, Any]:
+    """An entry of the file, with what it inherits."""
+    entries: Mapping[str, Any] = ledger.section("models", "models")
+    entry = entries[id_]
+    return {**entries[entry["like"]], **entry} if "like" in entry else entry
+
+
+@cache
+def _shape(id_: str) -> ModelShape:
+    entry = _entry(id_)
+    return from_config({**entry["config"], "quantization_config": entry.get("quantization")}, id_)
+
+
+def _catalogue_model(id_: str) -> CatalogueModel:
+    entry = _entry(id_)
+    try:
+        return CatalogueModel(
+            id=id_,
+            size_gb=float(entry["sizeGb"]),
+            revision=entry.get("revision"),
+            tool_parser=entry.get("tools"),
+            reasoning_parser=entry.get("reasoning"),
+            min_vllm=entry["vllm"],
+            licence=entry["licence"],
+            gated=entry.get("gated", False),
+            source=tuple(entry["source"]),
+        )
+    except KeyError as error:
+        raise ledger.LedgerError(f"models.yaml, {id_}: {error.args[0]} is missing") from None
+
+
+class _Catalogue(Mapping[str, CatalogueModel]):
+    """The file's entries, read when one is asked for: most commands ask for none, and the planner's imports read no file."""
+
+    def __getitem__(self, id_: str) -> CatalogueModel:
+        return self._entries[id_]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @cached_property
+    def _entries(self) -> Mapping[str, CatalogueModel]:
+        return {id_: _catalogue_model(id_) for id_ in ledger.section("models", "models")}
+
+
+CATALOGUE: Final[Mapping[str, CatalogueModel]] = _Catalogue()
+"""By repository."""
+
+
+def of_the_article() -> ModelShape:
+    """Qwen3.5-27B-FP8. Measured: text and draft together take 28.0 GiB on an H200; this arithmetic gives 27.8."""
+    return CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape
+
+
 _OPTIONS: Mapping[str, str] = {
     "mamba-cache-mode": _LINEAR,
     "mamba-block-size": _LINEAR,
@@ -111,8 +519,20 @@ _FAMILIES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
 EXPERTS_IN_A_NAME = re.compile(r"-A\d+(\.\d+)?B\b")
 
 
-def parts_of(names: Iterable[str]) -> frozenset[str] | None:
-    """What a model's architecture has of what options are for, by the first of its names that is known; None where none is."""
+def parts_of(names: Iterable[str], shape: ModelShape | None = None) -> frozenset[str] | None:
+    """What a model has of what options are for: by its shape, else by the first of its names that is known; None where neither is."""
+    by_name = _parts_by_name(names)
+    if shape is None:
+        return by_name
+    # Formats are no part of a shape: the catalogue knows them, or the family, or nobody does.
+    formats = frozenset(_FORMATS.values()) if by_name is None else by_name & frozenset(_FORMATS.values())
+    if (listed := CATALOGUE.get(shape.name)) is not None:
+        own = {_FORMATS[name] for name in (listed.tool_parser, listed.reasoning_parser) if name in _FORMATS}
+        formats = frozenset(own) if by_name is None else formats | own
+    return shape.parts | formats
+
+
+def _parts_by_name(names: Iterable[str]) -> frozenset[str] | None:
     for name in names:
         for family, parts in _FAMILIES:
             if family.search(name):

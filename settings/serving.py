@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from facts.models import part_for, parts_of
+from facts.models import CATALOGUE, ModelShape, called, part_for, parts_of
 from settings.problems import Problem, SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
-from settings.sections.model import Model
+from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import Server
 
@@ -23,6 +24,8 @@ class Serving:
     engine: Engine
     """The profile's engine with `server.engine` laid over it."""
     model: Model
+    shape: ModelShape | None
+    """What the model's config.json says, None where neither the stack nor the catalogue has one."""
     context_tokens: int
     """Longest prompt plus answer that the traffic needs."""
     concurrency_per_replica: int
@@ -40,7 +43,7 @@ class Serving:
         return self.engine.served_model_name or self.model.id
 
 
-def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
+def resolve(stack: str, server: Server, own_model: ChosenModel | None) -> Serving:
     """The profile with the stack's overrides. Raises SettingsError for an unknown profile and every wrong override."""
     problems: list[Problem] = []
     try:
@@ -57,8 +60,12 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
             )
         )
         chosen = profile("record")  # any profile's engine shows what is wrong with an override
-    left_out = _for_another_architecture(chosen.engine, own_model.id) if own_model else ()
-    changes = {**dict.fromkeys(left_out), **server.engine}
+    id_ = own_model.id if own_model else chosen.model_id
+    shape = (own_model.config if own_model else None) or called([id_])
+    parsers = _own_parsers(chosen.engine, id_) if own_model else {}
+    left_out = _for_another_architecture(chosen.engine, id_, shape) if own_model else ()
+    left_out = tuple(name for name in left_out if name not in parsers)
+    changes = {**dict.fromkeys(left_out), **parsers, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -67,8 +74,12 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
         from settings.explain import explain
 
         problems += explain(error, Engine, "server.engine")
-    model = own_model or chosen.model
-    if model is None:
+    model = chosen.model
+    if own_model is not None:
+        incomplete = tuple(_incomplete(own_model, shape))
+        problems += incomplete
+        model = None if incomplete else _pinned(own_model)
+    elif model is None:
         problems.append(
             Problem(
                 id="model-without-revision",
@@ -85,6 +96,7 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
         profile=chosen,
         engine=engine,
         model=model,
+        shape=shape,
         context_tokens=server.needs.context_tokens or chosen.context_tokens,
         concurrency_per_replica=server.needs.concurrency_per_replica or chosen.concurrency_per_replica,
         workload=chosen.workload,
@@ -93,9 +105,62 @@ def resolve(stack: str, server: Server, own_model: Model | None) -> Serving:
     )
 
 
-def _for_another_architecture(engine: Engine, model: str) -> tuple[str, ...]:
+def _pinned(chosen: ChosenModel) -> Model:
+    """The model with what the catalogue adds. Nothing is missing: `_incomplete` has been asked."""
+    listed = CATALOGUE.get(chosen.id)
+    given = {"id": chosen.id, "revision": chosen.revision, "size_gb": chosen.size_gb}
+    known = {"revision": listed.revision, "size_gb": listed.size_gb} if listed else {}
+    return Model.model_validate({**known, **{name: value for name, value in given.items() if value is not None}})
+
+
+def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Problem]:
+    """What neither the stack file nor the catalogue says of a model."""
+    listed = CATALOGUE.get(chosen.id)
+    if chosen.revision is None and (listed is None or listed.revision is None):
+        yield Problem(
+            id="model-without-revision",
+            path=f"{NAMESPACE}:model.revision",
+            value=None,
+            allowed=f"a commit of {chosen.id}: 40 digits and letters a to f",
+            why="an unpinned model can change under a fleet"
+            + (", and the catalogue has no revision of it" if listed else ""),
+            write="revision: the newest commit that the repository's history shows",
+        )
+    if chosen.size_gb is None and listed is None:
+        yield Problem(
+            id="model-without-size",
+            path=f"{NAMESPACE}:model.sizeGb",
+            value=None,
+            allowed="the size of the repository's files in GB (10**9 bytes)",
+            why=f"it sizes the weights volume and the time to load, and the catalogue does not have {chosen.id}",
+            write="sizeGb: the sum that the repository's file list shows",
+        )
+    if shape is None:
+        yield Problem(
+            id="model-without-config",
+            path=f"{NAMESPACE}:model.config",
+            value=None,
+            allowed="the path of the model's config.json, from the stack file's folder",
+            why=f"layers and heads decide the memory, and the catalogue does not have {chosen.id}; `fleet models` lists what it has",
+            write="config: the path of a copy of the repository's config.json",
+        )
+
+
+def _own_parsers(engine: Engine, model: str) -> dict[str, str]:
+    """The catalogue's parsers in place of the profile's, by their camelCase names."""
+    listed = CATALOGUE.get(model)
+    if listed is None:
+        return {}
+    pairs = {
+        "toolCallParser": (engine.tool_call_parser, listed.tool_parser),
+        "reasoningParser": (engine.reasoning_parser, listed.reasoning_parser),
+    }
+    return {name: own for name, (profiles, own) in pairs.items() if profiles and own and profiles != own}
+
+
+def _for_another_architecture(engine: Engine, model: str, shape: ModelShape | None) -> tuple[str, ...]:
     """CamelCase names of the settings for an architecture that the model is not known to have."""
-    parts = parts_of([model]) or frozenset()
+    parts = parts_of([model], shape) or frozenset()
     set_ = engine.model_dump(include=set(flag_fields()))
     needed = {field: part_for(long_name(field), value) for field, value in set_.items()}
     return tuple(

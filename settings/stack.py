@@ -17,7 +17,7 @@ from settings.sections.capacity import Capacity, Ladder, Placement, placement
 from settings.sections.cluster import Cluster
 from settings.sections.gateway import Gateway
 from settings.sections.machine import MachineType
-from settings.sections.model import Model
+from settings.sections.model import ChosenModel
 from settings.sections.monitoring import Monitoring
 from settings.sections.network import Network
 from settings.sections.platform import Platform
@@ -63,7 +63,7 @@ class Settings(Section):
     """Machine type of the servers' nodes, e.g. `g2-standard-12`. Default: the article's, a4-highgpu-8g."""
     capacity: Capacity
     """How nodes are obtained. Required: on demand, which nobody would have to name, many machines cannot be had."""
-    model: Model | None = None
+    model: ChosenModel | None = None
     """The model to serve. Default: the profile's."""
     weights: Weights = Weights()
     """How the weights reach the GPUs."""

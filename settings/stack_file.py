@@ -93,6 +93,10 @@ def read(root: Path, stack: str) -> StackFile:
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
+    model = config.get(f"{NAMESPACE}:model")
+    if isinstance(model, dict) and isinstance(model.get("config"), str):
+        # The program runs in the project's folder; a command may run in any.
+        config[f"{NAMESPACE}:model"] = {**model, "config": str(root / model["config"])}
     return StackFile(
         path=path,
         project=NAMESPACE,

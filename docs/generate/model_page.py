@@ -23,7 +23,7 @@ from docs.generate.model_tables import (
 )
 from facts import figures
 from facts.machines import B200
-from facts.models import QWEN3_5_27B_FP8
+from facts.models import of_the_article
 from facts.workloads import named_workload
 from fleet.plan.model.calibrate import left_out
 from fleet.plan.model.calibration import FITTED, calibration, contents
@@ -120,7 +120,7 @@ def _others() -> Mapping[str, str]:
         "rate_count": str(sum(error.row.metric == "total_tokens_per_s" for error in errors("fitted"))),
         "alone": " and ".join(alone),
         "variants": " and ".join(hosts),
-        "weights_gib": f"{QWEN3_5_27B_FP8.text_weights_gib + QWEN3_5_27B_FP8.draft_weights_gib:.1f}",
+        "weights_gib": f"{of_the_article().text_weights_gib + of_the_article().draft_weights_gib:.1f}",
         "joules_low": f"{joules.low / 1e3:.0f}",
         "joules_high": f"{joules.high / 1e3:.0f}",
         "idle_watts": f"{B200.idle_watts:g}",

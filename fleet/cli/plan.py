@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fleet.plan.plan import Alternative, Plan
+    from fleet.plan.question.asking import Asked
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
 
 _Format = Literal["text", "json", "html"]
-_Capacity = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+_Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+ANY_MACHINE = "any"
 _Start = Literal["nothing", "cluster", "weights"]
 
 
@@ -129,7 +131,30 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    capacity: Annotated[_Capacity, typer.Option("--capacity", help="How nodes are bought.")] = "spot",
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--machine",
+            metavar="TYPE|any",
+            help="Machine type; any compares them by price. Default: a4-highgpu-8g.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="ID",
+            help="Model of the catalogue, or your own model's config.json. Default: the profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    capacity: Annotated[
+        _Capacity | None,
+        typer.Option(
+            "--capacity", help="How nodes are bought. Default: spot; all with --machine any.", show_default=False
+        ),
+    ] = None,
     gateway: Annotated[
         bool, typer.Option("--gateway/--no-gateway", help="Put the Inference Gateway in front.")
     ] = False,
@@ -211,8 +236,14 @@ def plan(
         typer.Option(
             "--zone",
             metavar="ZONE",
-            help="With --write: a zone that has A4. Default: europe-west4-b.",
+            help="With --write: a zone that has the machine. Default: europe-west4-b, or one where it is priced.",
             show_default=False,
+        ),
+    ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option(
+            "--revision", metavar="COMMIT", help="With --write and --model: the model's commit.", show_default=False
         ),
     ] = None,
     root: Root = None,
@@ -223,43 +254,54 @@ def plan(
     """
     from fleet.plan.question.asking import Asked, AskingError, question_of
 
+    anywhere = machine == ANY_MACHINE
     _check_options(
         write=write,
+        anywhere=anywhere,
         compare=compare,
         format_=format_,
         out=out,
-        of_write={"--force": force, "--reservation": reservation, "--project": project, "--zone": zone},
+        of_write={
+            "--force": force,
+            "--reservation": reservation,
+            "--project": project,
+            "--zone": zone,
+            "--revision": revision,
+        },
     )
     try:
-        question = question_of(
-            Asked(
-                tokens_per_second=tokens_per_second,
-                users=users,
-                requests_per_second=requests_per_second,
-                usd_per_hour=usd_per_hour,
-                documents=documents,
-                tokens_per_document=tokens_per_document,
-                longest_document=longest_document,
-                output_tokens=output_tokens,
-                deadline=deadline,
-                workload=workload,
-                isl=isl,
-                osl=osl,
-                ttft_p99_ms=ttft_p99_ms,
-                tpot_ms=tpot_ms,
-                profile=profile,
-                capacity=capacity,
-                gateway=gateway,
-                load_share=1 - headroom,
-                spares=spares,
-                loss_per_node_day=loss_per_node_day,
-                confidence=confidence,
-                hours_per_week=hours_per_week,
-                region=_region(region, zone, write=write is not None),
-                usd_per_node_hour=usd_per_node_hour,
-                starts_from=starts_from,
-            )
+        asked = Asked(
+            tokens_per_second=tokens_per_second,
+            users=users,
+            requests_per_second=requests_per_second,
+            usd_per_hour=usd_per_hour,
+            documents=documents,
+            tokens_per_document=tokens_per_document,
+            longest_document=longest_document,
+            output_tokens=output_tokens,
+            deadline=deadline,
+            workload=workload,
+            isl=isl,
+            osl=osl,
+            ttft_p99_ms=ttft_p99_ms,
+            tpot_ms=tpot_ms,
+            profile=profile,
+            machine=None if anywhere else machine,
+            model=model,
+            capacity=capacity or "spot",
+            gateway=gateway,
+            load_share=1 - headroom,
+            spares=spares,
+            loss_per_node_day=loss_per_node_day,
+            confidence=confidence,
+            hours_per_week=hours_per_week,
+            region=_region(region, zone, write=write is not None),
+            usd_per_node_hour=usd_per_node_hour,
+            starts_from=starts_from,
         )
+        if anywhere:
+            return _anywhere(asked, capacity, region, format_, out)
+        question = question_of(asked)
     except AskingError as error:
         raise CommandError(str(error)) from None
     from fleet.plan.planning import compare as alternatives_of
@@ -273,7 +315,7 @@ def plan(
     written = None
     if write is not None:
         from fleet.cli.project import find_root
-        from fleet.plan.stack_file import DEFAULT_ZONE, write_stack
+        from fleet.plan.stack_file import write_stack
 
         write_stack(
             find_root(root),
@@ -281,7 +323,8 @@ def plan(
             answer,
             reservation=reservation,
             project=project,
-            zone=zone or DEFAULT_ZONE,
+            revision=revision,
+            zone=zone or _zone(answer),
             replace=force,
         )
         written = write
@@ -292,12 +335,20 @@ def plan(
 def _check_options(
     *,
     write: str | None,
+    anywhere: bool,
     compare: bool,
     format_: _Format,
     out: Path | None,
     of_write: Mapping[str, object],
 ) -> None:
     """Refuses options that would do nothing."""
+    if anywhere:
+        given = {"--write": write is not None, "--compare": compare, "--format html": format_ == "html"}
+        for option, there in given.items():
+            if there:
+                raise CommandError(
+                    f"{option} is for one machine, and --machine any compares them: name one of its machines"
+                )
     if write is not None and compare:
         raise CommandError("--write makes one plan a stack file, --compare shows several: give one of the two")
     for option, value in of_write.items():
@@ -307,11 +358,31 @@ def _check_options(
         raise CommandError("--out writes a page or a document: add --format html or --format json")
 
 
+def _anywhere(asked: Asked, capacity: _Capacity | None, region: str | None, format_: _Format, out: Path | None) -> int:
+    """Every machine's answer to one question."""
+    from fleet.plan.anywhere import market
+
+    _region(region, None, write=False)
+    if asked.usd_per_node_hour is not None:
+        raise CommandError("--usd-per-node-hour is the price of one machine: name it with --machine")
+    found = market(asked, capacity=capacity, region=region)
+    if format_ == "json":
+        from fleet.plan.report.market import market_json
+
+        _deliver(market_json(found), out)
+    else:
+        from fleet.plan.report.market import print_market
+        from fleet.report.terminal import stdout_paper
+
+        print_market(stdout_paper(), found)
+    return CLEAN if found.offers else FINDINGS
+
+
 def _region(region: str | None, zone: str | None, *, write: bool) -> str:
     """The region whose prices count. What is written is priced where it will be."""
     from fleet.plan.question.goals import DEFAULT_REGION
 
-    of_zone = (zone.rpartition("-")[0] if zone else DEFAULT_REGION) if write else None
+    of_zone = (zone.rpartition("-")[0] if zone else region or DEFAULT_REGION) if write else None
     if region is not None and not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
         raise CommandError(f"--region {region} is not a region such as us-central1")
     if region and of_zone and region != of_zone:
@@ -319,6 +390,21 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
             f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"
         )
     return region or of_zone or DEFAULT_REGION
+
+
+def _zone(answer: Plan) -> str:
+    """A zone of the plan's region that has the machine. Raises CommandError where none is known."""
+    from facts import prices
+
+    question = answer.question
+    with_machine = [
+        one for one in prices.published(question.machine.type) if one.region == question.region and one.zones
+    ]
+    if not with_machine:
+        raise CommandError(
+            f"no zone of {question.region} is known to have {question.machine.type}: name one with --zone"
+        )
+    return f"{question.region}-{with_machine[0].zones[0]}"
 
 
 def _impossible(error: PlanImpossibleError, question: PlanQuestion, format_: _Format, out: Path | None) -> int:

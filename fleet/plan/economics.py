@@ -41,7 +41,7 @@ class SpotLoss:
     """How often Google takes a machine back, and how long its server is then missing."""
 
     notices_per_node_day: float
-    """Mean number of Spot notices per node and day. Nobody publishes one for A4: it is the user's own figure."""
+    """Mean number of Spot notices per node and day. Nobody publishes one: it is the user's own figure."""
     restore_seconds: float
     """From the notice until a replacement serves."""
 

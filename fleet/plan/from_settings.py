@@ -23,6 +23,7 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         title=serving.profile.title,
         model=serving.model.id,
         weights_gb=serving.model.size_gb,
+        shape_given=serving.shape,
         workload=serving.workload,
         context_tokens=serving.context_tokens,
         # What is laid over a profile is no longer what the row was measured with.
@@ -37,5 +38,7 @@ def deployment_of(settings: Settings) -> Deployment:
         nodes=max(1, settings.replicas),
         engine=facts.shape,
         model=facts.model_shape,
+        gpu=settings.machine.gpu,
+        gpus_per_node=settings.gpus_per_replica,
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
     )

@@ -36,7 +36,7 @@ class Modelled:
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         return (
             f"{total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}), {output.value:,.0f} output by the "
-            f"model's estimate ({total.basis})"
+            f"model's estimate ({total.label})"
         )
 
     def format(self) -> str:
@@ -44,7 +44,7 @@ class Modelled:
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         tpot = self.performance.tpot_ms
         return (
-            f"model's estimate ({total.basis}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
+            f"model's estimate ({total.label}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
             f"{output.value:,.0f} tok/s output ({output.low:,.0f} to {output.high:,.0f}) · TPOT mean {tpot.value:.0f} ms "
             f"({tpot.low:.0f} to {tpot.high:.0f}), for workload {self.workload} at {self.in_flight:,} requests in flight"
         )

@@ -25,6 +25,7 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
     return cost.bill(
         FleetShape(
             nodes=machines,
+            machine=question.machine,
             region=question.region,
             capacity=question.capacity,
             usd_per_node_hour=question.usd_per_node_hour,
@@ -48,7 +49,7 @@ def node_hour_usd(question: PlanQuestion) -> float | None:
     """Price of a node-hour: as stated, else the list price; None where no dated one is known."""
     if question.usd_per_node_hour is not None:
         return question.usd_per_node_hour
-    price = cost.node_price(question.capacity, question.region)
+    price = cost.node_price(question.capacity, question.region, question.machine)
     return None if price is None else price.usd
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from facts.workloads import Workload
-from fleet.plan.model.calibration import calibration
-from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment, OfferedLoad
+from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.performance import Performance, check_context, estimate
+from fleet.plan.model.roofline import known
 from fleet.plan.model.step_time import step_costs
 
 # Assumed: load to plan for, as a share of what the fleet can do: room for a node that goes and for hours that differ.
@@ -117,14 +117,14 @@ def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployme
 def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
     offered = OfferedLoad(in_flight=per_node * deployment.nodes)
     return fleet_load(
-        deployment, workload, offered, calibration().parameters, budget(deployment, workload)
+        deployment, workload, offered, known(deployment).parameters, budget(deployment, workload)
     ).requests_per_s
 
 
 def _in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
     """What a node may be offered: no more than was measured, than runs without a queue, than the limits allow."""
-    costs = step_costs(deployment, workload, calibration().parameters, budget(deployment, workload))
-    most = min(MEASURED_IN_FLIGHT_PER_NODE, costs.running_limit * deployment.engine.data_parallel)
+    costs = step_costs(deployment, workload, known(deployment).parameters, budget(deployment, workload))
+    most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),
         ("TPOT", goal.tpot_ms, lambda performance: performance.tpot_ms),

@@ -171,9 +171,20 @@ class Plan:
         return now.requests_per_s.value / full.requests_per_s.value
 
     @property
-    def kilowatts(self) -> float:
-        """GPUs of the needed nodes at the plan's load, nothing else of the machines."""
-        return self.performance.watts_per_gpu.value * self.nodes * self.deployment.gpus_per_node / 1000
+    def kilowatts(self) -> float | None:
+        """GPUs of the needed nodes at the plan's load, nothing else of the machines; None where nobody measured their power."""
+        watts = self.performance.watts_per_gpu
+        return None if watts is None else watts.value * self.nodes * self.deployment.gpus_per_node / 1000
+
+    @property
+    def label(self) -> str:
+        """How sure its throughput is, as every report says it: "estimated x/÷ 2"."""
+        return self.maximum.total_tokens_per_s.label if self.deployment_is_estimated else self.basis
+
+    @property
+    def deployment_is_estimated(self) -> bool:
+        """Whether it is not the article's model on the article's GPU."""
+        return self.basis in ("calibrated", "estimated", "upper bound")
 
     @property
     def basis(self) -> Basis:

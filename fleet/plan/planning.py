@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from facts import figures
-from facts.machines import GPUS_PER_NODE
 from facts.sizing import Sizing, size
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
 from facts.workloads import Workload
@@ -36,12 +35,12 @@ from fleet.plan.question.goals import (
     RequestsPerSecond,
     TokensPerSecond,
     Users,
+    way_of,
 )
 from fleet.plan.question.profiles import profiles_for
 from fleet.plan.remarks import remarks
 from fleet.plan.within_budget import machines_within, size_of_machines
 
-MACHINE_TYPE = "a4-highgpu-8g"
 # A budget's nodes are asked for less than this share of what they could do only if no limit can be kept on them.
 _LEAST_SHARE = 0.01
 _HALVINGS = 10
@@ -71,7 +70,9 @@ def plan(question: PlanQuestion) -> Plan:
     except ContextTooShortError as error:
         raise PlanImpossibleError(str(error), _longer_context(question)) from None
     except (DoesNotFitError, OverloadedError) as error:
-        raise PlanImpossibleError(str(error), "another profile, or shorter requests") from None
+        raise PlanImpossibleError(
+            str(error), "a larger machine (--machine any), another profile, or shorter requests"
+        ) from None
 
 
 def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
@@ -79,7 +80,8 @@ def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
 
     A price that the question states is that of its own way to buy; the others have their list price or none.
     """
-    capacities = sorted(CAPACITIES, key=lambda capacity: capacity != question.capacity)
+    sold = [capacity for capacity in CAPACITIES if way_of(capacity) in question.machine.ways]
+    capacities = sorted(sold, key=lambda capacity: capacity != question.capacity)
     routings = sorted(("cluster-ip", "inference-gateway"), key=lambda routing: routing != question.routing)
     found = []
     for capacity in capacities:
@@ -108,7 +110,14 @@ def _one(question: PlanQuestion) -> Deployment:
     """The smallest fleet of that kind: an endpoint picker needs two nodes to pick from."""
     profile = question.profile
     fewest = 2 if question.routing == "inference-gateway" else 1
-    return Deployment(nodes=fewest, engine=profile.shape, model=profile.model_shape, routing=question.routing)
+    return Deployment(
+        nodes=fewest,
+        engine=profile.shape,
+        model=profile.model_shape,
+        gpu=question.machine.gpu,
+        gpus_per_node=question.machine.gpus,
+        routing=question.routing,
+    )
 
 
 def _longer_context(question: PlanQuestion) -> str:
@@ -282,7 +291,8 @@ def _spares(question: PlanQuestion, nodes: int) -> tuple[int, str]:
         return 0, f"none: nodes bought as {question.capacity} are not taken back"
     loss = _loss(question)
     if loss is None:
-        return 0, "none: no loss rate of A4 Spot nodes is published; state one (--loss-per-node-day)"
+        family = question.machine.family.upper()
+        return 0, f"none: no loss rate of {family} Spot nodes is published; state one (--loss-per-node-day)"
     try:
         spares = spares_for(nodes, loss, question.confidence)
     except ValueError as error:
@@ -382,6 +392,7 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
         loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
     return size(
         nodes=fleet.machines,
+        machine=question.machine,
         weights_gb=question.profile.weights_gb,
         requests_per_s=maximum.requests_per_s.value,
         output_tokens_per_s=maximum.output_tokens_per_s.value,
@@ -410,9 +421,9 @@ def _published(question: PlanQuestion, machines: int) -> figures.Match:
     shape = figures.ServingShape(
         model=profile.model,
         engine_version=profile.engine_version,
-        machine_type=MACHINE_TYPE,
+        machine_type=question.machine.type,
         replicas=machines,
-        gpus_per_replica=GPUS_PER_NODE,
+        gpus_per_replica=question.machine.gpus,
         flags=profile.flags,
         env=profile.env,
         routing=question.routing,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 from facts import figures
+from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
+from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
-from fleet.report.words import format_list
+from fleet.report.words import format_list, plural
 
 # Above it a first token comes later than a step of the engine can explain.
 _LONG_WAIT_MS = 1_000
+# Measured on H200: one API server cost 3 % at 35,000 tok/s, with 0.75 of a core; 110,000 were its end.
+_TOKENS_PER_API_SERVER = 40_000
+_COMFORTABLE_SHARE = 0.5
 
 
 def remarks(plan: Plan) -> Iterator[str]:
@@ -60,7 +66,9 @@ def _money(plan: Plan) -> Iterator[str]:
     if money.usd_per_node_hour is None:
         node = next(item for item in money.bill.items if item.id == "nodes")
         yield f"No price of these nodes: {node.reason} (--usd-per-node-hour)."
-    unknown = [name for name in money.bill.unknown if money.usd_per_node_hour is not None or not name.startswith("A4")]
+    unknown = [
+        name for name in money.bill.unknown if money.usd_per_node_hour is not None or name != money.bill.nodes.name
+    ]
     if unknown:
         yield f'Amounts are "at least": no dated price is known for {format_list(unknown)}.'
     if plan.question.duty.share < 1 and plan.question.capacity in ("cud-1y", "cud-3y", "calendar", "reservation"):
@@ -80,14 +88,29 @@ def _capacity(plan: Plan) -> Iterator[str]:
 
 def _model(plan: Plan) -> Iterator[str]:
     performance, question = plan.performance, plan.question
-    if performance.ttft_ms.value > _LONG_WAIT_MS:
+    if is_articles(plan.deployment) and performance.ttft_ms.value > _LONG_WAIT_MS:
         yield (
-            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s, "
-            "and gives no cause. The plan scales them with the load; without them the low end holds."
+            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s with one "
+            "client a node. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
+            "users see. The plan scales the article's wait with the load."
         )
+    yield from _front_end(plan)
     shortest = performance.shortest_prompt_with_cache_hit_tokens
     if shortest is not None and question.workload.input_tokens.max < shortest:
         yield f"Prefix caching is on and no prompt below {shortest:,} tokens can hit: it saves nothing here."
     published_nodes = figures.published_nodes(question.routing)
     if plan.machines > published_nodes[-1]:
         yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
+
+
+def _front_end(plan: Plan) -> Iterator[str]:
+    """Whether a node has API servers enough for its rate."""
+    servers = plan.deployment.engine.http_processes
+    each = plan.maximum.total_tokens_per_s.high / plan.nodes / servers
+    if each > _COMFORTABLE_SHARE * API_SERVER_TOKENS_PER_S:
+        wanted = ceil(servers * each / _TOKENS_PER_API_SERVER)
+        yield (
+            f"A node has {plural(servers, 'API server')}, and each may have to carry {each:,.0f} tok/s at full load. One process was full "
+            f"at {API_SERVER_TOKENS_PER_S:,}, with 8 s to the first token: --api-server-count {wanted}, "
+            "with a CPU core for each."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -11,8 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from facts.machines import DEFAULT_MACHINE
+from facts.models import CATALOGUE
 from facts.sizing import CONNECTIONS_PER_CLIENT
+from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
+from fleet.plan.question.profiles import ProfileFacts, profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.files import write_whole
@@ -22,6 +27,8 @@ from settings.stack import PLACEHOLDER_PROJECT
 if TYPE_CHECKING:
     from fleet.plan.plan import Plan
 
+POLICY_CONFIG_FOLDER = "policy/config"
+"""Of the project: each stack's limits, as Pulumi and the offline preview read them."""
 DEFAULT_ZONE = f"{DEFAULT_REGION}-b"
 """A zone of the article's region; which zones have A4 is the reader's to find out."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -29,6 +36,9 @@ _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacity that a reservation's name belongs to."""
+# Assumed: what a bill may rise above the plan's before somebody should look: a node of many, a dearer month of Spot.
+_CEILING_MARGIN = 1.05
+_CEILING_STEP_USD = 5
 # Assumed: what a batch may run longer than planned before flex-start ends its nodes.
 _BATCH_MARGIN = 1.5
 
@@ -40,32 +50,62 @@ def write_stack(
     *,
     reservation: str | None = None,
     project: str | None = None,
+    revision: str | None = None,
     zone: str = DEFAULT_ZONE,
     replace: bool = False,
 ) -> Path:
-    """Write Pulumi.<stack>.yaml; the path of the file.
+    """Write Pulumi.<stack>.yaml, and the stack's spending ceiling for the policies; the path of the stack file.
 
     The file is checked as `fleet config check` does before it appears. Raises SettingsError where a name is wrong or missing,
     where the file is there and `replace` is not set, or where something is refused.
     """
-    path = root / f"Pulumi.{stack}.yaml"
-    problems = [*_wrong_names(stack, plan, reservation, zone), *_wrong_project(project), *_in_the_way(path, replace)]
+    path, limits = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
+    in_the_way = [problem for one in (path, limits) for problem in _in_the_way(one, replace)]
+    problems = [
+        *_wrong_names(stack, plan, reservation, zone),
+        *_wrong_project(project),
+        *_wrong_model(plan, revision),
+        *in_the_way,
+    ]
     if problems:
         raise SettingsError(stack, problems)
-    text = stack_text(plan, reservation=reservation, project=project, zone=zone)
+    text = stack_text(plan, reservation=reservation, project=project, revision=revision, zone=zone)
     _check(root, stack, text)
     write_whole(path, text.encode())
+    if plan.money.usd_per_node_hour is not None:
+        try:
+            limits.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(limits, policy_limits(plan).encode())
+        except OSError:
+            # A stack without its ceiling is not what was asked for.
+            path.unlink(missing_ok=True)
+            raise
     return path
 
 
+def policy_limits(plan: Plan) -> str:
+    """The stack's policy config file: a ceiling a little above the plan's bill, so that a slip in its replicas is refused."""
+    ceiling: dict[str, float] = {
+        "maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour / _CEILING_STEP_USD) * _CEILING_STEP_USD
+    }
+    if plan.question.usd_per_node_hour is not None:
+        ceiling["usdPerNodeHour"] = plan.question.usd_per_node_hour
+    return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
+
+
 def stack_text(
-    plan: Plan, *, reservation: str | None = None, project: str | None = None, zone: str = DEFAULT_ZONE
+    plan: Plan,
+    *,
+    reservation: str | None = None,
+    project: str | None = None,
+    revision: str | None = None,
+    zone: str = DEFAULT_ZONE,
 ) -> str:
     """The stack file of a plan, as text."""
-    lines = [*_heading(plan), *_place(project, zone), *_capacity(plan, reservation), *_cluster(plan)]
+    lines = [*_heading(plan), *_place(plan, project, zone), *_capacity(plan, reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
-    return "\n".join([*lines, *_server(plan), *_weights(plan), *_benchmark(plan), *_budget(plan)]) + "\n"
+    return "\n".join([*lines, *_server(plan, revision), *_weights(plan), *_benchmark(plan), *_budget(plan)]) + "\n"
 
 
 def _heading(plan: Plan) -> Iterator[str]:
@@ -74,7 +114,7 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield "#"
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (
-        f"# Requests of {format_mean_lengths(question.workload)} on average; {plan.basis}, see docs/planner-model.md."
+        f"# Requests of {format_mean_lengths(question.workload)} on average; {plan.label}, see docs/planner-model.md."
     )
     total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
     nodes = plural(plan.nodes, "node")
@@ -93,7 +133,7 @@ def _goal(plan: Plan) -> str:
     return f"{format_goal(question)}, at {100 * question.load_share:.0f} % of what the model says the nodes do"
 
 
-def _place(project: str | None, zone: str) -> Iterator[str]:
+def _place(plan: Plan, project: str | None, zone: str) -> Iterator[str]:
     yield "config:"
     if project is None:
         yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: fine for a preview, refused by everything else"
@@ -101,8 +141,12 @@ def _place(project: str | None, zone: str) -> Iterator[str]:
         yield f"  gcp:project: {project}"
     yield f"  gcp:region: {zone.rpartition('-')[0]}"
     yield ""
-    yield "  # Zone with A4 capacity: gcloud compute accelerator-types list --filter=name=nvidia-b200"
+    machine = plan.question.machine
+    what = machine.family.upper() if machine == DEFAULT_MACHINE else machine.type
+    yield f"  # Zone with {what} capacity: gcloud compute accelerator-types list --filter=name={machine.accelerator}"
     yield f'  vllm-fleet:zones: ["{zone}"]'
+    if machine != DEFAULT_MACHINE:
+        yield f"  vllm-fleet:machine: {machine.type} # {machine.gpus} x {machine.gpu.name}"
     yield ""
 
 
@@ -110,15 +154,17 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
     question = plan.question
     capacity, machines, gpus = question.capacity, plan.machines, plan.gpus
     if capacity in ("spot", "flex-start", "ladder"):
-        yield f"  # Needs preemptible B200 quota for {gpus:,} GPUs."
+        yield f"  # Needs preemptible {question.machine.gpu.name} quota for {gpus:,} GPUs."
+    elif capacity == "on-demand":
+        yield f"  # Needs {question.machine.gpu.name} quota for {gpus:,} GPUs."
     elif capacity == "calendar":
-        yield f"  # A reservation of {machines:,} a4-highgpu-8g, requested beforehand; docs/google-cloud.md."
+        yield f"  # A reservation of {machines:,} {question.machine.type}, requested beforehand; docs/google-cloud.md."
     else:
-        yield f"  # A reservation is capacity, a commitment is a price. This one has to hold {machines:,} a4-highgpu-8g."
+        yield f"  # A reservation is capacity, a commitment is a price. This one has to hold {machines:,} {question.machine.type}."
     yield "  vllm-fleet:capacity:"
     match capacity:
-        case "spot":
-            yield "    mode: spot"
+        case "on-demand" | "spot":
+            yield f"    mode: {capacity}"
         case "flex-start":
             yield "    mode: flex-start"
             seconds, why = _run_seconds(plan)
@@ -173,16 +219,40 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield ""
 
 
-def _server(plan: Plan) -> Iterator[str]:
+def _server(plan: Plan, revision: str | None) -> Iterator[str]:
     profile, spares = plan.question.profile, plan.spares
-    of = f"{plan.nodes:,} for the goal and {spares:,} spare" if spares else "one A4 node (8x B200) each"
+    machine = plan.question.machine
+    one = f"one {machine.family.upper()} node ({machine.gpus}x {machine.gpu.name}) each"
+    of = f"{plan.nodes:,} for the goal and {spares:,} spare" if spares else one
+    named = profile_facts(profile.name)
+    if profile.model != named.model:
+        yield from _model(profile, revision)
     yield "  vllm-fleet:server:"
     yield f"    profile: {profile.name} # {profile.title}"
     yield f"    replicas: {plan.machines} # {of}; 0 pauses the fleet"
+    if changes := engine_changes(named, profile):
+        yield "    engine: # what differs from the profile on this machine, for this model"
+        for name, value in changes.items():
+            yield f"      {_key(name)}: {json.dumps(value)}"
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # requests in flight that a node is planned for at most"
     yield ""
+
+
+def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
+    """The model, pinned to the commit that was stated or that the catalogue knows."""
+    yield "  vllm-fleet:model:"
+    yield f"    id: {profile.model}"
+    yield f"    revision: {revision or CATALOGUE[profile.model].revision}"
+    yield f"    sizeGb: {profile.weights_gb:g}"
+    yield ""
+
+
+def _key(long_name: str) -> str:
+    """An engine option as a stack file spells it: `tensor-parallel-size` is `tensorParallelSize`."""
+    first, *rest = long_name.split("-")
+    return first + "".join(part.capitalize() for part in rest)
 
 
 def _weights(plan: Plan) -> Iterator[str]:
@@ -285,6 +355,30 @@ def _wrong_names(stack: str, plan: Plan, reservation: str | None, zone: str) -> 
             allowed="a zone such as europe-west4-b",
             why="its region is where network, cluster and registry are made",
             write="--zone europe-west4-b",
+        )
+
+
+def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Problem]:
+    model = plan.question.profile.model
+    if model == profile_facts(plan.question.profile.name).model:
+        return
+    if model not in CATALOGUE:
+        yield Problem(
+            id="model-not-in-catalogue",
+            path="--model",
+            value=model,
+            allowed="a model of the catalogue, where a stack file is written",
+            why="the repository of a config.json is not known",
+            write="the stack file for a model of the catalogue, then vllm-fleet:model with yours",
+        )
+    elif not re.fullmatch(r"[0-9a-f]{40}", revision or CATALOGUE[model].revision or ""):
+        yield Problem(
+            id="model-without-revision",
+            path="--revision",
+            value=revision,
+            allowed=f"a commit of {model}: 40 digits and letters a to f",
+            why="an unpinned model can change under a fleet, and the catalogue has no revision of it",
+            write="--revision with the newest commit that the repository's history shows",
         )
 
 

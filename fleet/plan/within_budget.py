@@ -19,7 +19,8 @@ def machines_within(
     """
     if node_hour_usd(question) is None:
         raise PlanImpossibleError(
-            f"no dated price of a node-hour is known for {question.capacity} in {question.region}, so a budget gives no number of nodes",
+            f"no dated price of a node-hour is known for {question.machine.type} as {question.capacity} in {question.region}, so a "
+            "budget gives no number of nodes",
             "state your price (--usd-per-node-hour), or plan for what `fleet prices` shows",
         )
 
@@ -50,6 +51,7 @@ def size_of_machines(question: PlanQuestion, machines: int) -> Sizing:
     assert weights_gb is not None
     return size(
         nodes=machines,
+        machine=question.machine,
         weights_gb=weights_gb,
         requests_per_s=0.0,
         output_tokens_per_s=0.0,

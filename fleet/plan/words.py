@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from facts.machines import DEFAULT_MACHINE
 from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
 from fleet.report.words import format_milliseconds, format_number, format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import LineItem
     from facts.figures import Figure
+    from facts.machines import Machine
     from facts.workloads import Lengths, Workload
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanQuestion
 
 CAPACITIES: Final[Mapping[str, str]] = {
+    "on-demand": "on-demand capacity",
     "spot": "Spot",
     "cud-1y": "a reservation priced by a 1-year commitment",
     "cud-3y": "a reservation priced by a 3-year commitment",
@@ -27,6 +30,7 @@ CAPACITIES: Final[Mapping[str, str]] = {
 ROUTINGS: Final[Mapping[str, str]] = {"cluster-ip": "a plain Service", "inference-gateway": "the Inference Gateway"}
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
 _QUOTAS: Final[Mapping[str, str]] = {
+    "on-demand": "{gpus}",
     "spot": "{gpus}, preemptible",
     "cud-1y": "{gpus}, held by the reservation",
     "cud-3y": "{gpus}, held by the reservation",
@@ -37,9 +41,15 @@ _QUOTAS: Final[Mapping[str, str]] = {
 }
 
 
-def format_quota(capacity: str, gpus: int) -> str:
-    """The quota to request for so many B200 GPUs bought that way."""
-    return _QUOTAS[capacity].format(gpus=plural(gpus, "B200 GPU"))
+def format_quota(capacity: str, gpus: int, machine: Machine) -> str:
+    """The quota to request for so many GPUs of that machine, bought that way."""
+    return _QUOTAS[capacity].format(gpus=plural(gpus, f"{machine.gpu.name} GPU"))
+
+
+def format_nodes(count: int, machine: Machine, gpus: int, more: str = "") -> str:
+    """`10 A4 nodes (80 B200)`; the machine type where it is another one than the article's."""
+    name = f"{machine.family.upper()} node" if machine == DEFAULT_MACHINE else f"{machine.type} node"
+    return f"{plural(count, name)}{more} ({gpus:,} {machine.gpu.name})"
 
 
 def format_goal(question: PlanQuestion) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts.engines import Flags, parse
 from facts.machines import Gpu
+from facts.models import ModelShape
 from settings.rules.served import READY_TIMEOUT, Served
 from settings.rules.serving_start import OPENS_THE_SERVER
 from settings.rules.words import StackFile
@@ -35,6 +36,11 @@ class DeclaredServer(Served):
     def model_names(self) -> tuple[str, ...]:
         """The repository."""
         return (self._settings.serving.model.id,)
+
+    @property
+    def shape(self) -> ModelShape | None:
+        """As the stack's own config.json has it, else the catalogue's."""
+        return self._settings.serving.shape
 
     @property
     def declared_weights_gb(self) -> float:

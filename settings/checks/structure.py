@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.machine import machine_problems
+from settings.checks.model import model_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.problems import Problem
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
@@ -36,7 +37,7 @@ def structural_problems(settings: Settings) -> tuple[Problem, ...]:
         *machine_problems(settings),
         *_capacity(settings),
         *_weights(settings),
-        *_model(settings),
+        *model_problems(settings),
         *_server(settings),
         *_secrets(settings),
         *_exposure(settings),
@@ -254,20 +255,6 @@ def _weights(settings: Settings) -> Iterator[Problem]:
             allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
             why="the download fills the volume to the size of the model, and the file system needs room of its own",
             write=f"sizeGib: {int(needed_gib) + 1}",
-        )
-
-
-def _model(settings: Settings) -> Iterator[Problem]:
-    serving = settings.serving
-    if serving.left_out:
-        yield Problem(
-            id="profile-of-another-model",
-            path=key("model.id"),
-            value=serving.model.id,
-            allowed=f"any; without {', '.join(serving.left_out)} of profile {serving.profile.name}, which are left out here",
-            why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
-            write="nothing, or this model's own flags in server.engine",
-            level="finding",
         )
 
 

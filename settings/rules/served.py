@@ -15,7 +15,7 @@ from facts.engines import (
     Flags,
 )
 from facts.machines import B200, Gpu
-from facts.models import EXPERTS, EXPERTS_IN_A_NAME, parts_of
+from facts.models import EXPERTS, EXPERTS_IN_A_NAME, ModelShape, called, of_the_article, parts_of
 from settings.rules.limits import COUNTS_GRAPHS_FROM, KNOWN_WEIGHTS_GB
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
@@ -110,9 +110,14 @@ class Served(ABC):
         return any(part in name for name in self.model_names)
 
     @property
-    def is_hybrid(self) -> bool:
-        """Whether linear layers with a state mix with attention: the Qwen3.5 family."""
+    def is_of_qwen35(self) -> bool:
+        """Whether it is of the family whose drafts and kernels were measured."""
         return self.is_called("Qwen3.5")
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether linear layers with a state mix with attention; by the family's name where the shape is not known."""
+        return self.is_of_qwen35 if self.shape is None else self.shape.kind == "hybrid"
 
     @property
     def is_dense(self) -> bool:
@@ -122,11 +127,13 @@ class Served(ABC):
     @property
     def parts(self) -> frozenset[str] | None:
         """What its model's architecture has of what options are for; None where the facts do not know it."""
-        return parts_of(self.model_names)
+        return parts_of(self.model_names, self.shape)
 
     @property
     def has_experts(self) -> bool:
         """Whether its model is known to be a mixture of experts: by its name, or because the server spreads experts."""
+        if self.shape is not None:
+            return self.shape.experts > 0
         named = any(EXPERTS_IN_A_NAME.search(name) for name in self.model_names)
         return named or (self.flags.on("enable-expert-parallel") is True and not self.is_dense)
 
@@ -138,9 +145,14 @@ class Served(ABC):
         return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
 
     @property
-    def architecture(self) -> memory.HybridArchitecture | None:
-        """The model's architecture, None where the facts have none for it."""
-        return next((known for part, known in memory.ARCHITECTURES.items() if self.is_called(part)), None)
+    def shape(self) -> ModelShape | None:
+        """The model's shape, None where the facts have none for it."""
+        return called(self.model_names)
+
+    @property
+    def architecture(self) -> memory.Architecture | None:
+        """What one of its GPUs caches for."""
+        return None if self.shape is None else self.shape.architecture.on_one_of(self.flags.tensor_parallel_size)
 
     def weights_gb(self, told: Mapping[str, float]) -> tuple[str, float] | None:
         """A name of the model and the size of its weights: as declared, by the facts, or as a team tells of its own models."""
@@ -160,7 +172,7 @@ class Served(ABC):
     @property
     def mtp_tokens(self) -> int:
         """Tokens that the model's own draft layer drafts ahead; 0 for other families, whose layers were not measured."""
-        return self.flags.speculative_tokens if self.is_hybrid and self.flags.uses_mtp else 0
+        return self.flags.speculative_tokens if self.is_of_qwen35 and self.flags.uses_mtp else 0
 
     # What its memory is split into
 
@@ -206,6 +218,8 @@ class Served(ABC):
                 speculative_tokens=self.flags.speculative_tokens,
                 ssm_cache_dtype=self.flags.text("mamba-ssm-cache-dtype") or "auto",
                 prefix_caching=self.prefix_caching,
+                block_tokens=self.flags.count("block-size"),
+                batched_tokens=self.batched_tokens,
             )
         except ValueError:
             return None
@@ -215,7 +229,19 @@ class Served(ABC):
         share = self.utilisation
         if not 0 < share <= 1:
             return 0
-        return memory.cache_gib_per_gpu(gpu_memory_utilization=share, weights_and_draft_gib=weights_gib)
+        return memory.cache_gib_per_gpu(
+            gpu_memory_utilization=share, weights_and_draft_gib=weights_gib, logits_gib=self.logits_gib
+        )
+
+    @property
+    def logits_gib(self) -> float:
+        """GiB that the start-up step takes for the logits of as many sequences as it may run."""
+        return memory.startup_logits_gib(
+            max_num_seqs=self.sequences,
+            max_num_batched_tokens=self.batched_tokens,
+            vocabulary=(self.shape or of_the_article()).vocabulary,
+            drafts=self.flags.speculative_tokens > 0,
+        )
 
     # What it admits
 
@@ -237,4 +263,6 @@ class Served(ABC):
             return None
         if chosen is not None:
             return self.flags.count("max-model-len")
-        return LONGEST_CONTEXT_TOKENS if self.is_hybrid else None
+        if self.shape is not None:
+            return self.shape.context_tokens
+        return LONGEST_CONTEXT_TOKENS if self.is_of_qwen35 else None

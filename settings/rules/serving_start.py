@@ -25,7 +25,7 @@ _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 
 
 def _accuracy(server: Served, _: Limits) -> Iterator[Broken]:
-    if not server.is_hybrid or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
+    if not server.is_of_qwen35 or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
         return
     if server.release == (0, 18, 0):
         yield Broken(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from facts import parsers
 from facts.engines import (
     DEFAULT_BATCHED_TOKENS,
     DEFAULT_GPU_MEMORY_SHARE,
@@ -40,6 +41,17 @@ MoeBackend = Literal[
     "auto", "triton", "deep_gemm", "cutlass", "flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cutedsl", "marlin"
 ]
 LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_streamer", "runai_streamer_sharded"]
+
+
+def _parser(kind: parsers.Kind) -> AfterValidator:
+    """The name of a parser that some release of vLLM has; settings/checks/model.py holds it against the stack's own release."""
+
+    def known(name: str) -> str:
+        if name not in (names := parsers.of_any_release(kind)):
+            raise ValueError(f"one of {', '.join(sorted(names))}")
+        return name
+
+    return AfterValidator(known)
 
 
 def _not_set_elsewhere(arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,11 +174,11 @@ class Engine(Section):
     ) = None
     """`--served-model-name`: the name clients ask for, and the label of every metric. Default: the model's repository
     id."""
-    reasoning_parser: Literal["qwen3"] | None = None
+    reasoning_parser: Annotated[str, _parser("reasoning")] | None = None
     """`--reasoning-parser`: put the text before `</think>` into a field of its own. Default: left in the answer.
-    Source: vLLM 0.18.1's registry; qwen3 knows that Qwen3.5's template writes `<think>` into the prompt."""
-    tool_call_parser: Literal["qwen3_coder", "qwen3_xml", "hermes"] | None = None
-    """`--tool-call-parser` with `--enable-auto-tool-choice`. Default: tool calls stay text. qwen3_coder is what
+    Names are the release's own (facts/data/parsers.yaml); qwen3 knows that Qwen3.5's template writes `<think>` into the prompt."""
+    tool_call_parser: Annotated[str, _parser("tools")] | None = None
+    """`--tool-call-parser` with `--enable-auto-tool-choice`, by the release's names. Default: tool calls stay text. qwen3_coder is what
     published commands for Qwen3.5 use; qwen3_xml reads the same format; hermes is the older Qwen models' JSON."""
     thinking: Switch = None
     """Whether a chat request thinks when it does not say so itself (`--default-chat-template-kwargs`). Default: the

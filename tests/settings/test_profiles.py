@@ -16,7 +16,9 @@ from facts.memory import (
     max_running_sequences,
     shortest_prompt_prefix_caching_can_hit,
     startup_concurrency,
+    startup_logits_gib,
 )
+from facts.models import of_the_article
 from settings import profile_file
 from settings.checks.lessons import lessons
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
@@ -38,7 +40,13 @@ def layout(engine: Engine) -> CacheLayout:
 
 
 def cache_gib(engine: Engine) -> float:
-    return cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9)
+    logits_gib = startup_logits_gib(
+        max_num_seqs=engine.sequences,
+        max_num_batched_tokens=engine.batched_tokens,
+        vocabulary=of_the_article().vocabulary,
+        drafts=engine.speculative_tokens > 0,
+    )
+    return cache_gib_per_gpu(gpu_memory_utilization=engine.gpu_memory_utilization or 0.9, logits_gib=logits_gib)
 
 
 def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
@@ -91,7 +99,7 @@ def test_the_tuned_profile_holds_every_sequence_it_admits_at_full_length() -> No
     assert engine.max_num_seqs is not None
     assert engine.max_model_len is not None
     fits = startup_concurrency(layout(engine), cache_gib(engine), engine.max_model_len)
-    assert fits - 16 < engine.max_num_seqs <= fits
+    assert engine.max_num_seqs <= fits
     assert engine.max_num_seqs * engine.data_parallel_size >= profile("tuned").concurrency_per_replica
 
 

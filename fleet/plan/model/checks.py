@@ -16,10 +16,13 @@ from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, re
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.latency import per_token_s
+from fleet.plan.model.roofline import known
 from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
 
 # Assumed: the trial's --max-num-seqs, which is not recorded; its engine refuses more than about 810.
 _TRIAL_SEQUENCES = 256
+_LAYERS = 64
+"""Of the whole model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All of them."""
-    return (*_article(), *_trial())
+    return (*_article(), *_trial(), *_front_end())
 
 
 def _article() -> Iterator[Check]:
@@ -96,6 +99,7 @@ def _trial() -> Iterator[Check]:
         for name, title, taken in (
             ("as-fitted", "all parameters as fitted", parameters),
             ("quiet", "no host time, no wait", quiet),
+            ("roofline", "the roofline", known(deployment).parameters),
         ):
             load = _load(deployment, in_flight, taken)
             yield Check(
@@ -114,15 +118,32 @@ def _trial() -> Iterator[Check]:
             )
 
 
-def _trial_engine(*, prefix_caching: bool) -> Deployment:
+def _front_end() -> Iterator[Check]:
+    """Four engines over HTTP, with an API server each and with one for all."""
+    for name, run in ledger.section("front_end", "servers").items():
+        if run["layers"] != _LAYERS:
+            continue
+        deployment = _trial_engine(prefix_caching=True, engines=4)
+        load = _load(deployment, run["in_flight"], known(deployment).parameters)
+        servers = f"{run['api_servers']} API server{'s' if run['api_servers'] > 1 else ''}"
+        yield Check(
+            id=f"front-end.{name}",
+            title=f"4 x H200 over HTTP, {servers}, 1,000 in flight, the roofline",
+            unit="tok/s",
+            published=run["total_tokens_per_s"],
+            predicted=load.requests_per_s * named_workload("article").tokens_per_request,
+        )
+
+
+def _trial_engine(*, prefix_caching: bool, engines: int = 1) -> Deployment:
     engine = EngineShape(
-        data_parallel=1,
+        data_parallel=engines,
         max_num_batched_tokens=16_384,
         max_num_seqs=_TRIAL_SEQUENCES,
         prefix_caching=prefix_caching,
         language_model_only=True,
     )
-    return Deployment(nodes=1, gpu=H200, gpus_per_node=1, engine=engine)
+    return Deployment(nodes=1, gpu=H200, gpus_per_node=engines, engine=engine)
 
 
 def _load(deployment: Deployment, in_flight: float, parameters: Parameters) -> FleetLoad:

@@ -28,6 +28,7 @@ _OPTIONS = {
     "captured_tokens": "--max-cudagraph-capture-size",
     "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "language_model_only": "--language-model-only",
+    "api_servers": "--api-server-count",
 }
 
 

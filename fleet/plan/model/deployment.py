@@ -8,13 +8,14 @@ from typing import Literal
 
 from facts.engines import CAPTURED_TOKENS, DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
 from facts.machines import B200, Gpu
-from facts.memory import CacheLayout, HybridArchitecture
-from facts.models import QWEN3_5_27B_FP8, ModelShape
+from facts.memory import CacheLayout
+from facts.models import ModelShape, of_the_article
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 
 # Source: the article: requests in flight on one node, in every table.
 MEASURED_IN_FLIGHT_PER_NODE = 2_000
+MEASURED_IN_FLIGHT_PER_GPU = MEASURED_IN_FLIGHT_PER_NODE // 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,13 @@ class EngineShape:
     estimate_cudagraphs: bool = True
     """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs come out of the memory budget instead of on top of it."""
     language_model_only: bool = False
+    api_servers: int | None = None
+    """HTTP processes of one pod. None: one for each data-parallel rank, as `vllm serve` starts them."""
+
+    @property
+    def http_processes(self) -> int:
+        """HTTP processes of one pod."""
+        return self.api_servers or self.data_parallel
 
     def __post_init__(self) -> None:
         for name in (
@@ -58,7 +66,7 @@ class Deployment:
 
     nodes: int
     engine: EngineShape = field(default_factory=EngineShape)
-    model: ModelShape = QWEN3_5_27B_FP8
+    model: ModelShape = field(default_factory=of_the_article)
     gpu: Gpu = B200
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
@@ -77,12 +85,18 @@ class Deployment:
         """The cache of one GPU: tensor parallelism splits heads, and repeats a KV head where there are too few."""
         engine = self.engine
         return CacheLayout(
-            architecture=_split(self.model.architecture, engine.tensor_parallel),
+            architecture=self.model.architecture.on_one_of(engine.tensor_parallel),
             kv_cache_dtype=engine.kv_cache_dtype,
             speculative_tokens=engine.speculative_tokens,
             ssm_cache_dtype=engine.ssm_cache_dtype,
             prefix_caching=engine.prefix_caching,
+            batched_tokens=engine.max_num_batched_tokens,
         )
+
+    @property
+    def most_in_flight_per_node(self) -> int:
+        """Requests in flight that a node is planned for at most: as many for each GPU as the article's node had."""
+        return MEASURED_IN_FLIGHT_PER_GPU * self.gpus_per_node
 
     def with_nodes(self, nodes: int) -> Deployment:
         """The same fleet with another number of nodes."""
@@ -114,17 +128,6 @@ def record_fleet(nodes: int, *, routing: Routing = "cluster-ip") -> Deployment:
 def measured_load(nodes: int) -> OfferedLoad:
     """What the article offered so many nodes."""
     return OfferedLoad(in_flight=MEASURED_IN_FLIGHT_PER_NODE * nodes)
-
-
-def _split(architecture: HybridArchitecture, ranks: int) -> HybridArchitecture:
-    if ranks == 1:
-        return architecture
-    return replace(
-        architecture,
-        kv_heads=max(1, architecture.kv_heads // ranks),
-        linear_key_heads=max(1, architecture.linear_key_heads // ranks),
-        linear_value_heads=max(1, architecture.linear_value_heads // ranks),
-    )
 
 
 def _at_least(name: str, value: float, least: float) -> None:

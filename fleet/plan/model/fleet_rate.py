@@ -10,6 +10,10 @@ from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment,
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.step_time import EngineLoad, StepCosts, closed_loop, open_loop, step_costs, wait_s
 
+# Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process used a
+# whole core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to the first token. Four went to 142,068 and 0.2 s.
+API_SERVER_TOKENS_PER_S = 110_000
+_EXPERT_ROUNDS = 8
 # Nodes that the gateway's share was fitted at.
 _GATEWAY_FITTED_NODES = 2
 
@@ -34,11 +38,13 @@ class FleetLoad:
     gateway_s: float
     """Time the gateway adds to a request; 0 without one. Before the first token or between tokens: nobody measured."""
     costs: StepCosts
+    front_end_s: float = 0.0
+    """Time that a request queues before the API servers of its node, where they carry less than its engines."""
 
     @property
     def seconds_per_request(self) -> float:
         """Mean time from sending to the last token."""
-        return self.engine.seconds_per_request + self.gateway_s
+        return self.engine.seconds_per_request + self.gateway_s + self.front_end_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,44 +76,65 @@ def fleet_load(
     gateway: GatewayReading = GATEWAY_HALFWAY,
 ) -> FleetLoad:
     """The fleet at that load. Raises OverloadedError where it is offered more requests a second than it can answer."""
-    costs = step_costs(deployment, workload, parameters, budget)
     if offered.in_flight is not None:
-        return _closed(deployment, costs, offered.in_flight, parameters, gateway)
+        return _closed(deployment, workload, offered.in_flight, parameters, budget, gateway)
     assert offered.requests_per_s is not None
-    return _open(deployment, costs, offered.requests_per_s, parameters, gateway)
+    return _open(deployment, workload, offered.requests_per_s, parameters, budget, gateway)
 
 
 def _closed(
-    deployment: Deployment, costs: StepCosts, in_flight: float, parameters: Parameters, gateway: GatewayReading
+    deployment: Deployment,
+    workload: Workload,
+    in_flight: float,
+    parameters: Parameters,
+    budget: MemoryBudget,
+    gateway: GatewayReading,
 ) -> FleetLoad:
     engines = deployment.nodes * deployment.engine.data_parallel
+    costs = step_costs(deployment, workload, parameters, budget, in_flight / engines)
     engine = closed_loop(costs, in_flight / engines, wait_s(parameters, in_flight / deployment.nodes))
+    gateway_s = front_end_s = 0.0
     if deployment.routing == "inference-gateway":
         rate = engine.requests_per_s / (1 + gateway.added_share(parameters, deployment.nodes))
         seconds = engine.in_flight / rate
         engine = _at_rate(deployment, costs, rate, parameters)
         gateway_s = max(0.0, seconds - engine.seconds_per_request)
-    else:
-        gateway_s = 0.0
+    most = _front_end_requests_per_s(deployment, workload) / deployment.engine.data_parallel
+    if engine.requests_per_s > most:
+        seconds = in_flight / engines / most
+        engine = _at_rate(deployment, costs, most, parameters)
+        front_end_s = max(0.0, seconds - engine.seconds_per_request - gateway_s)
     return FleetLoad(
         requests_per_s=engines * engine.requests_per_s / _contention(parameters, in_flight),
         in_flight=in_flight,
         engine=engine,
         gateway_s=gateway_s,
+        front_end_s=front_end_s,
         costs=costs,
     )
 
 
 def _open(
-    deployment: Deployment, costs: StepCosts, requests_per_s: float, parameters: Parameters, gateway: GatewayReading
+    deployment: Deployment,
+    workload: Workload,
+    requests_per_s: float,
+    parameters: Parameters,
+    budget: MemoryBudget,
+    gateway: GatewayReading,
 ) -> FleetLoad:
     # The highest load that was measured: at four times as many requests in flight the article's throughput fell.
-    most = _closed(deployment, costs, MEASURED_IN_FLIGHT_PER_NODE * float(deployment.nodes), parameters, gateway)
+    in_flight = float(deployment.nodes * deployment.most_in_flight_per_node)
+    most = _closed(deployment, workload, in_flight, parameters, budget, gateway)
     share = requests_per_s / most.requests_per_s
     if share > 1 + 1e-9:
         raise OverloadedError(requests_per_s, most.requests_per_s, deployment.nodes)
     engines = deployment.nodes * deployment.engine.data_parallel
+    costs = most.costs
     engine = _at_rate(deployment, costs, requests_per_s / engines, parameters)
+    for _ in range(_EXPERT_ROUNDS if deployment.model.experts else 0):
+        # Fewer sequences choose fewer experts, whose weights then take less time to read, so that fewer are in a step.
+        costs = step_costs(deployment, workload, parameters, budget, engine.running)
+        engine = _at_rate(deployment, costs, requests_per_s / engines, parameters)
     gateway_s = most.gateway_s * share
     return FleetLoad(
         requests_per_s=requests_per_s,
@@ -118,8 +145,13 @@ def _open(
     )
 
 
+def _front_end_requests_per_s(deployment: Deployment, workload: Workload) -> float:
+    """The most that one node's API servers take and answer."""
+    return deployment.engine.http_processes * API_SERVER_TOKENS_PER_S / workload.tokens_per_request
+
+
 def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, parameters: Parameters) -> EngineLoad:
-    reference = MEASURED_IN_FLIGHT_PER_NODE / deployment.engine.data_parallel
+    reference = deployment.most_in_flight_per_node / deployment.engine.data_parallel
     return open_loop(costs, requests_per_s, parameters.wait_s, reference)
 
 

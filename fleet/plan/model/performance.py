@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import sqrt
 
 from facts import memory
@@ -25,6 +25,7 @@ from fleet.plan.model.fleet_rate import (
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.order_statistics import expected_maximum
+from fleet.plan.model.roofline import Known, is_articles, known
 from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the most whose throughput it states.
@@ -67,12 +68,13 @@ class Performance:
     running_peak_per_engine: Estimate
     """Sequences in a step once a burst has come in."""
     kv_cache_peak_percent: Estimate
-    watts_per_gpu: Estimate
-    peak_watts_per_gpu: tuple[float, float]
+    watts_per_gpu: Estimate | None
+    """None for a model and a GPU whose power nobody measured; so are the three below."""
+    peak_watts_per_gpu: tuple[float, float] | None
     """The article's peaks at its load."""
-    joules_per_million_tokens: Estimate
+    joules_per_million_tokens: Estimate | None
     """GPUs alone, for input and output tokens together."""
-    joules_per_million_output_tokens: Estimate
+    joules_per_million_output_tokens: Estimate | None
     limited_by: str
     """What keeps the fleet from more: the requests offered, or the limit that engines run into."""
     memory: MemoryBudget
@@ -89,6 +91,8 @@ class _Frame:
     basis: Basis
     reasons: tuple[str, ...]
     accuracy: Accuracy
+    factor: float | None = None
+    """How far every answer may be off either way, where the interval is not the calibration's."""
 
     def estimate(
         self,
@@ -99,15 +103,32 @@ class _Frame:
         high: Callable[[FleetLoad], float] | None = None,
     ) -> Estimate:
         """The central value, within `percent` and within what the others say. `low` and `high` may see it otherwise."""
-        width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
         loads = (self.central, *self.others)
         values = [of(load) for load in loads]
+        if self.factor is not None:
+            return self._within_factor(self.factor, *values)
+        width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
         return Estimate(
             value=values[0],
             low=min(values + ([low(load) for load in loads] if low else [])) / width,
             high=max(values + ([high(load) for load in loads] if high else [])) * width,
             basis=self.basis,
             reasons=self.reasons,
+        )
+
+    def _within_factor(self, factor: float, value: float, reached: float | None = None) -> Estimate:
+        """The value times and divided by the factor. A bound is one on its own side, and what is `reached` elsewhere lies on the other."""
+        middle = value if reached is None else reached
+        low, high = middle / factor, middle * factor
+        if reached is not None:
+            low, high = (low, value) if reached <= value else (value, high)
+        return Estimate(
+            value=value,
+            low=min(low, value),
+            high=max(high, value),
+            basis=self.basis,
+            reasons=self.reasons,
+            factor=factor if reached is None else None,
         )
 
     @property
@@ -128,7 +149,8 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
     """
     check_context(deployment, workload)
     room = budget(deployment, workload)
-    frame = _frame(deployment, workload, offered, room)
+    what = known(deployment)
+    frame = (_frame if is_articles(deployment) else partial(_roofline_frame, what))(deployment, workload, offered, room)
     accuracy, rate_percent = frame.accuracy, frame.rate_percent
     timed, counted = _latency_frames(frame, deployment)
     if offered.requests_per_s is None:
@@ -140,8 +162,8 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
         in_flight = frame.estimate(rate_percent, lambda load: load.in_flight)
     tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
     peak = _peak_running(deployment, counted)
-    watts = _watts(deployment, counted)
-    joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node)
+    watts = _watts(deployment, counted) if is_articles(deployment) else None
+    joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node) if watts else None
     ttft = _first_token_ms(timed)
     return Performance(
         total_tokens_per_s=tokens,
@@ -163,12 +185,14 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
         running_peak_per_engine=peak,
         kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload)),
         watts_per_gpu=watts,
-        peak_watts_per_gpu=calibration().power.peak_watts,
+        peak_watts_per_gpu=calibration().power.peak_watts if watts else None,
         joules_per_million_tokens=joules,
         joules_per_million_output_tokens=joules.map(
             lambda energy: energy * workload.tokens_per_request / workload.output_tokens.mean
-        ),
-        limited_by=frame.central.costs.limited_by if frame.central.engine.full else "the requests offered",
+        )
+        if joules
+        else None,
+        limited_by=_limited_by(frame.central),
         memory=room,
         shortest_prompt_with_cache_hit_tokens=memory.shortest_prompt_prefix_caching_can_hit(deployment.layout),
     )
@@ -216,6 +240,29 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
     )
 
 
+def _roofline_frame(
+    what: Known, deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget
+) -> _Frame:
+    central = fleet_load(deployment, workload, offered, what.parameters, room)
+    others = ()
+    if what.reached is not None:
+        others = (_at_most(deployment, workload, offered, what.reached, room, GATEWAY_HALFWAY),)
+    return _Frame(
+        central=central,
+        others=others,
+        basis=what.basis,
+        reasons=(what.reason,),
+        accuracy=calibration().accuracy,
+        factor=what.factor,
+    )
+
+
+def _limited_by(load: FleetLoad) -> str:
+    if load.front_end_s:
+        return "the API servers"
+    return load.costs.limited_by if load.engine.full else "the requests offered"
+
+
 def _alternatives(deployment: Deployment, central: FleetLoad) -> Iterator[Deployment]:
     """The same fleet as it would be where one thing the model takes for granted does not hold."""
     engine = deployment.engine
@@ -248,6 +295,9 @@ def _at_most(
 
 def _first_token_ms(frame: _Frame) -> Estimate:
     """Half of the gateway's time before the first token, none or all of it at the ends; the wait gone where nobody measured it."""
+    if frame.factor is not None:
+        wider = replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR))
+        return wider.estimate(0, lambda load: latency.first_token_by_steps_s(load) * _MS_PER_S)
     return frame.estimate(
         frame.accuracy.ttft_percent,
         lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,
@@ -270,6 +320,8 @@ def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Fra
     """The frame of the latencies that were fitted where they were measured, and of everything beside throughput that was not
     fitted anywhere.
     """
+    if frame.factor is not None:
+        return frame, frame
     gateway = deployment.routing == "inference-gateway"
     if gateway or (not frame.reasons and deployment.engine != record_fleet(1).engine):
         where = "behind the gateway" if gateway else "with these options"
@@ -306,6 +358,7 @@ def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
 def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
     """Measured watts at the measured load; between idle and that where engines have less to compute."""
     power, idle = calibration().power, deployment.gpu.idle_watts
+    assert idle is not None
 
     def at(load: FleetLoad, full: float) -> float:
         return idle + (full - idle) * min(1.0, _busy(load) / _measured_busy())

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Literal
 
 from facts import figures, ledger
-from facts.models import QWEN3_5_397B_NVFP4
+from facts.models import CATALOGUE
 from facts.workloads import Workload, named_workload
 from fleet.plan.model.deployment import (
     MEASURED_IN_FLIGHT_PER_NODE,
@@ -94,7 +94,7 @@ _FITTED_RUNS = {
 # Phase 4b. Assumed: the final options without speculation, which the checkpoint may not carry.
 QWEN_397B = Deployment(
     nodes=1,
-    model=QWEN3_5_397B_NVFP4,
+    model=CATALOGUE["nvidia/Qwen3.5-397B-A17B-NVFP4"].shape,
     engine=EngineShape(data_parallel=1, tensor_parallel=8, speculative_tokens=0, max_num_batched_tokens=16_384),
 )
 FITTED_LOADS: Mapping[Deployment, OfferedLoad] = {

@@ -16,6 +16,7 @@ from facts.workloads import Workload, tokens_per_step
 from fleet.plan.model.calibration import Parameters
 from fleet.plan.model.deployment import MEASURED_IN_FLIGHT_PER_NODE, Deployment
 from fleet.plan.model.gpu_memory import MemoryBudget
+from fleet.plan.model.roofline import peak_flop_per_s, read_share
 
 # A request comes at a random moment of a step that it has to wait out.
 _WAIT_STEPS = 0.5
@@ -80,10 +81,16 @@ class EngineLoad:
         return self.in_flight / self.requests_per_s
 
 
-def step_costs(deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget) -> StepCosts:
-    """The costs of that fleet's engines."""
+def step_costs(
+    deployment: Deployment,
+    workload: Workload,
+    parameters: Parameters,
+    budget: MemoryBudget,
+    sequences: float = inf,
+) -> StepCosts:
+    """The costs of that fleet's engines. `sequences` is how many decode in a step, for which experts' weights are read."""
     engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
-    flop_per_s = parameters.gpu_share * gpu.fp8_flop_per_s * ranks
+    flop_per_s = parameters.gpu_share * peak_flop_per_s(gpu, model.weight_format) * ranks
     bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
     layout = deployment.layout
     gained = tokens_per_step(engine.speculative_tokens)
@@ -92,9 +99,10 @@ def step_costs(deployment: Deployment, workload: Workload, parameters: Parameter
     token_s = 2 * model.active_parameters / flop_per_s
     # Read once, written once.
     state_s = 2 * model.linear_state_bytes / bytes_per_s
-    weights_gib = model.text_weights_gib + (model.draft_weights_gib if engine.speculative_tokens else 0.0)
-    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
     drafted = 1 + engine.speculative_tokens
+    weights_gib = model.text_weights_gib * read_share(model, sequences * drafted)
+    weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
+    prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
     limit, limited_by = _running_limit(deployment, workload, budget, steps)
     return StepCosts(
         fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
@@ -225,14 +233,16 @@ def _cached_tokens(layout: CacheLayout, workload: Workload) -> int:
 def _attention_factor(deployment: Deployment, position: float) -> float:
     """How much attention to earlier tokens adds to a token's arithmetic, at that position."""
     model = deployment.model
-    attention_flop = 4 * position * model.attention_width * model.architecture.full_attention_layers
-    return 1 + attention_flop / (2 * model.active_parameters)
+    shape = model.architecture
+    seen = position * shape.full_attention_layers + min(position, shape.window_tokens) * shape.window_layers
+    return 1 + 4 * seen * model.attention_width / (2 * model.active_parameters)
 
 
 def _cache_read_s(deployment: Deployment, live_tokens: float) -> float:
     """Reading one sequence's keys and values once, at the GPU's full bandwidth: the least it can take."""
     layout = deployment.layout
-    layers = layout.architecture.full_attention_layers
-    if layout.speculative_tokens:
-        layers += layout.architecture.mtp_layers
-    return live_tokens * memory.kv_bytes_per_token(layout) * layers / deployment.gpu.bandwidth_bytes_per_s
+    shape = layout.architecture
+    read = live_tokens * memory.sequence_bytes_per_token(layout)
+    if shape.window_layers:
+        read += min(live_tokens, shape.window_tokens) * shape.window_layers * memory.window_bytes_per_token(layout)
+    return read / deployment.gpu.bandwidth_bytes_per_s

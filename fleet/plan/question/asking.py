@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from facts import ledger
+from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
+from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE
+from fleet.plan.question.fitting import UnknownModelError, fitted, model_facts
 from fleet.plan.question.goals import (
     DEFAULT_CONFIDENCE,
     DEFAULT_REGION,
@@ -29,6 +32,8 @@ from fleet.plan.question.profiles import ProfileFacts, profile_facts, profile_na
 DEFAULT_WORKLOAD = "article"
 DEFAULT_PROFILE = "record"
 BATCH_PROFILE = "serve-batch"
+SERVING_PROFILE = "serve-chat"
+"""For a machine or a model that the article's options were not tuned for."""
 _GOALS = {
     "tokens_per_second": "--tokens-per-second",
     "users": "--users",
@@ -40,6 +45,10 @@ _GOALS = {
 
 class AskingError(ValueError):
     """Options that make no question. The message says what to write."""
+
+
+class NoFitError(AskingError):
+    """A model that all GPUs of the machine together do not hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,10 @@ class Asked:
     ttft_p99_ms: float | None = None
     tpot_ms: float | None = None
     profile: str | None = None
+    machine: str | None = None
+    """A machine type."""
+    model: str | None = None
+    """Of the catalogue, or the path of a config.json."""
     capacity: Capacity = "spot"
     gateway: bool = False
     load_share: float = DEFAULT_LOAD_SHARE
@@ -84,10 +97,17 @@ def question_of(asked: Asked) -> PlanQuestion:
     routing: Routing = "inference-gateway" if asked.gateway else "cluster-ip"
     try:
         workload, notes = _workload(asked)
+        machine = _machine(asked)
         profile, chosen = _profile(asked, workload)
+        model = None if asked.model in (None, profile.model) else model_facts(asked.model or "")
+        try:
+            profile = fitted(profile, machine, workload, model)
+        except DoesNotFitError as error:
+            raise NoFitError(str(error)) from None
         return PlanQuestion(
             goal=_goal(asked),
             profile=profile,
+            machine=machine,
             workload=workload,
             limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
             capacity=asked.capacity,
@@ -104,7 +124,7 @@ def question_of(asked: Asked) -> PlanQuestion:
         )
     except AskingError:
         raise
-    except ValueError as error:
+    except (UnknownModelError, ValueError) as error:
         raise AskingError(str(error)) from None
 
 
@@ -131,6 +151,14 @@ def _belongs(asked: Asked) -> None:
         raise AskingError("--isl and --osl belong together: input and output tokens of a request")
     if asked.isl is not None and asked.workload is not None:
         raise AskingError("--workload names lengths, --isl and --osl state them: give one of the two")
+
+
+def _machine(asked: Asked) -> Machine:
+    if asked.machine is None:
+        return DEFAULT_MACHINE
+    if asked.machine not in MACHINES:
+        raise AskingError(f"--machine {asked.machine}: there are any, {', '.join(MACHINES)}")
+    return MACHINES[asked.machine]
 
 
 def _goal(asked: Asked) -> PlanGoal:
@@ -184,7 +212,10 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
             raise AskingError(f"--profile {asked.profile}: there are {', '.join(names)}")
         return profile_facts(asked.profile), ()
     longest = workload.longest_request_tokens
-    usual = profile_facts(BATCH_PROFILE if asked.documents is not None else DEFAULT_PROFILE)
+    articles = asked.machine in (None, DEFAULT) and asked.model is None
+    usual = profile_facts(
+        BATCH_PROFILE if asked.documents is not None else DEFAULT_PROFILE if articles else SERVING_PROFILE
+    )
     if longest <= usual.shape.max_model_len_tokens:
         return usual, ()
     fitting = profiles_for(longest)

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Literal, get_args
 
+from facts.machines import DEFAULT_MACHINE, Machine, Way
 from facts.workloads import Workload
 from fleet.plan.economics import Duty
 from fleet.plan.model.deployment import Routing
 from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
 from fleet.plan.question.profiles import ProfileFacts
 
-Capacity = Literal["spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
-"""The ways to get A4 nodes that prices are kept for."""
+"""The ways to get nodes that prices are kept for."""
+COMMITMENTS: Final[frozenset[Capacity]] = frozenset({"cud-1y", "cud-3y"})
+"""Prices of a reservation that is paid for a year or three."""
 INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
 """Where Google may take a node back at any moment."""
 StartsFrom = Literal["nothing", "cluster", "weights"]
@@ -31,6 +34,12 @@ DEFAULT_REGION: Final = "europe-west4"
 DEFAULT_CONFIDENCE: Final = 0.95
 # The most replicas that a stack file may ask for (settings/sections/server.py, Server.replicas).
 MOST_MACHINES: Final = 1_000
+
+
+def way_of(capacity: Capacity) -> Way:
+    """The way to get machines that the price is for: a commitment is a price of a reservation."""
+    return "reservation" if capacity in COMMITMENTS else capacity  # type: ignore[return-value]
+
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>s|m|min|h|d)?")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
@@ -102,6 +111,7 @@ class PlanQuestion:
     goal: PlanGoal
     profile: ProfileFacts
     workload: Workload
+    machine: Machine = DEFAULT_MACHINE
     limits: Limits = field(default_factory=Limits)
     capacity: Capacity = "spot"
     routing: Routing = "cluster-ip"
@@ -110,7 +120,7 @@ class PlanQuestion:
     spares: int | None = None
     """Machines beyond those the goal needs. None: from `notices_per_node_day`, else none."""
     notices_per_node_day: float | None = None
-    """How often Google takes a machine back, on interruptible capacity. Nobody publishes it for A4: your own figure."""
+    """How often Google takes a machine back, on interruptible capacity. Nobody publishes it: your own figure."""
     confidence: float = DEFAULT_CONFIDENCE
     """Share of time in which the goal's nodes shall all be there, where losses are known."""
     duty: Duty = field(default_factory=Duty)
@@ -123,6 +133,11 @@ class PlanQuestion:
     """What was chosen for the person who asked, in words."""
 
     def __post_init__(self) -> None:
+        if way_of(self.capacity) not in self.machine.ways:
+            ways = [one for one in CAPACITIES if way_of(one) in self.machine.ways]
+            raise ValueError(
+                f"capacity: {self.machine.type} is not sold as {self.capacity}; there are {', '.join(ways)}"
+            )
         for name, value in _amounts(self.goal, self.limits):
             if not 0 < value < inf:
                 raise ValueError(f"{name} must be above 0 and finite, got {value:g}")

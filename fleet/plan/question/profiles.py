@@ -18,7 +18,7 @@ from facts.engines import (
     Scalar,
 )
 from facts.ledger import LedgerError
-from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4, ModelShape
+from facts.models import ModelShape, called
 from fleet.plan.model.deployment import EngineShape
 from settings import profile_file
 from settings.sections import engine_settings
@@ -47,6 +47,8 @@ class ProfileFacts:
     env: Mapping[str, str] = field(default_factory=dict)
     reproduces: str | None = None
     """The published row it repeats."""
+    shape_given: ModelShape | None = None
+    """The model's shape, where it is not one of the catalogue's by its name."""
 
     @property
     def shape(self) -> EngineShape:
@@ -56,7 +58,7 @@ class ProfileFacts:
     @property
     def model_shape(self) -> ModelShape:
         """The model's architecture. Raises LookupError where the planner has none for it."""
-        return model_shape(self.model)
+        return self.shape_given or model_shape(self.model)
 
 
 def profile_names() -> tuple[str, ...]:
@@ -101,8 +103,10 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
         return int(flags.get(name, default))
 
     kv_cache_dtype = str(flags.get("kv-cache-dtype", "auto"))
+    engines = number("data-parallel-size", 1)
+    api_servers = number("api-server-count", engines)
     return EngineShape(
-        data_parallel=number("data-parallel-size", 1),
+        data_parallel=engines,
         tensor_parallel=number("tensor-parallel-size", 1),
         max_model_len_tokens=number("max-model-len", LONGEST_CONTEXT_TOKENS),
         max_num_seqs=number("max-num-seqs", DEFAULT_SEQUENCES),
@@ -117,13 +121,13 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str]) -> EngineS
         else number("max-cudagraph-capture-size", CAPTURED_TOKENS),
         estimate_cudagraphs=env.get(_GRAPH_ESTIMATE) == "1",
         language_model_only=flags.get("language-model-only") is True,
+        api_servers=None if api_servers == engines else api_servers,
     )
 
 
 def model_shape(model: str) -> ModelShape:
-    """The architecture of that Hugging Face repository. Raises LookupError with what the planner knows."""
-    if "Qwen3.5-27B" in model:
-        return QWEN3_5_27B_FP8
-    if "397B" in model:
-        return QWEN3_5_397B_NVFP4
-    raise LookupError(f"the planner knows the architecture of Qwen3.5-27B and of 397B-A17B, not of {model}")
+    """The shape of that Hugging Face repository. Raises LookupError where the catalogue has none of its name."""
+    shape = called([model])
+    if shape is None:
+        raise LookupError(f"the planner does not know {model}; `fleet models` lists the models that it knows")
+    return shape

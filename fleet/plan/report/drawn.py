@@ -12,8 +12,9 @@ from fleet.plan import planning
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.performance import estimate
+from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Alternative, Money, PerMillion, Plan
-from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
+from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError, way_of
 from fleet.plan.report.memory_bar import Part, parts
 from fleet.plan.report.prices import PriceRow
 from fleet.plan.report.throughput import SERIES, Reading, Throughput
@@ -28,11 +29,12 @@ _BEYOND = 1.15
 
 def throughput(plan: Plan) -> Throughput:
     """The fleet with more and with fewer nodes, beside what was published of the article's."""
-    readings = tuple(_readings())
-    most = max(int(plan.nodes * _BEYOND) + 1, *(one.nodes + 1 for one in readings))
+    readings = tuple(_readings()) if is_articles(plan.deployment) else ()
+    most = max(int(plan.nodes * _BEYOND) + 1, *(one.nodes + 1 for one in readings), plan.nodes + 2)
     return Throughput(
         curve=tuple((nodes, _at_full_load(plan, nodes)) for nodes in _counts(plan, most)),
         readings=readings,
+        machine=plan.question.machine,
         nodes=plan.nodes,
         at_full_load=plan.maximum.total_tokens_per_s,
         planned=plan.performance.total_tokens_per_s.value,
@@ -82,9 +84,9 @@ def _fleets(plan: Plan, alternatives: Sequence[Alternative]) -> Iterator[PriceRo
         one.capacity: one.plan for one in alternatives if one.plan is not None and one.routing == plan.question.routing
     }
     for capacity in CAPACITIES:
-        if capacity == plan.question.capacity:
+        if capacity == plan.question.capacity or way_of(capacity) not in plan.question.machine.ways:
             continue
-        if node_price(capacity, plan.question.region) is None:
+        if node_price(capacity, plan.question.region, plan.question.machine) is None:
             yield PriceRow(name=NAMES[capacity], kind="fleet", usd_per_million=None)
         elif other := others.get(capacity) or _bought_as(plan, capacity):
             yield _fleet(other, chosen=False)

@@ -11,7 +11,7 @@ from facts.cost import LineItem
 from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.report import drawn, memory_bar, model_tables, plan_tables, prices, throughput, way_to_serve
-from fleet.plan.words import CAPACITIES, ROUTINGS, format_goal, format_lengths, format_limits, format_span
+from fleet.plan.words import CAPACITIES, ROUTINGS, format_goal, format_lengths, format_limits, format_nodes, format_span
 from fleet.report.charts import drawing
 from fleet.report.page import Number, picture, render
 from fleet.report.rows import rows_drawing
@@ -22,6 +22,9 @@ _BASIS = {
     "fitted": "The model was fitted to this very run.",
     "predicted": "Not fitted to this run, but within what the article measured.",
     "extrapolated": "Beyond what anyone measured, in these ways. Each widens every interval.",
+    "calibrated": "Held against runs on this GPU, within the factor.",
+    "estimated": "A roofline of models like it, held against public measurements; the factor is how far it may be off.",
+    "upper bound": "Nothing was measured on this GPU. More than these figures cannot be; fewer tokens, and longer waits, will be.",
 }
 
 
@@ -64,7 +67,7 @@ def html_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
 
 def _answer(plan: Plan) -> str:
     """The answer in one sentence."""
-    nodes = f"{plural(plan.machines, 'A4 node')} ({plan.gpus:,} B200)"
+    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
     bought = f": {plan.money.bill.total_in_words()}" if priced else "; what a node-hour costs is unknown"
@@ -130,13 +133,15 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         now=format_duration(way.likely_seconds),
         more=f"{format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
     )
-    yield Number(
-        name="power",
-        now=f"{plan.kilowatts:,.0f} kW",
-        more=f"GPUs alone, on average; peaks of {most.peak_watts_per_gpu[0]:g} to {most.peak_watts_per_gpu[1]:g} W each were measured",
-    )
+    if plan.kilowatts is not None and most.peak_watts_per_gpu is not None:
+        low, high = most.peak_watts_per_gpu
+        yield Number(
+            name="power",
+            now=f"{plan.kilowatts:,.0f} kW",
+            more=f"GPUs alone, on average; peaks of {low:g} to {high:g} W each were measured",
+        )
     ways = plural(len(plan.reasons), "way") + " beyond what was measured" if plan.reasons else ""
-    yield Number(name="how sure", now=plan.basis, more=ways)
+    yield Number(name="how sure", now=plan.label, more=ways)
 
 
 def _batch(plan: Plan) -> Iterator[Number]:

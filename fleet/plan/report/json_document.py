@@ -43,17 +43,18 @@ def plan_json(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(one) for one in alternatives]
-    return _text(document)
+    return json_text(document)
 
 
 def impossible_json(error: PlanImpossibleError, question: PlanQuestion) -> str:
     """Why there is no plan, and what is nearest."""
-    return _text(
+    return json_text(
         {"question": _question(question), "plan": None, "impossible": {"why": error.why, "nearest": error.nearest}}
     )
 
 
-def _text(document: dict[str, Any]) -> str:
+def json_text(document: dict[str, Any]) -> str:
+    """A document with every key in camelCase."""
     return json.dumps(_camel_case(document), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -80,6 +81,7 @@ def _question(question: PlanQuestion) -> dict[str, Any]:
         "outputTokens": _lengths(question.workload.output_tokens),
         "workload": question.workload.name,
         "limits": {"ttftP99Ms": question.limits.ttft_p99_ms, "tpotMs": question.limits.tpot_ms},
+        "machine": question.machine.type,
         "capacity": question.capacity,
         "region": question.region,
         "routing": question.routing,
@@ -120,7 +122,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "sizing": asdict(sizing),
         "timeToServe": _way(plan.time_to_serve),
         "restart": _way(plan.restart),
-        "confidence": {"basis": plan.basis, "reasons": list(plan.reasons)},
+        "confidence": {"basis": plan.basis, "label": plan.label, "reasons": list(plan.reasons)},
         "published": {
             "kind": match.kind,
             "reason": match.reason,
@@ -145,8 +147,10 @@ def _performance(performance: Performance) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "label": estimate.label}
 
 
 def _money(money: Money) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fleet.report.words import format_duration, format_milliseconds, format_numb
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]
-_READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
+_READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Words], ...] = (
     ("Total tokens a second", "input and output", lambda one: one.total_tokens_per_s, format_number),
     ("Output tokens a second", "", lambda one: one.output_tokens_per_s, format_number),
     ("Requests a second", "", lambda one: one.requests_per_s, format_number),
@@ -60,16 +60,18 @@ def performance(plan: Plan) -> Table:
         rows=tuple(
             (
                 Cell(f"{title}, {note}" if note else title),
-                *(Cell(format_(of(load).value), _within(of(load), format_)) for _, load in loads),
+                *(_reading(of(load), format_) for _, load in loads),
             )
             for title, note, of, format_ in _READINGS
         ),
     )
 
 
-def _within(estimate: Estimate, format_: _Words) -> str:
-    """The interval, or that the question gives the number."""
-    return "given" if estimate.low == estimate.high else format_span(estimate, format_)
+def _reading(estimate: Estimate | None, format_: _Words) -> Cell:
+    """The value with its interval, or that the question gives the number."""
+    if estimate is None:
+        return Cell("not measured")
+    return Cell(format_(estimate.value), "given" if estimate.low == estimate.high else format_span(estimate, format_))
 
 
 def limits(plan: Plan) -> Table:
@@ -209,7 +211,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     found, ranges = plan.sizing, plan.sizing.ranges
     per_node = plan.deployment.gpus_per_node
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
-    yield "Quota to request", format_quota(plan.question.capacity, found.quota_gpus), nodes
+    yield "Quota to request", format_quota(plan.question.capacity, found.quota_gpus, plan.question.machine), nodes
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
     yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "the weights, a tenth more, in steps of 16 GiB"
     reading = "servers read the weights in about 75 s, as far as a volume of that size allows"
@@ -217,7 +219,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     yield (
         "Range of nodes",
         f"/{ranges.nodes_prefix}",
-        f"{plural(ranges.nodes, 'node')}, those beside the A4 ones included",
+        f"{plural(ranges.nodes, 'node')}, those without GPUs included",
     )
     yield "Range of pods", f"/{ranges.pods_prefix}", "a /26 for each Autopilot node"
     yield "Range of Services", f"/{ranges.services_prefix}", "the fleet's own and GKE's"

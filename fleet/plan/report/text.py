@@ -11,6 +11,7 @@ from fleet.plan.words import (
     format_figure,
     format_goal,
     format_mean_lengths,
+    format_nodes,
     format_price_origin,
     format_quota,
     format_span,
@@ -111,11 +112,12 @@ def _row(one: Alternative) -> Iterator[Part]:
 
 def _headline(page: Page, plan: Plan) -> None:
     question, money = plan.question, plan.money
-    page.heading(_goal(question), plan.basis)
+    page.heading(_goal(question), plan.label)
     page.blank()
     spares = f" and {plural(plan.spares, 'spare')}" if plan.spares else ""
+    least = "at least " if plan.basis == "upper bound" else ""
     page.prose(
-        f"{plural(plan.nodes, 'A4 node')}{spares} ({plan.gpus:,} B200) on {CAPACITIES[question.capacity]}, "
+        f"{least}{format_nodes(plan.nodes, question.machine, plan.gpus, spares)} on {CAPACITIES[question.capacity]}, "
         f"behind {ROUTINGS[question.routing]}",
         indent=0,
         style="bold cyan",
@@ -172,21 +174,28 @@ def _does(page: Page, plan: Plan) -> None:
         ("TPOT, ms", now.tpot_ms, most.tpot_ms),
         ("ITL, ms", now.itl_ms, most.itl_ms),
         ("KV cache, %", now.kv_cache_peak_percent, most.kv_cache_peak_percent),
-        ("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),
     )
+    if now.watts_per_gpu is not None and most.watts_per_gpu is not None:
+        rows += (("watts a GPU", now.watts_per_gpu, most.watts_per_gpu),)
     page.table(
-        (("", "<13"), ("expected", ">11"), ("low to high", ">22"), ("full load", ">12")),
+        (
+            ("", "<13"),
+            ("at best" if plan.basis == "upper bound" else "expected", ">11"),
+            ("low to high", ">22"),
+            ("full load", ">12"),
+        ),
         (
             (label, (format_number(here.value), "bold"), (_range(here), "dim"), format_number(full.value))
             for label, here, full in rows
         ),
     )
-    energy = now.joules_per_million_tokens.value / 3.6e6
-    page.prose(
-        f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
-        f"{now.peak_watts_per_gpu[0]:.0f} to {now.peak_watts_per_gpu[1]:.0f} W a GPU were measured.",
-        style="dim",
-    )
+    if now.joules_per_million_tokens is not None and now.peak_watts_per_gpu is not None:
+        energy, peaks = now.joules_per_million_tokens.value / 3.6e6, now.peak_watts_per_gpu
+        page.prose(
+            f"GPUs alone: {plan.kilowatts:,.1f} kW, {energy * 1000:,.1f} Wh for a million tokens; peaks of "
+            f"{peaks[0]:.0f} to {peaks[1]:.0f} W a GPU were measured.",
+            style="dim",
+        )
 
 
 def _limits(page: Page, plan: Plan) -> None:
@@ -236,7 +245,7 @@ def _apis(page: Page, plan: Plan) -> None:
 def _around(page: Page, plan: Plan) -> None:
     sizing, capacity = plan.sizing, plan.question.capacity
     page.title("Around it")
-    _line(page, "quota to request", format_quota(capacity, sizing.quota_gpus))
+    _line(page, "quota to request", format_quota(capacity, sizing.quota_gpus, plan.question.machine))
     _line(page, "spares", f"{plan.spares}: {plan.spares_why}" if plan.spares else plan.spares_why)
     copies = f" in {sizing.volume_copies} copies" if sizing.volume_copies > 1 else ""
     _line(page, "weights volume", f"{sizing.volume_gib:,} GiB, {sizing.volume_mibps:,} MiB/s{copies} (Hyperdisk ML)")
@@ -277,9 +286,10 @@ def _start(page: Page, plan: Plan) -> None:
 
 
 def _sure(page: Page, plan: Plan) -> None:
-    page.title("How sure", plan.basis)
+    page.title("How sure", plan.label)
     if plan.reasons:
-        page.prose("Beyond what anyone measured; each point widens the interval:")
+        if not plan.deployment_is_estimated:
+            page.prose("Beyond what anyone measured; each point widens the interval:")
         for reason in plan.reasons:
             page.item(reason)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from facts.machines import Machine
 from fleet.plan.model.estimates import Estimate
 from fleet.report.charts import Axis, Band, Dot, Level, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
 from fleet.report.svg import LegendEntry, Mark
@@ -45,6 +46,7 @@ class Throughput:
     curve: tuple[tuple[int, Estimate], ...]
     """Total tokens a second at full load, by nodes, ascending."""
     readings: tuple[Reading, ...]
+    machine: Machine
     nodes: int
     """The plan's."""
     at_full_load: Estimate
@@ -64,7 +66,9 @@ class Throughput:
 
 def plot(found: Throughput) -> Plot:
     """Two panels: the whole fleet, and one node of it."""
-    x = axis_of_counts(found.most_nodes, "A4 nodes, 8 B200 each")
+    x = axis_of_counts(
+        found.most_nodes, f"{found.machine.type} nodes, {found.machine.gpus} {found.machine.gpu.name} each"
+    )
     fleet = [estimate.high for _, estimate in found.curve] + [one.total_tokens_per_s for one in found.readings]
     single = [end / nodes for nodes, estimate in found.curve for end in (estimate.low, estimate.high)]
     single += [one.total_tokens_per_s / one.nodes for one in found.readings]
@@ -155,12 +159,14 @@ def _format_description(found: Throughput) -> str:
     full = found.at_full_load
     return (
         f"{plural(found.nodes, 'node')}: {format_number(full.value)} total tokens a second at full load, {format_number(full.low)} to "
-        f"{format_number(full.high)}; planned: {format_number(found.planned)}. Published: {_published(found.readings)}."
+        f"{format_number(full.high)}; planned: {format_number(found.planned)}. {_published(found.readings)}."
     )
 
 
 def _published(readings: Sequence[Reading]) -> str:
-    return "; ".join(
+    if not readings:
+        return "Nothing is published for this machine and model"
+    return "Published: " + "; ".join(
         f"{SERIES[one.series].title.removeprefix('published, ')}, {plural(one.nodes, 'node')}, {format_number(one.total_tokens_per_s)}"
         for one in readings
     )

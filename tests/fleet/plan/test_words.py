@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from facts.machines import DEFAULT_MACHINE
 from facts.workloads import Lengths, Workload
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.question.goals import (
@@ -49,6 +50,6 @@ def test_limits_and_lengths_are_said() -> None:
 
 def test_every_way_to_buy_has_a_name_and_a_quota() -> None:
     assert set(NAMES) == set(CAPACITIES)
-    assert format_quota("spot", 104) == "104 B200 GPUs, preemptible"
-    assert "no quota" in format_quota("calendar", 8)
-    assert all(format_quota(one, 8) for one in CAPACITIES)
+    assert format_quota("spot", 104, DEFAULT_MACHINE) == "104 B200 GPUs, preemptible"
+    assert "no quota" in format_quota("calendar", 8, DEFAULT_MACHINE)
+    assert all(format_quota(one, 8, DEFAULT_MACHINE) for one in CAPACITIES)

@@ -106,13 +106,13 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
 
 
 def other_model(**engine: Any) -> set[str]:
-    model = {"id": "meta-llama/Llama-3.1-8B", "revision": "a" * 40, "sizeGb": 16.0}
+    model = {"id": "meta-llama/Llama-3.1-8B-Instruct", "revision": "a" * 40, "sizeGb": 16.0}
     server = {"image": {"tag": "v0.18.0"}, "engine": engine}
     return set(found(model=model, server=server))
 
 
 def test_what_was_seen_of_one_family_is_not_held_against_another() -> None:
-    of_the_family = {"deepgemm-accuracy", "mtp-above-one", "context-far-above-need", "prefix-cache-never-hits"}
+    of_the_family = {"deepgemm-accuracy", "mtp-above-one", "prefix-cache-never-hits"}
     changed = {"speculative": {"numSpeculativeTokens": 5}, "maxModelLen": None, "enableExpertParallel": True}
     assert other_model(**changed) & {*of_the_family, "expert-parallel-on-dense-model"} == {
         "expert-parallel-on-dense-model"
@@ -132,7 +132,8 @@ def test_no_flag_of_a_profiles_own_architecture_reaches_another_model(profile: s
         "gdn-prefill-backend",
         "language-model-only",
     }
-    assert flags.get("tool-call-parser") is None
+    own = "hermes" if settings.serving.profile.engine.tool_call_parser else None
+    assert flags.get("tool-call-parser") == own
     assert flags.get("reasoning-parser") == settings.serving.profile.engine.reasoning_parser
     told = next(problem for problem in check(settings) if problem.id == "profile-of-another-model")
     assert all(name in told.allowed for name in settings.serving.left_out)

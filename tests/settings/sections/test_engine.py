@@ -48,7 +48,7 @@ def refusal(**changes: Any) -> str:
         ("speculative", {"method": "mtp"}),
         ("speculative", {"method": "mtp", "numSpeculativeTokens": 0}),
         ("version", "0.20.0"),
-        ("reasoningParser", "deepseek_r1"),
+        ("reasoningParser", "deepseek_r9"),
         ("servedModelName", "two words"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from facts.machines import H200
-from facts.models import QWEN3_5_397B_NVFP4
+from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model import departures as module
 from fleet.plan.model.departures import departures
@@ -33,8 +33,8 @@ def test_the_record_leaves_nothing_at_its_load_or_near_it() -> None:
         (record_fleet(1, routing="inference-gateway"), "nodes: 2 to 8 .* inference-gateway .* 1$"),
         (replace(record_fleet(1), gpu=H200), "GPU: eight B200 .* 8 H200$"),
         (
-            replace(record_fleet(1), model=QWEN3_5_397B_NVFP4),
-            r"model: Qwen/Qwen3.5-27B-FP8 .* Qwen3.5-397B-A17B \(NVFP4\)$",
+            replace(record_fleet(1), model=CATALOGUE["nvidia/Qwen3.5-397B-A17B-NVFP4"].shape),
+            r"model: Qwen/Qwen3.5-27B-FP8 .* nvidia/Qwen3.5-397B-A17B-NVFP4$",
         ),
         (
             Deployment(nodes=1, engine=replace(record_fleet(1).engine, prefix_caching=False)),

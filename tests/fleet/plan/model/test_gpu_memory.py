@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from facts import figures
 from facts.machines import H200
-from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from facts.models import CATALOGUE, of_the_article
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.gpu_memory import DoesNotFitError, MemoryBudget, budget
@@ -30,7 +30,7 @@ def _within_budget_gib(room: MemoryBudget) -> float:
 
 
 def test_weights_by_arithmetic_are_those_measured_within_1_percent() -> None:
-    model = QWEN3_5_27B_FP8
+    model = of_the_article()
     assert model.text_weights_gib + model.draft_weights_gib == pytest.approx(28.0, rel=0.01)
     assert model.text_weights_gib * 2**30 / 1e9 == pytest.approx(29, abs=0.5)
 
@@ -108,13 +108,13 @@ def test_the_h200_kept_as_much_for_its_cache_as_the_arithmetic_says() -> None:
 
 def test_tensor_parallelism_splits_weights_and_heads_and_repeats_a_kv_head() -> None:
     room = budget(PHASES["phases.tp8"])
-    assert room.weights_gib == pytest.approx(QWEN3_5_27B_FP8.text_weights_gib / 8)
+    assert room.weights_gib == pytest.approx(of_the_article().text_weights_gib / 8)
     shape = room.layout.architecture
     assert (shape.kv_heads, shape.linear_key_heads, shape.linear_value_heads) == (1, 2, 6)
 
 
 def test_a_model_too_large_for_one_gpu_is_refused_with_the_parts() -> None:
-    large = Deployment(nodes=1, model=QWEN3_5_397B_NVFP4)
+    large = Deployment(nodes=1, model=CATALOGUE["nvidia/Qwen3.5-397B-A17B-NVFP4"].shape)
     with pytest.raises(
         DoesNotFitError, match=r"397B.*does not fit one B200 with tensor_parallel 1: of 164 GiB.*take 2\d\d"
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from facts.ledger import LedgerError
-from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
+from facts.models import CATALOGUE, of_the_article
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.model.rows import PHASES
 from fleet.plan.question.profiles import engine_shape, model_shape, profile_facts, profile_names, profiles_for
@@ -50,9 +50,9 @@ def test_the_profile_for_a_length_is_the_shortest_context_that_holds_it() -> Non
 
 
 def test_models_are_told_apart_by_name_and_an_unknown_one_is_refused() -> None:
-    assert model_shape("Qwen/Qwen3.5-27B-FP8") is QWEN3_5_27B_FP8
-    assert model_shape("nvidia/Qwen3.5-397B-A17B-NVFP4") is QWEN3_5_397B_NVFP4
-    with pytest.raises(LookupError, match="not of meta/Llama"):
+    assert model_shape("Qwen/Qwen3.5-27B-FP8") is of_the_article()
+    assert model_shape("nvidia/Qwen3.5-397B-A17B-NVFP4") is CATALOGUE["nvidia/Qwen3.5-397B-A17B-NVFP4"].shape
+    with pytest.raises(LookupError, match="meta/Llama"):
         model_shape("meta/Llama")
 
 

@@ -1,0 +1,131 @@
+"""A profile on another machine, or for another model: which of its options stay, and how its GPUs are shared out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from facts import models
+from facts.engines import Scalar
+from facts.machines import DEFAULT_MACHINE, Machine
+from facts.models import ModelShape
+from facts.workloads import Workload
+from fleet.plan.model.deployment import Deployment, OfferedLoad
+from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.gpu_memory import DoesNotFitError, budget
+from fleet.plan.model.roofline import known
+from fleet.plan.question.profiles import ProfileFacts
+
+# Source: vLLM 0.18.1, fp8 caches: compute capability 8.9 and above.
+_LEAST_FP8_CACHE: Final = 89
+_LEAST_BLACKWELL: Final = 100
+_RANKS: Final = (1, 2, 4, 8, 16)
+_OF_A_DRAFT: Final = "speculative-config."
+
+
+class UnknownModelError(LookupError):
+    """A model that the planner has no shape of. The message says what to write."""
+
+
+def model_facts(name: str) -> tuple[ModelShape, float]:
+    """The model of the catalogue with that id, or of the config.json at that path; and the size of its files, GB.
+
+    Raises UnknownModelError where there is none, or where its architecture is not known.
+    """
+    if name in models.CATALOGUE:
+        found = models.CATALOGUE[name]
+        return found.shape, found.size_gb
+    path = Path(name)
+    if path.suffix != ".json" or not path.is_file():
+        raise UnknownModelError(
+            f"--model {name}: not in the catalogue ({', '.join(models.CATALOGUE)}); for a model of your own give the path of its "
+            "config.json"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("it is no JSON object")
+        shape = models.from_config(config, str(config.get("_name_or_path") or path.stem))
+    except (OSError, ValueError) as error:
+        raise UnknownModelError(f"--model {name}: {error}") from None
+    return shape, shape.weights_gib * 2**30 / 1e9
+
+
+def fitted(
+    profile: ProfileFacts, machine: Machine, workload: Workload, model: tuple[ModelShape, float] | None = None
+) -> ProfileFacts:
+    """The profile's options as far as they hold for that model on that machine, its GPUs shared out so that it does most.
+
+    Raises DoesNotFitError where the model does not fit all GPUs of one machine. The article's model on the article's machine: unchanged.
+    """
+    if machine == DEFAULT_MACHINE and model is None:
+        return profile
+    shape, weights_gb = model or (profile.model_shape, profile.weights_gb)
+    kept = {name: value for name, value in profile.flags.items() if not _is_foreign(name, value, shape)}
+    if machine.gpu.compute_capability < _LEAST_FP8_CACHE or shape.name != profile.model_shape.name:
+        # Whose keys and values may be kept in 8 bits is the model's, and its makers', to say.
+        kept["kv-cache-dtype"] = "auto"
+    if machine.gpu.compute_capability != _LEAST_BLACKWELL:
+        # Which kernels there are depends on the GPU: vLLM chooses.
+        kept.pop("attention-backend", None)
+    changed = replace(profile, flags=kept, model=shape.name, shape_given=shape, weights_gb=weights_gb, reproduces=None)
+    return _most(changed, machine, workload)
+
+
+def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[str, Any]:
+    """What a stack file says of the engine beside the profile's name, by vLLM's long names; None takes an option away."""
+    mine, its = fitted_to.flags, profile.flags
+    changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
+    # What is for another architecture the program leaves out by itself.
+    return {
+        name: mine.get(name)
+        for name in changed
+        if not name.startswith(_OF_A_DRAFT) and (name in mine or models.part_for(name, its.get(name)) is None)
+    }
+
+
+def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
+    """Whether the option is for something that the model does not have."""
+    if name.startswith(_OF_A_DRAFT):
+        return not shape.architecture.mtp_layers or shape.architecture.linear_attention_layers == 0
+    part = models.part_for(name, value)
+    return part is not None and part not in (models.parts_of([shape.name], shape) or frozenset())
+
+
+def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
+    """The profile with the ranks that answer most requests a second; the fewest GPUs an engine where two do as much."""
+    best: tuple[float, ProfileFacts] | None = None
+    refused: DoesNotFitError | None = None
+    heads = profile.model_shape.attention_heads
+    for ranks in (count for count in _RANKS if machine.gpus % count == 0 and heads % count == 0):
+        engines = machine.gpus // ranks
+        sized = {"data-parallel-size": engines, "tensor-parallel-size": ranks}
+        if "api-server-count" in profile.flags:
+            sized["api-server-count"] = engines
+        one = replace(profile, flags={**profile.flags, **sized})
+        try:
+            rate = _highest_rate(one, machine, workload)
+        except DoesNotFitError as error:
+            refused = error
+            continue
+        if best is None or rate > best[0]:
+            best = rate, one
+    if best is None:
+        assert refused is not None
+        raise refused
+    return best[1]
+
+
+def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
+    deployment = Deployment(
+        nodes=1, engine=profile.shape, model=profile.model_shape, gpu=machine.gpu, gpus_per_node=machine.gpus
+    )
+    room, what = budget(deployment, workload), known(deployment)
+    most = min(
+        deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
+    )
+    load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.reached or what.parameters, room)
+    return load.requests_per_s

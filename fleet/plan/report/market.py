@@ -1,0 +1,118 @@
+"""One goal on every machine, for a terminal and as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fleet.plan.question.goals import COMMITMENTS
+from fleet.plan.report.json_document import json_text
+from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths
+from fleet.report.terminal import Page, Paper, Part
+from fleet.report.words import format_list, format_short
+
+if TYPE_CHECKING:
+    from fleet.plan.anywhere import Market, Offer
+
+_COLUMNS: Final = (
+    ("machine", "<15"),
+    ("nodes", ">6"),
+    ("$/h", ">8"),
+    ("$/M", ">7"),
+    ("tok/s", ">8"),
+    ("TPOT", ">8"),
+    ("  how sure", "<19"),
+    ("where", "<26"),
+)
+
+
+def print_market(paper: Paper, market: Market) -> None:
+    """Write the cheapest way to have each machine, cheapest first, and below what is not ranked and why."""
+    page = Page(paper)
+    if market.offers:
+        question = market.offers[0].plan.question
+        page.line((f"{format_goal(question)}, {format_mean_lengths(question.workload)}", "bold"))
+        page.prose(
+            f"{question.profile.model}, profile {question.profile.name}, {100 * question.load_share:.0f} % of full load",
+            indent=0,
+        )
+    best = _best_of_each(market)
+    for bound, title in ((False, ""), (True, "Never measured: at least so many nodes and dollars")):
+        rows = [tuple(_row(one)) for one in best if one.is_bound is bound]
+        if rows:
+            page.title(title) if title else page.blank()
+            page.table(_COLUMNS, rows, indent=0)
+    page.title("How to read this")
+    page.prose(
+        "The cheapest region of each machine, without commitments; --capacity and --region choose others, --format json has them all. A "
+        "price is not capacity: zones are those that had the machine in July 2026, by a public catalogue."
+    )
+    page.prose(
+        "How sure: calibrated figures were held against runs of this model on this GPU. x/÷ 2: half as much or twice as much is possible. "
+        "An upper bound is what the GPU's arithmetic and bandwidth allow, which no kernel reaches."
+    )
+    page.prose("$/h counts what is known around the nodes as well, and is at least that.")
+    for refused in market.refused:
+        page.prose(f"{format_list(list(refused.machines))}: {refused.why}", mark="· ", style="yellow")
+    page.print()
+
+
+def market_json(market: Market) -> str:
+    """Every offer and every refusal."""
+    return json_text(
+        {
+            "offers": [_offer(one) for one in market.offers],
+            "refused": [{"machines": list(one.machines), "why": one.why} for one in market.refused],
+        }
+    )
+
+
+def _best_of_each(market: Market) -> Sequence[Offer]:
+    best: dict[str, Offer] = {}
+    # A commitment is the cheapest way for those alone who want the machine for a year or three.
+    for offer in sorted(market.offers, key=lambda one: one.capacity in COMMITMENTS):
+        best.setdefault(offer.machine.type, offer)
+    return [one for one in market.offers if one in best.values()]
+
+
+def _row(offer: Offer) -> Iterator[Part]:
+    plan = offer.plan
+    least = "≥" if offer.is_bound else ""
+    most = "≤" if offer.is_bound else ""
+    yield offer.machine.type
+    yield f"{least}{plan.machines:,}", "bold"
+    yield f"{least}{offer.usd_per_hour:,.2f}", "bold cyan"
+    yield f"{least}{plan.money.at_load.total_usd:.2f}" if plan.money.at_load else "?"
+    yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
+    yield f"{least}{plan.performance.tpot_ms.value:,.0f} ms", "dim"
+    yield f"  {plan.label}"
+    more = f", {len(offer.dearer)} more" if offer.dearer else ""
+    zones = f"-{'/'.join(offer.price.zones)}" if offer.price.zones else ", zones unknown"
+    yield f"{offer.capacity}, {offer.price.region}{zones}{more}", "dim"
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    plan = offer.plan
+    rate = plan.performance.total_tokens_per_s
+    return {
+        "machine": offer.machine.type,
+        "gpu": offer.machine.gpu.name,
+        "gpus": offer.machine.gpus,
+        "capacity": offer.capacity,
+        "capacity_in_words": CAPACITIES[offer.capacity],
+        "region": offer.price.region,
+        "zones": [f"{offer.price.region}-{letter}" for letter in offer.price.zones],
+        "price_date": offer.price.date,
+        "usd_per_node_hour": offer.price.usd,
+        "dearer": [{"region": one.region, "usd_per_node_hour": one.usd, "zones": one.zones} for one in offer.dearer],
+        "nodes": plan.machines,
+        "usd_per_hour": offer.usd_per_hour,
+        "at_least": plan.money.at_least or offer.is_bound,
+        "prices_unknown": list(plan.money.bill.unknown),
+        "total_tokens_per_s": {"value": rate.value, "low": rate.low, "high": rate.high},
+        "tpot_ms": plan.performance.tpot_ms.value,
+        "ttft_ms": plan.performance.ttft_ms.value,
+        "label": plan.label,
+        "data_parallel": plan.deployment.engine.data_parallel,
+        "tensor_parallel": plan.deployment.engine.tensor_parallel,
+    }

@@ -1,0 +1,109 @@
+"""What a model, its engine and its release need of each other, by the model's shape and the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from facts import parsers
+from facts.models import CATALOGUE
+from settings.problems import Problem
+from settings.sections.section import key
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+
+def model_problems(settings: Settings) -> Iterator[Problem]:
+    """Everything about the model that the settings have wrong."""
+    yield from _profile(settings)
+    yield from _parsers(settings)
+    yield from _shape(settings)
+    yield from _catalogue(settings)
+
+
+def _profile(settings: Settings) -> Iterator[Problem]:
+    serving = settings.serving
+    if serving.left_out:
+        yield Problem(
+            id="profile-of-another-model",
+            path=key("model.id"),
+            value=serving.model.id,
+            allowed=f"any; without {', '.join(serving.left_out)} of profile {serving.profile.name}, which are left out here",
+            why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
+            write="nothing, or this model's own flags in server.engine",
+            level="finding",
+        )
+
+
+def _parsers(settings: Settings) -> Iterator[Problem]:
+    engine = settings.serving.engine
+    chosen: tuple[tuple[str, str | None, parsers.Kind], ...] = (
+        ("toolCallParser", engine.tool_call_parser, "tools"),
+        ("reasoningParser", engine.reasoning_parser, "reasoning"),
+    )
+    for name, value, kind in chosen:
+        known = parsers.registered(kind, engine.version)
+        if value is not None and known is not None and value not in known:
+            yield Problem(
+                id="parser-of-another-release",
+                path=key(f"server.engine.{name}"),
+                value=value,
+                allowed=", ".join(sorted(known)),
+                why=f"vLLM {engine.version} does not have it and would not start",
+                write=f"{name}: one of those above, or a release that has it",
+            )
+
+
+def _shape(settings: Settings) -> Iterator[Problem]:
+    serving = settings.serving
+    shape, engine = serving.shape, serving.engine
+    if shape is None:
+        return
+    if engine.max_model_len is not None and engine.max_model_len > shape.context_tokens:
+        yield Problem(
+            id="context-above-model",
+            path=key("server.engine.maxModelLen"),
+            value=engine.max_model_len,
+            allowed=f"up to {shape.context_tokens}, which {serving.model.id} was made for",
+            why="vLLM refuses a longer context than config.json's max_position_embeddings when it starts",
+            write=f"maxModelLen: {shape.context_tokens}",
+        )
+    if shape.attention_heads % engine.tensor_parallel_size:
+        divisors = [str(n) for n in (1, 2, 4, 8) if not shape.attention_heads % n]
+        yield Problem(
+            id="heads-not-divisible",
+            path=key("server.engine.tensorParallelSize"),
+            value=engine.tensor_parallel_size,
+            allowed=", ".join(divisors),
+            why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM splits evenly or not at all",
+            write=f"tensorParallelSize: {divisors[-1]}",
+        )
+
+
+def _catalogue(settings: Settings) -> Iterator[Problem]:
+    listed, engine = CATALOGUE.get(settings.serving.model.id), settings.serving.engine
+    if listed is None:
+        return
+    if _release(engine.version) < _release(listed.min_vllm):
+        yield Problem(
+            id="model-needs-newer-vllm",
+            path=key("server.engine.version"),
+            value=engine.version,
+            allowed=f"{listed.min_vllm} or later for {listed.id}",
+            why="earlier releases do not serve this model",
+            write=f"a version from {listed.min_vllm} on, or another model (`fleet models`)",
+        )
+    if listed.gated and settings.weights.source != "image" and settings.hf_token_store is None:
+        yield Problem(
+            id="gated-model-without-token",
+            path=key("weights.tokenSecret"),
+            value=None,
+            allowed="the name of a Secret Manager secret with a Hugging Face token",
+            why=f"{listed.id} can be downloaded by accounts that accepted its licence ({listed.licence})",
+            write="weights: {tokenSecret: hf-token}",
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

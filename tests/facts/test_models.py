@@ -1,0 +1,156 @@
+"""Tests of models' shapes: what config.json says, what is refused, and what the catalogue comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from facts import memory
+from facts.memory import QWEN3_5_27B, CacheLayout
+from facts.models import CATALOGUE, called, find, from_config, of_the_article, parts_of
+
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "vocab_size": 201088,
+    "max_position_embeddings": 131072,
+}
+# Source: the vendors' names and cards: billions of parameters, and of those active for one token.
+PUBLISHED = {
+    "Qwen/Qwen3.5-4B": (4.2, 4.2),
+    "Qwen/Qwen3.5-35B-A3B": (35, 3),
+    "Qwen/Qwen3.5-122B-A10B": (122, 10),
+    "nvidia/Qwen3.5-397B-A17B-NVFP4": (397, 17),
+    "Qwen/Qwen3-32B": (32.8, 32.8),
+    "Qwen/Qwen3-30B-A3B": (30.5, 3.3),
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": (480, 35),
+    "openai/gpt-oss-20b": (21, 3.6),
+    "openai/gpt-oss-120b": (117, 5.1),
+    "meta-llama/Llama-3.3-70B-Instruct": (70.6, 70.6),
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": (109, 17),
+    "google/gemma-3-27b-it": (27, 27),
+    "deepseek-ai/DeepSeek-V3.1": (671, 37),
+    "zai-org/GLM-4.7-FP8": (355, 32),
+    "moonshotai/Kimi-K2-Instruct": (1_026, 32),
+    "MiniMaxAI/MiniMax-M2.5": (230, 10),
+}
+
+
+def test_the_articles_model_is_what_its_config_says() -> None:
+    shape = of_the_article()
+    assert shape.architecture == QWEN3_5_27B
+    assert (shape.kind, shape.weight_format, shape.context_tokens, shape.vocabulary) == (
+        "hybrid",
+        "fp8",
+        262_144,
+        248_320,
+    )
+    assert shape.text_weights_gib + shape.draft_weights_gib == pytest.approx(memory.WEIGHTS_AND_DRAFT_GIB, rel=0.01)
+
+
+@pytest.mark.parametrize("id_", PUBLISHED)
+def test_parameters_by_arithmetic_are_those_of_the_name(id_: str) -> None:
+    total, active = PUBLISHED[id_]
+    shape = CATALOGUE[id_].shape
+    assert shape.parameters / 1e9 == pytest.approx(total, rel=0.02)
+    assert shape.active_parameters / 1e9 == pytest.approx(active, rel=0.13)
+
+
+@pytest.mark.parametrize("id_", CATALOGUE)
+def test_a_listed_models_size_holds_its_weights(id_: str) -> None:
+    listed = CATALOGUE[id_]
+    assert listed.shape.weights_gib * memory.GIB / 1e9 <= listed.size_gb * 1.08
+    assert listed.source
+
+
+@pytest.mark.parametrize(
+    ("id_", "per_token", "at_most_mb"),
+    [
+        ("Qwen/Qwen3.5-35B-A3B", 20_480, 64.4),
+        ("openai/gpt-oss-120b", 36_864, 4.7),
+        ("google/gemma-3-27b-it", 81_920, 436.2),
+        ("deepseek-ai/DeepSeek-R1", 70_272, 0),
+        ("meta-llama/Llama-3.3-70B-Instruct", 327_680, 0),
+    ],
+)
+def test_bytes_of_a_token_and_of_a_sequence(id_: str, per_token: int, at_most_mb: float) -> None:
+    layout = CacheLayout(architecture=CATALOGUE[id_].shape.architecture, kv_cache_dtype="auto", speculative_tokens=0)
+    assert memory.sequence_bytes_per_token(layout) == per_token
+    assert memory.sequence_bytes_at_most(layout) / 1e6 == pytest.approx(at_most_mb, abs=0.05)
+
+
+def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split() -> None:
+    def held(id_: str, ranks: int) -> int:
+        architecture = CATALOGUE[id_].shape.architecture.on_one_of(ranks)
+        return memory.kv_bytes_per_token(CacheLayout(architecture=architecture))
+
+    moe = "Qwen/Qwen3.5-35B-A3B"
+    assert held(moe, 2) == held(moe, 8) == held(moe, 1) // 2
+    assert held("deepseek-ai/DeepSeek-V3.1", 8) == held("deepseek-ai/DeepSeek-V3.1", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model_type": "mamba2"}, "model_type of m's config.json is 'mamba2'; known: .*llama"),
+        ({"model_type": None}, "model_type"),
+        ({"hidden_size": None}, "hidden_size of m's config.json is missing"),
+        ({"layer_types": ["full_attention"]}, "layer_types .* '1 layers'"),
+        (
+            {"layer_types": ["full_attention", "conv", "full_attention", "conv"]},
+            "layer_types .* 'conv'; known: full_attention",
+        ),
+        ({"layer_types": ["sliding_attention", "chunked_attention"] * 2}, "windows and chunks"),
+        (
+            {"quantization_config": {"quant_method": "bitsandbytes"}},
+            "quantization_config .* 'bitsandbytes'; known: awq",
+        ),
+        ({"head_dim": 48, "global_head_dim": 64}, "head_dim .* global_head_dim"),
+    ],
+)
+def test_a_shape_that_is_not_known_is_refused_with_its_key(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        from_config({**GPT_OSS, **changes}, "m")
+
+
+@pytest.mark.parametrize(
+    ("quantization", "form"),
+    [
+        (None, "bf16"),
+        ({"quant_method": "fp8"}, "fp8"),
+        ({"quant_method": "gptq", "bits": 4}, "int4"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"a": {"weights": {"num_bits": 8, "type": "float"}}},
+            },
+            "fp8",
+        ),
+    ],
+)
+def test_the_format_of_the_weights(quantization: dict[str, Any] | None, form: str) -> None:
+    assert from_config({**GPT_OSS, "quantization_config": quantization}, "m").weight_format == form
+
+
+def test_a_models_copies_are_called_by_its_name_and_a_distilled_one_is_not() -> None:
+    assert called(["/models/Qwen3.5-27B-FP8"]) is find("Qwen/Qwen3.5-27B-FP8")
+    assert called(["my/qwen3.5-27b-fp8-tuned"]) is find("Qwen/Qwen3.5-27B-FP8")
+    assert called(["deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "my/own"]) is None
+    assert find("my/own") is None
+
+
+def test_parts_come_from_the_shape_and_formats_from_the_catalogue() -> None:
+    gpt, glm = find("openai/gpt-oss-20b"), find("zai-org/GLM-4.7-Flash")
+    assert parts_of(["openai/gpt-oss-20b"], gpt) == {"experts"}
+    assert parts_of(["zai-org/GLM-4.7-Flash"], glm) == {"experts", "a draft layer"}
+    assert parts_of(["my/own"], None) is None

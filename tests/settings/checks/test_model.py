@@ -1,0 +1,133 @@
+"""Tests of a stack's own model: by its id alone, with a config.json of its own, and each thing that can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from facts.models import CATALOGUE
+from settings.load import check
+from settings.problems import SettingsError
+from settings.stack_file import read
+from tests.support.settings import make_config, make_settings
+
+REVISION = "a" * 40
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> dict[str, Any]:
+    """A model of the user's own, with its file."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    return {"id": "my/own-8b", "revision": REVISION, "sizeGb": 16.0, "config": str(path)}
+
+
+def refusals(**sections: Any) -> set[tuple[str, str]]:
+    """Id and path of everything that is refused."""
+    try:
+        found = check(make_settings(**sections))
+    except SettingsError as error:
+        found = tuple(error.problems)
+    return {(one.id, one.path.removeprefix("vllm-fleet:")) for one in found if one.level == "refused"}
+
+
+def test_the_id_of_a_listed_model_with_a_revision_is_enough() -> None:
+    listed = CATALOGUE["Qwen/Qwen3.5-27B-FP8"]
+    serving = make_settings(model={"id": listed.id}).serving
+    assert (serving.model.revision, serving.model.size_gb, serving.shape) == (
+        listed.revision,
+        listed.size_gb,
+        listed.shape,
+    )
+
+
+def test_a_listed_model_without_a_revision_asks_for_one_and_nothing_else() -> None:
+    assert refusals(model={"id": "Qwen/Qwen3.5-9B"}) == {("model-without-revision", "model.revision")}
+    assert refusals(model={"id": "Qwen/Qwen3.5-9B", "revision": REVISION}) == set()
+
+
+def test_a_model_of_ones_own_has_the_shape_of_its_file(own: dict[str, Any]) -> None:
+    shape = make_settings(model=own).serving.shape
+    assert shape is not None
+    assert (shape.kind, shape.name, shape.context_tokens, shape.architecture.kv_heads) == ("gqa", "my/own-8b", 8192, 8)
+
+
+def test_an_unknown_model_needs_revision_size_and_config() -> None:
+    assert refusals(model={"id": "my/own-8b"}) == {
+        ("model-without-revision", "model.revision"),
+        ("model-without-size", "model.sizeGb"),
+        ("model-without-config", "model.config"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "No such file"),
+        ("[1]", "one JSON object"),
+        ("{", "JSON in it"),
+        (json.dumps({**LLAMA, "model_type": "nemotron_h"}), "model_type.*'nemotron_h'; known: .*llama"),
+        (json.dumps({**LLAMA, "num_hidden_layers": "32"}), "num_hidden_layers.*'32'"),
+    ],
+)
+def test_a_config_that_says_nothing_is_refused_with_the_reason(tmp_path: Path, content: str | None, told: str) -> None:
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingsError, match=f"vllm-fleet:model.config.*(?s:.*){told}"):
+        make_settings(model={"id": "my/own-8b", "revision": REVISION, "sizeGb": 16.0, "config": str(path)})
+
+
+def test_a_config_is_looked_for_beside_the_stack_file(tmp_path: Path, own: dict[str, Any]) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: vllm-fleet\nruntime: python\n")
+    own["config"] = "config.json"
+    config = {**make_config(), "vllm-fleet:model": own}
+    (tmp_path / "Pulumi.x.yaml").write_text(json.dumps({"config": config}))
+    assert json.loads(read(tmp_path, "x").config["vllm-fleet:model"])["config"] == str(tmp_path / "config.json")
+
+
+def test_a_listed_model_gets_its_own_parsers_where_the_profile_has_some() -> None:
+    engine = make_settings(
+        model={"id": "openai/gpt-oss-120b", "revision": REVISION}, server={"profile": "serve-chat"}
+    ).serving.engine
+    assert (engine.tool_call_parser, engine.reasoning_parser) == ("openai", "openai_gptoss")
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "refused"),
+    [
+        ("Qwen/Qwen3-32B", {"maxModelLen": 40_961}, ("context-above-model", "server.engine.maxModelLen")),
+        (
+            "zai-org/GLM-4.7-Flash",
+            {"tensorParallelSize": 8, "dataParallelSize": 1},
+            ("heads-not-divisible", "server.engine.tensorParallelSize"),
+        ),
+        ("google/gemma-4-31B-it", {}, ("model-needs-newer-vllm", "server.engine.version")),
+        ("meta-llama/Llama-3.1-8B-Instruct", {}, ("gated-model-without-token", "weights.tokenSecret")),
+        ("Qwen/Qwen3-32B", {"toolCallParser": "gemma4"}, ("parser-of-another-release", "server.engine.toolCallParser")),
+        ("Qwen/Qwen3-32B", {"toolCallParser": "qwen"}, ("wrong-value", "server.engine.toolCallParser")),
+    ],
+)
+def test_what_model_engine_and_release_need_of_each_other(
+    model: str, engine: dict[str, Any], refused: tuple[str, str]
+) -> None:
+    assert refused[1] in {
+        path for _, path in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
+    }
+    assert (
+        refused in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
+        or refused[0] == "wrong-value"
+    )
