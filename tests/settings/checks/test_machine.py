@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from facts import node_room
 from facts.machines import MACHINES, Machine, of_accelerator
+from settings.checks.machine import machine_problems
 from settings.derived.figures import figures
 from settings.derived.quota_needs import quota_needs
 from settings.load import check
@@ -30,7 +31,6 @@ MODES: dict[str, dict[str, Any]] = {
     "reservation": {"mode": "reservation", "name": "block"},
     "ladder": {"mode": "ladder"},
 }
-OF_A_MACHINE = {"capacity-mode", "gpus-of-a-pod", "partial-node", "pod-exceeds-node", "fits-a-smaller-machine"}
 
 
 def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources: int) -> Settings:
@@ -43,7 +43,7 @@ def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources
 
 
 def refused(settings: Settings) -> dict[str, Problem]:
-    return {one.id: one for one in check(settings) if one.id in OF_A_MACHINE}
+    return {one.id: one for one in machine_problems(settings) if one.level == "refused"}
 
 
 def made(settings: Settings) -> Machine:
