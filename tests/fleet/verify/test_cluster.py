@@ -458,7 +458,10 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
 
 
 def test_nodes_of_another_machine_are_held_against_the_declared_one() -> None:
-    l4 = make_settings(machine="g2-standard-12", capacity={"mode": "on-demand"}, server={"replicas": 1})
+    engine = {"dataParallelSize": 1}
+    l4 = make_settings(
+        machine="g2-standard-12", capacity={"mode": "on-demand"}, server={"replicas": 1, "engine": engine}
+    )
     assert checks_cluster.capacity(_facts(l4), l4).state == "passed"
     larger = node_of(l4, 0)
     larger["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "g2-standard-16"
