@@ -65,7 +65,7 @@ class ClusterArgs:
 class Cluster(pulumi.ComponentResource):
     """A regional GKE Autopilot cluster with private nodes, reached by its DNS endpoint.
 
-    It has no node pools: Autopilot makes A4, C4 and C4A nodes from what the pods ask for and removes them again.
+    It has no node pools: Autopilot makes nodes with GPUs, C4 and C4A nodes from what the pods ask for and removes them again.
     Arguments of Standard clusters (node pools, network policy add-on, intranode visibility, shielded nodes,
     autoscaling limits) are left out, because the API refuses them here.
     """

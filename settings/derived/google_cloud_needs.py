@@ -21,7 +21,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         needed |= {
             "artifactregistry.googleapis.com",  # the repository that vLLM's image is pulled through
             "cloudresourcemanager.googleapis.com",  # the project's number, and the node account's role on the project
-            "compute.googleapis.com",  # network, NAT, disks, A4 machines
+            "compute.googleapis.com",  # network, NAT, disks, machines
             "container.googleapis.com",  # the cluster
             # Autopilot streams images only with it; without it each node pulls all of vLLM's image before it starts.
             # Source: GKE docs, "Use Image streaming", requirements.
