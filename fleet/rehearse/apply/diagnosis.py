@@ -59,9 +59,22 @@ def diagnose(api: ClusterApi, ref: ObjectRef) -> Diagnosis:
 
 
 def _workload(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    # First: while an evicted pod is replaced, the quota may refuse the next for a moment.
+    yield from _evicted_pods(api, one)
     yield from _refused_pods(api, one)
     yield from _unbound_claims(api, one)
     yield from _pods(api, one)
+
+
+def _evicted_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:
+    for pod in _selected(api, POD, one):
+        status = pod.get("status") or {}
+        if status.get("phase") == "Failed" and status.get("reason") == "Evicted":
+            yield Diagnosis(
+                text=f"its pods are evicted: {status.get('message', '')}",
+                fix="ask for more ephemeral-storage, or write less to the node's disk: weights belong on a volume",
+            )
+            return
 
 
 def _refused_pods(api: ClusterApi, one: Manifest) -> Iterator[Diagnosis]:

@@ -301,7 +301,7 @@ def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_br
         sharing.until_ready(2)
         result = played(sharing, "bring-up")
     assert failure(result, "2 servers on 1 machine").startswith("2 servers, 2 machines")
-    assert failure(result, "the type that the stack names, g2-standard-24") == "g2-standard-16"
+    assert failure(result, "the type that the stack names, g2-standard-24") == "g2-standard-12"
 
 
 def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:
