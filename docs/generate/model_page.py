@@ -15,10 +15,14 @@ from docs.generate.model_tables import (
     accuracy_table,
     assumptions_table,
     checks_table,
+    front_end_table,
+    latency_table,
     left_out_table,
     memory_facts_table,
     memory_table,
     parameters_table,
+    public_sums_table,
+    public_table,
     rows_table,
 )
 from facts import figures
@@ -31,9 +35,17 @@ from fleet.plan.model.deployment import Deployment, measured_load, record_fleet
 from fleet.plan.model.errors import Error, errors, mean_percent
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
 from fleet.plan.model.gpu_memory import budget
-from fleet.plan.model.latency import first_token_in_engine_s, per_token_s
+from fleet.plan.model.latency import (
+    FIRST_TOKEN_FACTOR,
+    FIRST_TOKEN_STEPS,
+    FRONT_END_S,
+    first_token_in_engine_s,
+    per_token_s,
+)
 from fleet.plan.model.performance import estimate
-from fleet.plan.model.rows import FITTED_LOADS, PHASES
+from fleet.plan.model.public_rows import rows
+from fleet.plan.model.roofline import DENSE, EXPERTS_OR_LINEAR, H200_FACTOR, roofline_of
+from fleet.plan.model.rows import FITTED_LOADS, PHASES, QWEN_397B
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "planner-model.md"
@@ -66,6 +78,11 @@ def _tables() -> Mapping[str, str]:
         "checks": _lines(checks_table()),
         "accuracy": _lines(accuracy_table()),
         "left_out": _lines(left_out_table()),
+        "public_chosen": _lines(public_table(chosen_on=True)),
+        "public_tests": _lines(public_table(chosen_on=False)),
+        "public_sums": _lines(public_sums_table()),
+        "public_latency": _lines(latency_table()),
+        "front_end": _lines(front_end_table()),
     }
 
 
@@ -115,16 +132,38 @@ def _others() -> Mapping[str, str]:
     alone = [f"`{name}`" for name in FITTED if len(fitted[name]["rows"]) == 1]
     hosts = [f"{variant.host_ms_per_step:g}" for variant in calibration().variants.values()]
     joules = estimate(record_fleet(1), named_workload("article"), measured_load(1)).joules_per_million_tokens
+    assert joules is not None
     return {
         "parameter_count": str(len(FITTED)),
         "rate_count": str(sum(error.row.metric == "total_tokens_per_s" for error in errors("fitted"))),
         "alone": " and ".join(alone),
         "variants": " and ".join(hosts),
         "weights_gib": f"{of_the_article().text_weights_gib + of_the_article().draft_weights_gib:.1f}",
+        "dense_share": f"{DENSE.arithmetic_share:g}",
+        "dense_us": f"{DENSE.layer_us:g}",
+        "dense_factor": f"{DENSE.factor:g}",
+        "experts_share": f"{EXPERTS_OR_LINEAR.arithmetic_share:g}",
+        "experts_us": f"{EXPERTS_OR_LINEAR.layer_us:g}",
+        "experts_factor": f"{EXPERTS_OR_LINEAR.factor:g}",
+        "h200_factor": f"{H200_FACTOR:g}",
+        "public_rows": str(len(rows())),
+        "front_end_s": f"{FRONT_END_S:g}",
+        "first_token_steps": str(FIRST_TOKEN_STEPS),
+        "first_token_factor": f"{FIRST_TOKEN_FACTOR:g}",
+        "large_times": _times_published(QWEN_397B, "phases.qwen-397b"),
+        "record_times": _times_published(record_fleet(1), "cluster_ip.nodes-1"),
         "joules_low": f"{joules.low / 1e3:.0f}",
         "joules_high": f"{joules.high / 1e3:.0f}",
         "idle_watts": f"{B200.idle_watts:g}",
     }
+
+
+def _times_published(deployment: Deployment, figure: str) -> str:
+    """How far the roofline is above a run of the article."""
+    line = roofline_of(deployment.model, EXPERTS_OR_LINEAR)
+    load = fleet_load(deployment, named_workload("article"), measured_load(1), line, budget(deployment))
+    published = figures.published(figure).total_tokens_per_s or 0
+    return f"{load.requests_per_s * named_workload('article').tokens_per_request / published:.1f}"
 
 
 def _worst(found: Iterable[Error]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from facts import figures, memory
+from facts import figures, ledger, memory
 from facts.machines import B200
 from facts.workloads import draft_acceptance, named_workload
 from fleet.plan.model.calibrate import left_out
@@ -15,6 +15,8 @@ from fleet.plan.model.checks import checks
 from fleet.plan.model.deployment import Deployment, record_fleet
 from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
+from fleet.plan.model.public_rows import PublicError, groups, is_dense, spread
+from fleet.plan.model.public_rows import errors as public_errors
 from fleet.plan.model.rows import PHASES, Role, Row
 
 _METRICS = {
@@ -202,6 +204,90 @@ def accuracy_table() -> list[str]:
             for name, entry in accuracy.items()
         ],
     )
+
+
+def public_table(*, chosen_on: bool) -> list[str]:
+    """The roofline against public rows, by model, format and GPU."""
+    return _table(
+        ("model", "weights", "GPU", "class", "rows", "median", "mean size", "nine in ten within", "worst", "in range"),
+        [
+            (
+                f"`{model}`",
+                weights,
+                gpu,
+                "dense" if is_dense(found[0].row) else "experts",
+                *_spread_cells(found),
+            )
+            for (model, weights, gpu), found in groups(chosen_on=chosen_on)
+        ],
+    )
+
+
+def public_sums_table() -> list[str]:
+    """The same by class and by GPU, of the rows that chose nothing."""
+    tests = [error for error in public_errors() if not error.row.chosen_on]
+    kinds = {"dense": True, "experts": False}
+    gpus = sorted({error.row.gpu for error in tests})
+    chosen = {
+        **{f"all {name}": [error for error in tests if is_dense(error.row) is dense] for name, dense in kinds.items()},
+        **{
+            f"{name} on {gpu}": [error for error in tests if (is_dense(error.row), error.row.gpu) == (dense, gpu)]
+            for name, dense in kinds.items()
+            for gpu in gpus
+        },
+    }
+    return _table(
+        ("rows that chose nothing", "rows", "median", "mean size", "nine in ten within", "worst", "in range"),
+        [(name, *_spread_cells(found)) for name, found in chosen.items() if found],
+    )
+
+
+def latency_table() -> list[str]:
+    """Latency on the rows that chose nothing."""
+    tests = [error for error in public_errors() if not error.row.chosen_on]
+    rows = []
+    for name, of in (("TPOT", lambda one: one.tpot), ("TTFT", lambda one: one.ttft)):
+        for kind, dense in (("dense", True), ("experts", False)):
+            found = spread([of(error) for error in tests if is_dense(error.row) is dense])
+            rows.append((name, kind, str(found.rows), _ratio(found.median), f"x/÷ {found.ninety:.2f}"))
+    return _table(("reading", "class", "rows", "median", "nine in ten within"), rows)
+
+
+def front_end_table() -> list[str]:
+    """What the front end and its clients carry."""
+    runs = {**ledger.section("front_end", "servers"), **ledger.section("front_end", "clients")}
+    return _table(
+        ("model", "API servers", "clients", "in flight", "total tok/s", "TTFT median, p99", "TPOT median", "running"),
+        [
+            (
+                f"{run.get('layers', 12)} layers",
+                str(run.get("api_servers", 4)),
+                f"{run['processes']} x `bench serve`" if "processes" in run else "16 of ours",
+                f"{run['in_flight']:,}",
+                f"{run['total_tokens_per_s']:,}",
+                f"{run['ttft_median_s']:g}, {run['ttft_p99_s']:g} s",
+                f"{run['tpot_median_ms']:g} ms",
+                f"{run['running']:,}" if "running" in run else "–",
+            )
+            for run in runs.values()
+        ],
+    )
+
+
+def _spread_cells(found: Sequence[PublicError]) -> tuple[str, ...]:
+    rates = spread([error.rate for error in found])
+    return (
+        str(rates.rows),
+        _ratio(rates.median),
+        f"{rates.mean_percent:.0f} %",
+        f"x/÷ {rates.ninety:.2f}",
+        f"x/÷ {rates.worst:.2f}",
+        f"{100 * sum(error.in_range for error in found) / len(found):.0f} %",
+    )
+
+
+def _ratio(value: float) -> str:
+    return f"{100 * (value - 1):+.0f} %"
 
 
 def _cells(error: Error) -> tuple[str, ...]:

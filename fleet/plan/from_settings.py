@@ -23,7 +23,7 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         title=serving.profile.title,
         model=serving.model.id,
         weights_gb=serving.model.size_gb,
-        shape_given=serving.shape,
+        shape_given=settings.model.config if settings.model is not None else None,
         workload=serving.workload,
         context_tokens=serving.context_tokens,
         # What is laid over a profile is no longer what the row was measured with.

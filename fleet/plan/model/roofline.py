@@ -27,22 +27,22 @@ class Roofline:
     """Two numbers, and how far off an answer may be."""
 
     arithmetic_share: float
-    """Share of the GPU's dense peak in the weights' format. Raises nothing: a constant of this file."""
+    """Share of the GPU's dense peak in the weights' format."""
     layer_us: float
     """Microseconds that one layer adds to every step."""
     factor: float
     """An answer lies between its value divided by this and its value times this."""
 
 
-# Chosen on public rows: Llama 70B in FP8 on H100. 93 of 100 rows of other GPUs, models and formats lie within the factor.
-DENSE: Final = Roofline(arithmetic_share=0.43, layer_us=78, factor=1.25)
-# Chosen on public rows: gpt-oss-120b on H100, MiniMax-M2.5 in FP8 on B200. Every other row lies within the factor, and so do the H200's
-# runs of Qwen3.5-27B, whose linear layers are as far from their roofline as experts are.
-EXPERTS_OR_LINEAR: Final = Roofline(arithmetic_share=0.32, layer_us=110, factor=2)
+# Chosen on public rows: Llama 70B in FP8 on H100. Nine of ten rows of other GPUs, models and formats lie within the factor.
+DENSE: Final = Roofline(arithmetic_share=0.36, layer_us=78, factor=1.25)
+# Chosen on public rows: gpt-oss-120b on H100, MiniMax-M2.5 in FP8 on B200. Of the other rows 99 in 100 lie within the factor, and so do the
+# H200's runs of Qwen3.5-27B, whose linear layers are as far from their roofline as experts are.
+EXPERTS_OR_LINEAR: Final = Roofline(arithmetic_share=0.27, layer_us=96, factor=2)
 # Measured: Qwen3.5-27B in FP8 on one H200 at 128 and 250 requests in flight, and on four over HTTP, vLLM 0.20.2 (memory.yaml and
-# front_end.yaml of facts/data). The same two numbers, which were not chosen on them, are off by 3 % for an engine alone, by 7 to 10 %
+# front_end.yaml of facts/data). The same two numbers, which were not chosen on them, are 10 to 13 % too low for an engine alone, 3 to 6 %
 # over HTTP.
-H200_FACTOR: Final = 1.15
+H200_FACTOR: Final = 1.2
 PERFECT: Final = Roofline(arithmetic_share=1, layer_us=0, factor=1)
 """What no kernel reaches: an upper bound."""
 
@@ -77,12 +77,12 @@ def known(deployment: Deployment) -> Known:
         what = "dense models" if line is DENSE else "models with experts or linear layers"
         reason = f"estimated: {model.name} was not measured on {gpu.name}; a roofline of {what}"
     if gpu.name in MEASURED_GPUS:
-        return Known(basis=basis, parameters=_parameters(model, line), factor=line.factor, reason=reason)  # type: ignore[arg-type]
+        return Known(basis=basis, parameters=roofline_of(model, line), factor=line.factor, reason=reason)  # type: ignore[arg-type]
     return Known(
         basis="upper bound",
-        parameters=_parameters(model, PERFECT),
+        parameters=roofline_of(model, PERFECT),
         factor=line.factor,
-        reached=_parameters(model, line),
+        reached=roofline_of(model, line),
         reason=f"upper bound: nothing was measured on {gpu.name}; this is its arithmetic and bandwidth in full",
     )
 
@@ -121,7 +121,7 @@ def read_share(model: ModelShape, sequences: float) -> float:
     return 1 - (1 - model.active_parameters / model.parameters) ** max(1.0, sequences)
 
 
-def _parameters(model: ModelShape, line: Roofline) -> Parameters:
+def roofline_of(model: ModelShape, line: Roofline) -> Parameters:
     """The roofline as parameters of the step, without anything that only the article's fleet showed."""
     shape = model.architecture
     layers = shape.full_attention_layers + shape.window_layers + shape.linear_attention_layers

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     ("machine", "<15"),
-    ("nodes", ">6"),
-    ("$/h", ">8"),
-    ("$/M", ">7"),
+    ("nodes", ">5"),
+    ("$/h", ">9"),
     ("tok/s", ">8"),
-    ("TPOT", ">8"),
-    ("  how sure", "<19"),
-    ("where", "<26"),
+    (" how sure", "<20"),
+    ("cheapest", ""),
 )
 
 
@@ -44,8 +42,9 @@ def print_market(paper: Paper, market: Market) -> None:
             page.table(_COLUMNS, rows, indent=0)
     page.title("How to read this")
     page.prose(
-        "The cheapest region of each machine, without commitments; --capacity and --region choose others, --format json has them all. A "
-        "price is not capacity: zones are those that had the machine in July 2026, by a public catalogue."
+        "The cheapest region of each machine with the letters of its zones, without commitments; +9: nine more regions have a price. "
+        "--capacity and --region choose others, --format json has them all. A price is not capacity: zones are those that had the machine "
+        "in July 2026, by a public catalogue."
     )
     page.prose(
         "How sure: calibrated figures were held against runs of this model on this GPU. x/÷ 2: half as much or twice as much is possible. "
@@ -82,13 +81,10 @@ def _row(offer: Offer) -> Iterator[Part]:
     yield offer.machine.type
     yield f"{least}{plan.machines:,}", "bold"
     yield f"{least}{offer.usd_per_hour:,.2f}", "bold cyan"
-    yield f"{least}{plan.money.at_load.total_usd:.2f}" if plan.money.at_load else "?"
     yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
-    yield f"{least}{plan.performance.tpot_ms.value:,.0f} ms", "dim"
-    yield f"  {plan.label}"
-    more = f", {len(offer.dearer)} more" if offer.dearer else ""
-    zones = f"-{'/'.join(offer.price.zones)}" if offer.price.zones else ", zones unknown"
-    yield f"{offer.capacity}, {offer.price.region}{zones}{more}", "dim"
+    yield f" {plan.label}"
+    more = f" +{len(offer.dearer)}" if offer.dearer else ""
+    yield f"{offer.capacity} {offer.price.region}-{offer.price.zones or '?'}{more}", "dim"
 
 
 def _offer(offer: Offer) -> dict[str, Any]:

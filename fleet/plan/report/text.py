@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from facts.machines import DEFAULT_MACHINE
 from fleet.plan.words import (
     CAPACITIES,
     ROUTINGS,
@@ -275,7 +276,7 @@ def _start(page: Page, plan: Plan) -> None:
     width = page.width - _STEP - 12
     for step in way.critical_path:
         page.line(
-            f"  {step.title:<{_STEP}}",
+            f"  {_title(plan, step):<{_STEP}}",
             (f"{_minutes(step.likely_seconds):>8}", "bold"),
             (_bar(step, way.likely_seconds, width) if width >= _SHORTEST_BAR else "", "cyan"),
         )
@@ -283,6 +284,11 @@ def _start(page: Page, plan: Plan) -> None:
         best = ", ".join(f"{lever.title} ({lever.saves_seconds / 60:.0f} min)" for lever in way.levers[:3])
         page.prose(f"Would save: {best}.", style="dim")
     page.prose(f"One node again, with the weights in place: {plan.restart.likely_seconds / 60:.0f} min.", style="dim")
+
+
+def _title(plan: Plan, step: Step) -> str:
+    machine = plan.question.machine
+    return step.title if machine == DEFAULT_MACHINE else step.title.replace("A4 node", f"{machine.type} node")
 
 
 def _sure(page: Page, plan: Plan) -> None:

@@ -1,0 +1,227 @@
+"""The roofline: what it is chosen on, how far it is off elsewhere, and that no answer of it goes without its label."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import machines
+from facts.machines import MACHINES
+from facts.models import CATALOGUE
+from facts.workloads import Lengths, Workload, named_workload
+from fleet.plan.model import roofline
+from fleet.plan.model.checks import checks
+from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
+from fleet.plan.model.estimates import Estimate
+from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
+from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.plan.model.performance import estimate
+from fleet.plan.model.public_rows import CHOSEN_ON, errors, groups, is_dense, rows, spread
+from fleet.plan.model.roofline import (
+    DENSE,
+    EXPERTS_OR_LINEAR,
+    H200_FACTOR,
+    Roofline,
+    known,
+    peak_flop_per_s,
+    read_share,
+)
+
+ARTICLE = named_workload("article")
+GPT_OSS = CATALOGUE["openai/gpt-oss-120b"].shape
+LLAMA_8B = CATALOGUE["meta-llama/Llama-3.1-8B-Instruct"].shape
+PLAIN = EngineShape(
+    data_parallel=1, kv_cache_dtype="auto", speculative_tokens=0, max_num_seqs=256, max_model_len_tokens=4_096
+)
+
+
+def one(machine: str, model: str, **engine: int) -> Deployment:
+    found = MACHINES[machine]
+    return Deployment(
+        nodes=1,
+        model=CATALOGUE[model].shape,
+        gpu=found.gpu,
+        gpus_per_node=found.gpus,
+        engine=replace(PLAIN, **{"tensor_parallel": found.gpus, **engine}),
+    )
+
+
+# Public measurements --------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_covers_three_gpus_and_both_classes_and_most_of_it_only_tests() -> None:
+    assert len(rows()) == 378
+    assert {row.gpu for row in rows()} == {"H100", "H200", "B200"}
+    assert {row.group for row in rows()} > CHOSEN_ON
+    assert sum(row.chosen_on for row in rows()) < len(rows()) / 4
+    assert {is_dense(row) for row in rows() if not row.chosen_on} == {True, False}
+
+
+@pytest.mark.parametrize(("dense", "within", "mean_percent"), [(True, 0.9, 10.5), (False, 0.99, 16)])
+def test_nine_of_ten_rows_that_chose_nothing_lie_within_the_factor(
+    dense: bool, within: float, mean_percent: float
+) -> None:
+    found = [error for error in errors() if is_dense(error.row) is dense and not error.row.chosen_on]
+    assert sum(error.in_range for error in found) / len(found) >= within
+    rates = spread([error.rate for error in found])
+    assert rates.mean_percent <= mean_percent + 0.5
+    assert 0.9 < rates.median < 1.1
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_no_group_of_rows_is_off_by_more_than_its_class_says(dense: bool) -> None:
+    factor = (DENSE if dense else EXPERTS_OR_LINEAR).factor
+    for group, found in groups(chosen_on=False):
+        if is_dense(found[0].row) is dense:
+            assert 1 / factor < spread([error.rate for error in found]).median < factor, group
+
+
+def test_the_first_token_is_within_its_own_factor_on_most_rows() -> None:
+    found = [error for error in errors() if not error.row.chosen_on]
+    assert sum(error.ttft_in_range for error in found) / len(found) > 0.85
+
+
+@pytest.mark.parametrize(("line", "dense"), [(DENSE, True), (EXPERTS_OR_LINEAR, False)])
+def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_them(
+    monkeypatch: pytest.MonkeyPatch, line: Roofline, dense: bool
+) -> None:
+    chosen = [row for row in rows() if row.chosen_on and is_dense(row) is dense]
+
+    def off(share: float, layer_us: float) -> float:
+        tried = Roofline(arithmetic_share=share, layer_us=layer_us, factor=line.factor)
+        monkeypatch.setattr(roofline, "of_class", lambda _: tried)
+        said = (
+            estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight)).total_tokens_per_s.value
+            for row in chosen
+        )
+        return sum(abs(log(rate / row.total_tokens_per_s)) for rate, row in zip(said, chosen, strict=True)) / len(
+            chosen
+        )
+
+    best = off(line.arithmetic_share, line.layer_us)
+    for share, layer in ((0.8, 1), (1.25, 1), (1, 0.8), (1, 1.25)):
+        assert best < off(line.arithmetic_share * share, line.layer_us * layer)
+
+
+def test_the_h200_agrees_though_nothing_was_chosen_on_it() -> None:
+    found = {check.id: check.error_percent for check in checks()}
+    alone = [found[f"trial.rate-{in_flight}-roofline"] for in_flight in (128, 250)]
+    lowest = 100 * (1 / H200_FACTOR - 1)
+    assert all(lowest < error < 0 for error in (*alone, found["front-end.whole-4"], found["front-end.whole-1"]))
+
+
+# Labels ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "model", "label"),
+    [
+        ("a3-highgpu-8g", "meta-llama/Llama-3.3-70B-Instruct", "estimated x/÷ 1.25"),
+        ("a3-ultragpu-8g", "openai/gpt-oss-120b", "estimated x/÷ 2"),
+        ("a4-highgpu-8g", "Qwen/Qwen3.5-35B-A3B-FP8", "estimated x/÷ 2"),
+        ("a3-ultragpu-8g", "Qwen/Qwen3.5-27B-FP8", "calibrated x/÷ 1.2"),
+        ("g2-standard-12", "Qwen/Qwen3.5-4B", "upper bound"),
+        ("a2-ultragpu-8g", "Qwen/Qwen3-32B", "upper bound"),
+    ],
+)
+def test_every_figure_says_how_it_is_known(machine: str, model: str, label: str) -> None:
+    said = estimate(one(machine, model), ARTICLE, OfferedLoad(in_flight=16))
+    assert said.total_tokens_per_s.label == label
+    every = [value for value in (getattr(said, name) for name in said.__slots__) if isinstance(value, Estimate)]
+    assert len(every) >= 14
+    assert {value.basis for value in every} == {said.total_tokens_per_s.basis}
+    assert all(value.reasons for value in every)
+
+
+def test_the_articles_own_pair_keeps_its_calibration() -> None:
+    said = estimate(record_fleet(1), ARTICLE, measured_load(1))
+    assert (said.total_tokens_per_s.basis, said.total_tokens_per_s.label) == ("fitted", "fitted")
+    assert known(record_fleet(1)).factor is None
+
+
+def test_an_upper_bound_is_above_everything_that_gpus_were_seen_to_reach() -> None:
+    for model in ("Qwen/Qwen3.5-4B", "meta-llama/Llama-3.1-8B-Instruct", "openai/gpt-oss-20b"):
+        said = estimate(one("g2-standard-96", model), ARTICLE, OfferedLoad(in_flight=64))
+        assert said.total_tokens_per_s.low < said.total_tokens_per_s.value == said.total_tokens_per_s.high
+        assert said.tpot_ms.low == said.tpot_ms.value < said.tpot_ms.high
+
+
+def test_power_is_known_where_it_was_measured() -> None:
+    assert estimate(one("a3-highgpu-1g", "Qwen/Qwen3-32B-FP8"), ARTICLE, OfferedLoad(in_flight=8)).watts_per_gpu is None
+    assert estimate(record_fleet(1), ARTICLE, measured_load(1)).watts_per_gpu is not None
+
+
+# What it is made of ---------------------------------------------------------------------------------------------------
+
+
+def test_a_format_that_a_gpu_cannot_multiply_is_turned_into_bfloat16() -> None:
+    assert peak_flop_per_s(machines.A100_80GB, "fp8") == machines.A100_80GB.bf16_flop_per_s
+    assert peak_flop_per_s(machines.H100, "mxfp4") == machines.H100.bf16_flop_per_s
+    assert peak_flop_per_s(machines.B200, "mxfp4") == machines.B200.fp4_flop_per_s
+    assert peak_flop_per_s(machines.L4, "fp8") == machines.L4.fp8_flop_per_s
+
+
+def test_one_token_reads_its_experts_and_many_read_all() -> None:
+    assert read_share(GPT_OSS, 1) == pytest.approx(GPT_OSS.active_parameters / GPT_OSS.parameters)
+    assert read_share(GPT_OSS, 512) > 0.99
+    assert read_share(LLAMA_8B, 1) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    machine=st.sampled_from([one for one in MACHINES if not one.startswith("g2-standard-4")]),
+    model=st.sampled_from(sorted(CATALOGUE)),
+    users=st.floats(1, 200),
+    more=st.floats(1.1, 8),
+    prompt=st.integers(32, 3_000),
+)
+def test_more_users_never_bring_fewer_tokens_nor_more_than_the_memory_holds(
+    machine: str, model: str, users: float, more: float, prompt: int
+) -> None:
+    if CATALOGUE[model].shape.attention_heads % MACHINES[machine].gpus:
+        return
+    fleet = one(machine, model)
+    work = Workload(input_tokens=Lengths.exactly(prompt), output_tokens=Lengths.exactly(256))
+    try:
+        few, many = (estimate(fleet, work, OfferedLoad(in_flight=count)) for count in (users, users * more))
+    except DoesNotFitError:
+        return
+    # Experts: the first users each bring weights to read; to within a hundredth of a per cent.
+    assert many.total_tokens_per_s.value >= few.total_tokens_per_s.value * (1 - 1e-4)
+    assert many.running_per_engine.value <= many.memory.running_limit(work) + 1e-9
+    assert many.tpot_ms.low <= many.tpot_ms.value <= many.tpot_ms.high
+
+
+@settings(deadline=None, max_examples=40)
+@given(model=st.sampled_from(sorted(CATALOGUE)), rate=st.floats(0.001, 1))
+def test_an_open_loop_at_the_closed_loops_rate_has_about_its_load(model: str, rate: float) -> None:
+    fleet = one("a4-highgpu-8g", model, tensor_parallel=8)
+    try:
+        closed = estimate(fleet, ARTICLE, OfferedLoad(in_flight=100 * rate + 1))
+    except DoesNotFitError:
+        return
+    again = estimate(fleet, ARTICLE, OfferedLoad(requests_per_s=closed.requests_per_s.value))
+    assert abs(log(again.in_flight.value / closed.in_flight.value)) < log(1.2)
+
+
+# API servers ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_api_server_is_a_wall_and_the_first_token_waits_before_it() -> None:
+    eight = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8)
+    single = replace(eight, engine=replace(eight.engine, api_servers=1))
+    free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=1_600)) for fleet in (eight, single))
+    assert free.total_tokens_per_s.value > 1.5 * API_SERVER_TOKENS_PER_S
+    assert walled.total_tokens_per_s.value == pytest.approx(API_SERVER_TOKENS_PER_S)
+    assert walled.limited_by == "the API servers"
+    assert walled.ttft_ms.value > 10 * free.ttft_ms.value
+    assert walled.running_per_engine.value < 0.5 * free.running_per_engine.value
+
+
+def test_the_spread_of_ratios_counts_both_ways() -> None:
+    found = spread([0.5, 1.0, 1.0, 2.0])
+    assert (found.rows, found.worst, found.median) == (4, pytest.approx(exp(log(2))), 1.0)
