@@ -1,18 +1,22 @@
-"""The A4 machine, and GPUs by the three numbers a roofline needs: memory, bandwidth, arithmetic."""
+"""Machine types with GPUs that GKE Autopilot makes, and the GPUs in them.
+
+Sources, where a line names none: GKE cluster autoscaler, machine types and disks; Compute Engine docs, "GPU machine types"; GKE docs,
+"Deploy GPU workloads in Autopilot" (lowest versions, GPUs of a pod). Arithmetic is dense: AIConfigurator's system files of 2026-08.
+Prices and zones are in prices.csv.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-MACHINE_TYPE: Final = "a4-highgpu-8g"
-"""Eight B200 GPUs, 224 vCPU, 3968 GiB, 32 local SSDs. Source: GKE cluster autoscaler, machine types."""
-ACCELERATOR: Final = "nvidia-b200"
 DRIVER_VERSION: Final = "latest"
 """GKE's choice of GPU driver: unset, it is the default one, the older of two. vLLM's image brings CUDA 12.9, and a driver older than an
 image's CUDA runs it through a compatibility library or not at all. Source: GKE cluster autoscaler, gke-gpu-driver-version."""
-GPUS_PER_NODE: Final = 8
-"""Autopilot refuses any other GPU count on this machine ("incorrect count"). Source: GKE cluster autoscaler."""
+
+Way = Literal["on-demand", "spot", "flex-start", "calendar", "reservation", "ladder"]
+"""A way to get machines: the capacity modes of a stack file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,34 +24,324 @@ class Gpu:
     """One GPU."""
 
     name: str
+    accelerator: str
+    """Value of the node label cloud.google.com/gke-accelerator."""
     memory_gib: float
-    """What the driver reports to a process."""
+    """What CUDA reports to a process."""
     bandwidth_bytes_per_s: float
-    fp8_flop_per_s: float
-    """Dense, without structured sparsity."""
-    idle_watts: float
-    """With a model loaded and nothing running."""
+    bf16_flop_per_s: float
+    """Dense, without structured sparsity; so are the other two."""
+    fp8_flop_per_s: float | None = None
+    """None where the GPU has no FP8 arithmetic."""
+    fp4_flop_per_s: float | None = None
+    compute_capability: int
+    """CUDA's, without its point: 90 for Hopper."""
+    quota: str | None
+    """The GPU's name in Compute Engine's quotas, e.g. "B200" in PREEMPTIBLE_NVIDIA_B200_GPUS; None where no source has it."""
+    quota_by_family: bool = True
+    """Whether machines on demand count against GPUS-PER-GPU-FAMILY; the older GPUs have a quota of their own, NVIDIA_<quota>_GPUS."""
+    shares_nodes: bool = True
+    """Whether Autopilot puts several smaller pods on one machine of several GPUs."""
+    idle_watts: float | None = None
+    """With a model loaded and nothing running; None where nobody measured it."""
 
 
-B200 = Gpu(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine type."""
+
+    type: str
+    gpu: Gpu
+    gpus: int
+    vcpu: int
+    memory_gib: float
+    local_ssd_gb: int
+    """All local SSDs together; ephemeral storage of the pods where they are there."""
+    local_ssd: Literal["always", "optional"]
+    """`optional`: there where a pod selects cloud.google.com/gke-ephemeral-storage-local-ssd."""
+    boot_disk: Literal["pd-balanced", "hyperdisk-balanced"]
+    ways: frozenset[Way]
+    """How it can be had."""
+    min_gke: str = ""
+    """Lowest GKE version of an Autopilot cluster that makes it; empty where every supported one does."""
+    read_mibps: int = 2_400
+    """Most that one machine reads from a volume."""
+    arch: Literal["amd64", "arm64"] = "amd64"
+
+    @property
+    def family(self) -> str:
+        """E.g. "a4"."""
+        return self.type.partition("-")[0]
+
+    @property
+    def accelerator(self) -> str:
+        """Value of the node label cloud.google.com/gke-accelerator."""
+        return self.gpu.accelerator
+
+    @property
+    def pod_gpus(self) -> tuple[int, ...]:
+        """Numbers of GPUs that one pod may ask for: all of them, and on shared nodes the powers of two below."""
+        if not self.gpu.shares_nodes:
+            return (self.gpus,)
+        return tuple(count for count in (1, 2, 4, 8) if count <= self.gpus)
+
+
+# Memory: totals in PyTorch's out-of-memory messages of public reports (L4 22.03 to 22.09, A100 39.38 to 39.56 and 79.1 to 79.3,
+# RTX PRO 6000 94.97, H100 79.10 to 79.18), the lowest of each; or as said.
+L4: Final = Gpu(
+    name="L4",
+    accelerator="nvidia-l4",
+    memory_gib=22.03,
+    bandwidth_bytes_per_s=0.30e12,
+    bf16_flop_per_s=121e12,
+    fp8_flop_per_s=242e12,
+    compute_capability=89,
+    quota="L4",
+    quota_by_family=False,
+)
+RTX_PRO_6000: Final = Gpu(
+    name="RTX PRO 6000",
+    accelerator="nvidia-rtx-pro-6000",
+    memory_gib=94.97,
+    bandwidth_bytes_per_s=1.79e12,
+    bf16_flop_per_s=468e12,
+    fp8_flop_per_s=936e12,
+    fp4_flop_per_s=1_871e12,
+    compute_capability=120,
+    quota=None,
+)
+A100_40GB: Final = Gpu(
+    name="A100 40GB",
+    accelerator="nvidia-tesla-a100",
+    memory_gib=39.38,
+    bandwidth_bytes_per_s=1.56e12,
+    bf16_flop_per_s=312e12,
+    compute_capability=80,
+    quota="A100",
+    quota_by_family=False,
+)
+A100_80GB: Final = Gpu(
+    name="A100 80GB",
+    accelerator="nvidia-a100-80gb",
+    memory_gib=79.1,
+    bandwidth_bytes_per_s=2.04e12,
+    bf16_flop_per_s=312e12,
+    compute_capability=80,
+    quota="A100_80GB",
+    quota_by_family=False,
+)
+H100: Final = Gpu(
+    name="H100",
+    accelerator="nvidia-h100-80gb",
+    memory_gib=79.1,
+    bandwidth_bytes_per_s=3.35e12,
+    bf16_flop_per_s=989e12,
+    fp8_flop_per_s=1_978e12,
+    compute_capability=90,
+    quota="H100",
+)
+H100_MEGA: Final = Gpu(
+    name="H100 Mega",
+    accelerator="nvidia-h100-mega-80gb",
+    memory_gib=79.1,
+    bandwidth_bytes_per_s=3.35e12,
+    bf16_flop_per_s=989e12,
+    fp8_flop_per_s=1_978e12,
+    compute_capability=90,
+    quota="H100_MEGA",
+    shares_nodes=False,
+)
+H200: Final = Gpu(
+    name="H200",
+    accelerator="nvidia-h200-141gb",
+    # Measured: the trial's GPU, 2026-11-21.
+    memory_gib=139,
+    bandwidth_bytes_per_s=4.8e12,
+    bf16_flop_per_s=989e12,
+    # Source: NVIDIA H200 datasheet, 3.96 with sparsity.
+    fp8_flop_per_s=1.98e15,
+    compute_capability=90,
+    quota="H200",
+    shares_nodes=False,
+    # Assumed: as a B200's share of its maximum of 1,000 W, of 700 W.
+    idle_watts=136,
+)
+B200: Final = Gpu(
     name="B200",
+    accelerator="nvidia-b200",
     # Source: pytorch/ao pull request 4002, 2026-03-05: total global memory that CUDA reports. The article says 180 GB, which is
     # 167.6 GiB; its own 959K tokens do not fit into 0.92 of that.
     memory_gib=178.35,
     # Source: the article. The pull request above measures clocks and bus width that give 7.67 TB/s.
     bandwidth_bytes_per_s=8e12,
+    bf16_flop_per_s=2.25e15,
     # Source: same pull request: 4.5 dense. The article's 9 counts structured sparsity, which no model here uses.
     fp8_flop_per_s=4.5e15,
+    fp4_flop_per_s=9e15,
+    compute_capability=100,
+    quota="B200",
+    shares_nodes=False,
     # Source: NVIDIA/TensorRT-LLM issue 10278, 2025-12-24: nvidia-smi of eight loaded, idle B200, 192 and 196 W.
     idle_watts=194,
 )
-H200 = Gpu(
-    name="H200",
-    # Measured: the trial's GPU, 2026-11-21.
-    memory_gib=139,
-    bandwidth_bytes_per_s=4.8e12,
-    # Source: NVIDIA H200 datasheet, 3.96 with sparsity.
-    fp8_flop_per_s=1.98e15,
-    # Assumed: as a B200's share of its maximum of 1,000 W, of 700 W.
-    idle_watts=136,
+GB200: Final = Gpu(
+    name="GB200",
+    accelerator="nvidia-gb200",
+    # Source: AIConfigurator, nvidia-smi: 189,471 MiB.
+    memory_gib=185.0,
+    bandwidth_bytes_per_s=8e12,
+    bf16_flop_per_s=2.5e15,
+    fp8_flop_per_s=5e15,
+    fp4_flop_per_s=10e15,
+    compute_capability=100,
+    quota="GB200",
+    shares_nodes=False,
 )
+
+_EVERY: Final = frozenset[Way](("on-demand", "spot", "flex-start", "reservation", "ladder"))
+"""Calendar mode reserves A4, A3 Ultra, A3 Mega and A3 High with eight GPUs (of the others no list was seen)."""
+_SCARCE: Final = frozenset[Way](("spot", "flex-start", "calendar", "reservation", "ladder"))
+
+
+def _g2(vcpu: int, gpus: int) -> Machine:
+    return Machine(
+        type=f"g2-standard-{vcpu}",
+        gpu=L4,
+        gpus=gpus,
+        vcpu=vcpu,
+        memory_gib=4 * vcpu,
+        local_ssd_gb=375 * gpus,
+        local_ssd="optional",
+        boot_disk="pd-balanced",
+        ways=_EVERY,
+    )
+
+
+def _g4(vcpu: int, gpus: int) -> Machine:
+    return Machine(
+        type=f"g4-standard-{vcpu}",
+        gpu=RTX_PRO_6000,
+        gpus=gpus,
+        vcpu=vcpu,
+        memory_gib=3.75 * vcpu,
+        local_ssd_gb=1_500 * gpus,
+        local_ssd="optional",
+        boot_disk="hyperdisk-balanced",
+        ways=_EVERY,
+        min_gke="1.34.1-gke.1829001",
+    )
+
+
+def _a2(gpu: Gpu, kind: str, gpus: int, gib_per_gpu: int) -> Machine:
+    return Machine(
+        type=f"a2-{kind}-{gpus}g",
+        gpu=gpu,
+        gpus=gpus,
+        vcpu=12 * gpus,
+        memory_gib=gib_per_gpu * gpus,
+        local_ssd_gb=375 * gpus,
+        local_ssd="always" if gpu is A100_80GB else "optional",
+        boot_disk="pd-balanced",
+        ways=_EVERY,
+    )
+
+
+def _a3_high(gpus: int) -> Machine:
+    return Machine(
+        type=f"a3-highgpu-{gpus}g",
+        gpu=H100,
+        gpus=gpus,
+        vcpu=26 * gpus,
+        memory_gib=234 * gpus,
+        local_ssd_gb=750 * gpus,
+        local_ssd="always",
+        boot_disk="pd-balanced",
+        # Fewer than eight H100 are sold as Spot and flex-start only.
+        ways=_EVERY | {"calendar"} if gpus == 8 else frozenset({"spot", "flex-start", "ladder"}),
+        min_gke="1.28.6" if gpus == 8 else "1.31.4-gke.1072000",
+    )
+
+
+MACHINES: Final[Mapping[str, Machine]] = {
+    machine.type: machine
+    for machine in (
+        *(_g2(vcpu, 1) for vcpu in (4, 8, 12, 16, 32)),
+        *(_g2(vcpu, gpus) for vcpu, gpus in ((24, 2), (48, 4), (96, 8))),
+        *(_g4(48 * gpus, gpus) for gpus in (1, 2, 4, 8)),
+        *(_a2(A100_40GB, "highgpu", gpus, 85) for gpus in (1, 2, 4, 8)),
+        *(_a2(A100_80GB, "ultragpu", gpus, 170) for gpus in (1, 2, 4, 8)),
+        *(_a3_high(gpus) for gpus in (1, 2, 4, 8)),
+        Machine(
+            type="a3-megagpu-8g",
+            gpu=H100_MEGA,
+            gpus=8,
+            vcpu=208,
+            memory_gib=1_872,
+            local_ssd_gb=6_000,
+            local_ssd="always",
+            boot_disk="pd-balanced",
+            ways=_EVERY | {"calendar"},
+            min_gke="1.28.9",
+        ),
+        Machine(
+            type="a3-ultragpu-8g",
+            gpu=H200,
+            gpus=8,
+            vcpu=224,
+            memory_gib=2_952,
+            local_ssd_gb=12_000,
+            local_ssd="always",
+            boot_disk="hyperdisk-balanced",
+            ways=_SCARCE,
+            min_gke="1.31.4-gke.1183000",
+            # Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g.
+            read_mibps=4_000,
+        ),
+        Machine(
+            type="a4-highgpu-8g",
+            gpu=B200,
+            gpus=8,
+            vcpu=224,
+            memory_gib=3_968,
+            local_ssd_gb=12_000,
+            local_ssd="always",
+            boot_disk="hyperdisk-balanced",
+            ways=_SCARCE,
+            min_gke="1.32.2-gke.1422000",
+            # Assumed: as a3-ultragpu-8g.
+            read_mibps=4_000,
+        ),
+        Machine(
+            type="a4x-highgpu-4g",
+            gpu=GB200,
+            gpus=4,
+            vcpu=140,
+            memory_gib=884,
+            local_ssd_gb=12_000,
+            local_ssd="always",
+            boot_disk="hyperdisk-balanced",
+            ways=frozenset({"reservation"}),
+            arch="arm64",
+        ),
+    )
+}
+"""By machine type. Left out: the shares of a GPU of g4-standard-6 to 24, which Autopilot does not make, and a4x-maxgpu-4g-metal, which
+needs an explicit node pool."""
+DEFAULT: Final = "a4-highgpu-8g"
+"""The article's machine."""
+
+
+def find(machine_type: str) -> Machine:
+    """The machine of that type. Raises KeyError."""
+    return MACHINES[machine_type]
+
+
+def of_accelerator(accelerator: str) -> tuple[Machine, ...]:
+    """Machines with that node label, smallest first: GKE makes the first that a pod fits into."""
+    same = (machine for machine in MACHINES.values() if machine.accelerator == accelerator)
+    return tuple(sorted(same, key=lambda machine: (machine.gpus, machine.vcpu)))
+
+
+MACHINE_TYPE: Final = DEFAULT
+ACCELERATOR: Final = B200.accelerator
+GPUS_PER_NODE: Final = find(DEFAULT).gpus
