@@ -30,7 +30,7 @@ class Cloud(LocalBucket):
     """A bucket with a server's /health beside it, and answers that can be spoilt."""
 
     healthy = True
-    spoilt: Callable[[Request], Answer | None] = staticmethod(lambda request: None)
+    spoilt: Callable[[Request], Answer | None] = staticmethod(lambda _: None)
 
     def answer(self, request: Request) -> Answer:
         if request.path == "/health":
@@ -137,20 +137,20 @@ def flipped(content: bytes) -> bytes:
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "half": lambda content: content[: len(content) // 2],
-    "empty": lambda content: b"",
+    "empty": lambda _: b"",
     "header-only": lambda content: content[: program.HEADER_BYTES],
     "bit-flipped": flipped,
-    "no-archive": lambda content: b"<html>busy</html>" * 100,
+    "no-archive": lambda _: b"<html>busy</html>" * 100,
     "other-key": lambda content: content.replace(KEY.encode(), b"b" * 64, 1),
     "grown": lambda content: content + b"\0",
-    "climbs-out": lambda content: archive((named("vllm/../../evil"), b"x")),
-    "absolute": lambda content: archive((named("/vllm/evil"), b"x")),
-    "other-folder": lambda content: archive((named("huggingface/token"), b"x")),
-    "folder-itself": lambda content: archive((named("vllm"), b"x")),
-    "link": lambda content: archive((named("vllm/a", tarfile.SYMTYPE, "/"), b"")),
-    "hard-link": lambda content: archive((named("vllm/a", tarfile.LNKTYPE, "vllm/b"), b"")),
-    "device": lambda content: archive((named("vllm/a", tarfile.FIFOTYPE), b"")),
-    "twice": lambda content: archive((named("vllm/a"), b"1"), (named("vllm/a"), b"2")),
+    "climbs-out": lambda _: archive((named("vllm/../../evil"), b"x")),
+    "absolute": lambda _: archive((named("/vllm/evil"), b"x")),
+    "other-folder": lambda _: archive((named("huggingface/token"), b"x")),
+    "folder-itself": lambda _: archive((named("vllm"), b"x")),
+    "link": lambda _: archive((named("vllm/a", tarfile.SYMTYPE, "/"), b"")),
+    "hard-link": lambda _: archive((named("vllm/a", tarfile.LNKTYPE, "vllm/b"), b"")),
+    "device": lambda _: archive((named("vllm/a", tarfile.FIFOTYPE), b"")),
+    "twice": lambda _: archive((named("vllm/a"), b"1"), (named("vllm/a"), b"2")),
 }
 
 
