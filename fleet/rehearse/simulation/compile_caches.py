@@ -51,6 +51,7 @@ class CompileCaches:
         self._lock = threading.Lock()
         self._begun: set[tuple[str, str]] = set()
         """Uid of a pod, and which of its programs."""
+        self._tried: set[str] = set()
         self._stack = contextlib.ExitStack()
         world.pods.listen(self._on_pod)
 
@@ -67,6 +68,11 @@ class CompileCaches:
         """Every archive: its bucket and its name."""
         with self._lock:
             return tuple((bucket, name) for bucket in self._buckets.values() for name in list(bucket.objects))
+
+    def has_tried(self, pod: Manifest) -> bool:
+        """Whether the pod's storing program has come to its end; a real pod is not Ready before."""
+        with self._lock:
+            return pod["metadata"]["uid"] in self._tried
 
     def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         if change == "deleted" or not pod["spec"].get("nodeName") or saver_of(pod) is None:
@@ -106,6 +112,8 @@ class CompileCaches:
                 time.sleep(0.02)
             process.terminate()
         shutil.rmtree(state)
+        with self._lock:
+            self._tried.add(pod["metadata"]["uid"])
 
     def _here(self, words: Sequence[str], cache: Path) -> tuple[list[str], LocalBucket]:
         """The manifest's words with the places of this machine, and the bucket that they name."""

@@ -45,7 +45,8 @@ _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
 _MAY_START: Final = (
     "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
     f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end)'
-    f' and (any(.spec.initContainers[]?; .name == "{COMPILE_CACHE}") | not or .metadata.annotations["{COMPILED}"] != null)'
+    f' and ((any(.spec.initContainers[]?; .name == "{COMPILE_CACHE}") | not)'
+    f' or (.metadata.annotations["{COMPILED}"] // "") != "")'
 )
 _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
