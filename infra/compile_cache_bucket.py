@@ -38,7 +38,8 @@ class CompileCacheBucket(pulumi.ComponentResource):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             force_destroy=True,
-            labels=args.place.labels,
+            # What is in it is made again: the policy pack asks others to keep what they hold.
+            labels={**args.place.labels, "scratch": "true"},
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.bucket_name = bucket.name

@@ -179,6 +179,8 @@ def _server(plan: Plan) -> Iterator[str]:
     yield "  vllm-fleet:server:"
     yield f"    profile: {profile.name} # {profile.title}"
     yield f"    replicas: {plan.machines} # {of}; 0 pauses the fleet"
+    if plan.question.compile_cache:
+        yield "    compileCache: {enabled: true} # later replicas start with what the first one compiled"
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # requests in flight that a node is planned for at most"
