@@ -81,9 +81,11 @@ else:
     services, kubernetes, platform = joined.services, joined.kubernetes, joined.outputs
 after_services = ResourceOptions(depends_on=[services])
 kept: KeptCache | None = None
+kept_by: CompileCacheGrant | None = None
 if key := cache_key(settings):
     caches = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
     kept = KeptCache(bucket=caches.bucket_name, key=key)
+    kept_by = CompileCacheGrant(bucket=caches.bucket_name, key=key, account=server_account(settings))
 grants = WorkloadAccessArgs(
     project=project,
     project_number=platform.project_number,
@@ -91,7 +93,7 @@ grants = WorkloadAccessArgs(
     namespace=settings.namespace,
     secret_readers=secret_readers(settings),
     results_bucket=platform.results_bucket if settings.benchmark.enabled else None,
-    compile_cache=kept and CompileCacheGrant(bucket=kept.bucket, key=kept.key, account=server_account(settings)),
+    compile_cache=kept_by,
     dataset_object=dataset_object(settings),
 )
 access = WorkloadAccess("access", grants, after_services)

@@ -13,18 +13,20 @@ from fleet.rehearse.story import STARTING
 if TYPE_CHECKING:
     from fleet.rehearse.stage import Stage
 
-SPEED = 120.0
-"""The programs of the pods take their time on the wall: two tenths of a second are half a minute here."""
+SPEED = 60.0
+"""The programs of the pods take their time on the wall: two tenths of a second are twelve here."""
 
 
 def _compile_caches(stage: Stage, proof: Proof) -> None:
-    kept = {"server": {"replicas": 1, "compileCache": {"enabled": True}}, "benchmark": {"enabled": False}}
-    stage.bring_up(stage.record(kept), servers=1)
+    kept = {"replicas": 1, "compileCache": {"enabled": True}}
+    alone = {"benchmark": {"enabled": False}}
+    stage.bring_up(stage.record({"server": kept, **alone}), servers=1)
     cold = _start(stage)
     proof.check("the first server compiles", cold[0] == "cold", cold[0])
     warm = _another(stage)
     proof.check("the next one starts with its caches", warm[0] == "warm", warm[0])
-    proof.check("and is ready sooner", warm[1] < cold[1], f"{warm[1]:.0f} s, not {cold[1]:.0f} s")
+    saves = (stage.timings.engine_start_seconds - stage.timings.warm_engine_start_seconds) / 2
+    proof.check("and is ready minutes sooner", warm[1] < cold[1] - saves, f"{warm[1]:.0f} s, not {cold[1]:.0f} s")
 
     ((bucket, name),) = stage.caches.archives
     whole = bucket.objects[name].content
@@ -36,8 +38,8 @@ def _compile_caches(stage: Stage, proof: Proof) -> None:
     proof.check("so is none", absent[0] == "cold", absent[0])
 
     former = stage.ready_pods()[0]["spec"]["serviceAccountName"]
-    changed = {**kept, "server": {**kept["server"], "engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}}
-    report = stage.up(stage.record(changed))
+    changed = {**kept, "engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
+    report = stage.up(stage.record({"server": changed, **alone}))
     proof.check("another release comes up", not report.failed, "; ".join(report.failed.values()) or "no failure")
     stage.until_ready(1)
     other = _start(stage)

@@ -132,7 +132,7 @@ class CompileCaches:
         ], bucket
 
     def _cache(self, pod: Manifest) -> Path:
-        return self._folder / pod["metadata"]["uid"]
+        return self._folder / str(pod["metadata"]["uid"])
 
 
 def saver_of(pod: Manifest) -> Manifest | None:
