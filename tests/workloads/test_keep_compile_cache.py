@@ -155,20 +155,32 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_archive_is_a_cold_start(broken: Callable[[bytes], bytes], cloud: Cloud, tmp_path: Path) -> None:
-    cache = filled(tmp_path / "first")
+def test_a_broken_archive_is_refused(broken: Callable[[bytes], bytes], tmp_path: Path) -> None:
     with (tmp_path / "archive").open("w+b") as file:
-        program.pack(cache, KEY, file)
-        cloud.put(OBJECT, broken(file.read()))
+        program.pack(filled(tmp_path / "first"), KEY, file)
+        content = broken(file.read())
+    (tmp_path / "second").mkdir()
+    with (tmp_path / "archive").open("w+b") as file, pytest.raises((program.CacheError, FileExistsError)):
+        file.write(content)
+        program.checked(file, KEY, len(content))
+        program.unpack(file, tmp_path / "second")
+    assert not (tmp_path / "evil").exists()
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", ["half", "climbs-out", "twice"])
+def test_a_broken_archive_is_a_cold_start(broken: str, cloud: Cloud, tmp_path: Path) -> None:
+    with (tmp_path / "archive").open("w+b") as file:
+        program.pack(filled(tmp_path / "first"), KEY, file)
+        cloud.put(OBJECT, BROKEN[broken](file.read()))
     ran = restore(cloud, tmp_path / "second")
-
     assert ran.stdout == "started anyway\n"
     assert "cold start" in ran.stderr
     assert list((tmp_path / "second").iterdir()) == []
     assert not (tmp_path / "evil").exists()
 
 
+@pytest.mark.slow
 def test_an_absent_archive_and_another_keys_are_a_cold_start(cloud: Cloud, tmp_path: Path) -> None:
     save(cloud, filled(tmp_path / "first"), tmp_path / "state")
     ran = restore(cloud, tmp_path / "second", key="c" * 64)
@@ -176,6 +188,7 @@ def test_an_absent_archive_and_another_keys_are_a_cold_start(cloud: Cloud, tmp_p
     assert list((tmp_path / "second").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs", ["token", "object"])
 def test_a_bucket_that_hangs_delays_the_server_for_the_limit(hangs: str, cloud: Cloud, tmp_path: Path) -> None:
     def spoilt(request: Request) -> Answer | None:
@@ -192,6 +205,7 @@ def test_a_bucket_that_hangs_delays_the_server_for_the_limit(hangs: str, cloud: 
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_caches_of_a_former_container_stay(cloud: Cloud, tmp_path: Path) -> None:
     cloud.put(OBJECT, archive((named("vllm/new"), b"x")))
     (tmp_path / "cache" / "triton").mkdir(parents=True)
@@ -199,6 +213,7 @@ def test_caches_of_a_former_container_stay(cloud: Cloud, tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["triton"]
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_a_cold_start(cloud: Cloud, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     ran = subprocess.run(
@@ -211,6 +226,7 @@ def test_a_cache_that_cannot_be_written_is_a_cold_start(cloud: Cloud, tmp_path: 
     assert ran.stdout == "started anyway\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_stored_before_the_server_is_healthy(cloud: Cloud, tmp_path: Path) -> None:
     cloud.healthy = False
     asked: list[str] = []
@@ -231,6 +247,7 @@ def test_nothing_is_stored_before_the_server_is_healthy(cloud: Cloud, tmp_path: 
     assert list(cloud.objects) == [OBJECT]
 
 
+@pytest.mark.slow
 def test_what_is_stored_stays(cloud: Cloud, tmp_path: Path) -> None:
     """Of two pods that start at once, the first stores; the second is ready all the same."""
     cloud.put(OBJECT, b"first")
@@ -239,6 +256,7 @@ def test_what_is_stored_stays(cloud: Cloud, tmp_path: Path) -> None:
     assert cloud.objects[OBJECT].content == b"first"
 
 
+@pytest.mark.slow
 def test_a_saver_that_is_started_again_stores_nothing(cloud: Cloud, tmp_path: Path) -> None:
     """Its server may have answered requests since."""
     (tmp_path / "state").mkdir()
@@ -247,6 +265,7 @@ def test_a_saver_that_is_started_again_stores_nothing(cloud: Cloud, tmp_path: Pa
     assert not cloud.objects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_refused_store_holds_no_pod_back(status: int, cloud: Cloud, tmp_path: Path) -> None:
     cloud.spoilt = lambda request: Answer(status, b"no") if request.method == "POST" else None
@@ -254,6 +273,7 @@ def test_a_refused_store_holds_no_pod_back(status: int, cloud: Cloud, tmp_path: 
     assert not cloud.objects
 
 
+@pytest.mark.slow
 def test_another_address_than_the_names_own(cloud: Cloud, tmp_path: Path) -> None:
     """`--through` connects there, and asks for the storage by its own name."""
     asked: list[str] = []

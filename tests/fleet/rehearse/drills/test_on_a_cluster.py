@@ -221,6 +221,22 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
     assert not second.passed
 
 
+def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
+    assert failures(result) == {}
+    assert result.passed
+
+    def forgetful(inputs: Inputs) -> None:
+        inputs["spec"]["template"]["spec"].pop("initContainers", None)
+
+    class Broken(BreakableStage):
+        mutation = staticmethod(changed("Deployment", forgetful))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
+    assert "no caches" in failure(result, "the first server compiles and stores")
+
+
 def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(
     around: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
