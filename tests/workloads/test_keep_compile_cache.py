@@ -160,10 +160,15 @@ def test_a_broken_archive_is_refused(broken: Callable[[bytes], bytes], tmp_path:
         program.pack(filled(tmp_path / "first"), KEY, file)
         content = broken(file.read())
     (tmp_path / "second").mkdir()
-    with (tmp_path / "archive").open("w+b") as file, pytest.raises((program.CacheError, FileExistsError)):
-        file.write(content)
-        program.checked(file, KEY, len(content))
-        program.unpack(file, tmp_path / "second")
+
+    def opened() -> int:
+        with (tmp_path / "archive").open("w+b") as file:
+            file.write(content)
+            program.checked(file, KEY, len(content))
+            return program.unpack(file, tmp_path / "second")
+
+    with pytest.raises((program.CacheError, FileExistsError)):
+        opened()
     assert not (tmp_path / "evil").exists()
 
 
