@@ -92,5 +92,6 @@ DRILLS = (
         start="empty",
         speed=SPEED,
         skip=needs_servers(),
+        fast=False,
     ),
 )
