@@ -11,6 +11,7 @@ from pulumi import ResourceOptions
 from infra.budget import Budget, BudgetArgs
 from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.cluster import Cluster, ClusterArgs
+from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place, labels_of
@@ -25,8 +26,9 @@ from infra.platform import (
 )
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
-from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
+from infra.workload_access import CompileCacheGrant, WorkloadAccess, WorkloadAccessArgs
 from settings.checks.declarations import declarations
+from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.derived.measurement import measurement
@@ -38,6 +40,7 @@ from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
+from workloads.server.compile_cache import KeptCache
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
 from workloads.weights.weights import Weights, WeightsArgs
@@ -96,6 +99,12 @@ else:
     joined = SharedPlatform("platform", other)
     services, kubernetes, platform = joined.services, joined.kubernetes, joined.outputs
 after_services = ResourceOptions(depends_on=[services])
+kept: KeptCache | None = None
+kept_by: CompileCacheGrant | None = None
+if key := cache_key(settings):
+    caches = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
+    kept = KeptCache(bucket=caches.bucket_name, key=key)
+    kept_by = CompileCacheGrant(bucket=caches.bucket_name, key=key, account=server_account(settings))
 grants = WorkloadAccessArgs(
     project=project,
     project_number=platform.project_number,
@@ -103,6 +112,7 @@ grants = WorkloadAccessArgs(
     namespace=settings.namespace,
     secret_readers=secret_readers(settings),
     results_bucket=platform.results_bucket if settings.benchmark.enabled else None,
+    compile_cache=kept_by,
     dataset_object=dataset_object(settings),
 )
 access = WorkloadAccess("access", grants, after_services)
@@ -154,6 +164,8 @@ replica = ServerArgs(
     hf_token=weights.token,
     hf_token_version=weights.token_version,
     api_key=settings.api_key_secret or secrets.api_key,
+    compile_cache=kept,
+    service_account=server_account(settings),
     resources=settings.server.resources,
     startup_minutes=settings.server.startup_minutes,
     internal_load_balancer=settings.server.internal_load_balancer,

@@ -39,7 +39,7 @@ class Start:
     writer_mibps: float = MIN_THROUGHPUT_MIBPS
     """Throughput of the volume that is written to."""
     warm_caches: bool = False
-    """Whether compiled kernels and graphs are found on a volume that outlives the pod."""
+    """Whether compiled kernels and graphs of an earlier pod of the same release are found."""
     spare_nodes: bool = False
     """Whether machines stand ready, image pulled."""
     gateway: bool = False
@@ -234,7 +234,7 @@ def _levers(start: Start, seconds: float) -> Iterator[Lever]:
             yield Lever(id=id_, title=title, saves_seconds=saved)
 
     if not start.warm_caches:
-        yield from lever("warm-caches", "compile caches on a volume that outlives the pod", warm_caches=True)
+        yield from lever("warm-caches", "compile caches of an earlier start (server.compileCache)", warm_caches=True)
     if not start.spare_nodes:
         yield from lever("spare-nodes", "one more node kept ready, idle", spare_nodes=True)
     if not start.weights_exist:

@@ -14,6 +14,18 @@ from settings.names import BENCHMARK_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompileCacheGrant:
+    """The right to read and to create, not to change or delete, what lies under one key."""
+
+    bucket: pulumi.Input[str]
+    """The bucket: `CompileCacheBucket.name`."""
+    key: str
+    """First part of the names of the objects, e.g. 64 hexadecimal digits."""
+    account: str
+    """Kubernetes service account that only pods of this key have, e.g. "vllm-server-0123456789ab"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadAccessArgs:
     """Arguments of `WorkloadAccess`."""
 
@@ -29,6 +41,8 @@ class WorkloadAccessArgs:
     """Pairs of a Kubernetes service account and the Secret Manager secret that its pods read."""
     results_bucket: pulumi.Input[str] | None = None
     """Bucket that the benchmark's pods write their results to. None grants none."""
+    compile_cache: CompileCacheGrant | None = None
+    """Who reads and stores which compile caches. None grants none."""
     dataset_object: tuple[str, str] | None = None
     """Bucket and object that the benchmark's pods read their requests from. None grants none."""
 
@@ -58,6 +72,23 @@ class WorkloadAccess(pulumi.ComponentResource):
                     condition={"title": "progress of a measurement", "expression": _PROGRESS}
                     if grant == "progress"
                     else None,
+                    opts=child,
+                )
+        if args.compile_cache is not None:
+            cache = args.compile_cache
+            for grant, role in (("caches", "objectViewer"), ("new-caches", "objectCreator")):
+                storage.BucketIAMMember(
+                    # Another key is another grant: made before its pods come, and taken back after the last of the former's.
+                    f"{name}-{cache.account}-{grant}",
+                    bucket=cache.bucket,
+                    role=f"roles/storage.{role}",
+                    member=principal(args, cache.account),
+                    condition={
+                        "title": "compile caches of one release",
+                        "expression": pulumi.Output.format(
+                            "resource.name.startsWith('projects/_/buckets/{0}/objects/{1}/')", cache.bucket, cache.key
+                        ),
+                    },
                     opts=child,
                 )
         if args.dataset_object is not None:

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from settings.derived.traffic import Traffic, VpcRanges
-from workloads.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
+from workloads.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def gpu_quota(gpus: int) -> ResourceQuotaSpecArgsDict:
 
 def service_accounts(traffic: Traffic) -> tuple[str, ...]:
     """One account per kind of pod, so that each can be granted its own secrets and buckets and no other's."""
-    accounts = [SERVER_ACCOUNT]
+    accounts = [traffic.server_account]
     if traffic.weights_writer:
         accounts.append(WRITER_ACCOUNT)
     if traffic.benchmark:

@@ -54,6 +54,8 @@ KUBE_DNS_ADDRESS = 10
 DNS_PODS = ("k8s-app", ("kube-dns", "node-local-dns"))
 # Source: GKE docs, Workload Identity with network policy: port 80 with Dataplane V2.
 METADATA_SERVER = "169.254.169.254/32"
+# Source: VPC docs, Private Google Access, domain options: private.googleapis.com.
+PRIVATE_APIS = "199.36.153.8/30"
 # Source: GKE docs, managed collection: gke-gmp-system on Autopilot, gmp-system on other clusters.
 COLLECTOR_NAMESPACES = ("gke-gmp-system", "gmp-system")
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -110,6 +112,7 @@ CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, val
 COLLECTORS = Namespaces(name="metric-collectors", label=_NAMESPACE_NAME, values=COLLECTOR_NAMESPACES)
 CLUSTER_DNS = Namespaces(name="cluster-dns", label=_NAMESPACE_NAME, values=("kube-system",), pods=DNS_PODS)
 METADATA = Addresses(name="metadata-server", ranges=(METADATA_SERVER,))
+GOOGLE_APIS = Addresses(name="google-apis", ranges=(PRIVATE_APIS,))
 PROBERS = Addresses(name="health-checks", ranges=HEALTH_CHECKS)
 
 
@@ -155,6 +158,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *_to_the_server(traffic, server),
         *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, server)),
         *_downloads(traffic, server),
+        *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
     )
@@ -226,6 +230,16 @@ def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
             port=443,
             why="the replica downloads the model itself (weights.source: huggingface)",
         )
+
+
+def _compile_cache(server: Pods) -> Iterator[Flow]:
+    yield Flow(from_=server, to=METADATA, port=80, why="the access token for the bucket of compile caches")
+    yield Flow(
+        from_=server,
+        to=GOOGLE_APIS,
+        port=443,
+        why="compile caches from and to Cloud Storage, at Google's own addresses",
+    )
 
 
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:

@@ -182,6 +182,9 @@ def plan(
         typer.Option("--confidence", min=0.5, max=0.9999, help="Share of time in which all needed nodes are there."),
     ] = 0.95,
     starts_from: Annotated[_Start, typer.Option("--starts-from", help="What is there already.")] = "nothing",
+    compile_cache: Annotated[
+        bool, typer.Option("--compile-cache", help="Keep compiled kernels: later nodes start warm.")
+    ] = False,
     hours_per_week: Annotated[
         float | None,
         typer.Option(
@@ -298,6 +301,7 @@ def plan(
             region=_region(region, zone, write=write is not None),
             usd_per_node_hour=usd_per_node_hour,
             starts_from=starts_from,
+            compile_cache=compile_cache,
         )
         if anywhere:
             return _anywhere(asked, capacity, region, format_, out)

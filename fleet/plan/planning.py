@@ -322,8 +322,9 @@ def _way_from(question: PlanQuestion, machines: int) -> Start:
 
 
 def _restart(question: PlanQuestion, machines: int) -> TimeToServe:
-    """Machines anew, cluster and weights being there."""
-    return time_to_serve(_start(question, machines, cluster=True, weights=True))
+    """Machines anew, cluster and weights being there, and compile caches where they are kept."""
+    start = _start(question, machines, cluster=True, weights=True)
+    return time_to_serve(replace(start, warm_caches=question.compile_cache))
 
 
 def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: bool) -> Start:

@@ -234,6 +234,8 @@ def _server(plan: Plan, revision: str | None) -> Iterator[str]:
         yield "    engine: # what differs from the profile on this machine, for this model"
         for name, value in changes.items():
             yield f"      {_key(name)}: {json.dumps(value)}"
+    if plan.question.compile_cache:
+        yield "    compileCache: {enabled: true} # later replicas start with what the first one compiled"
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # requests in flight that a node is planned for at most"

@@ -26,6 +26,7 @@ from fleet.rehearse.giving_back import forget_scaling
 from fleet.rehearse.meter import Meter
 from fleet.rehearse.results import DrillBrokenOffError
 from fleet.rehearse.simulation.chart import Charts
+from fleet.rehearse.simulation.compile_caches import CompileCaches
 from fleet.rehearse.simulation.disks import Disks
 from fleet.rehearse.simulation.gateway import GatewayController
 from fleet.rehearse.simulation.gateway_prerequisites import prerequisites_of
@@ -83,6 +84,7 @@ class Stage:
     provisioner: Provisioner
     gateway: GatewayController
     writer: Writer
+    caches: CompileCaches
     applier: Applier
     timings: Timings
     control_plane: ControlPlane
@@ -333,11 +335,12 @@ class Stage:
         self.stock = Stock.for_settings(self.settings)
         self.writer = Writer(self.world, self.timings)
         self.standby = Standby(self.world, self.timings)
+        self.caches = CompileCaches(self.world)
         self.provisioner = Provisioner(self.world, self.stock, self.timings, project=self.settings.project)
         disks, prometheus = Disks(self.world, self.timings), ManagedPrometheus(self.world, self.timings)
         self.gateway = GatewayController(self.world, prerequisites_of(self.base), self.timings)
         self._stack.enter_context(self.world)
-        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, prometheus):
+        for one in (self.provisioner, disks, self.gateway, self.writer, self.standby, self.caches, prometheus):
             self._stack.enter_context(one)
         self.applier = Applier(
             self.api,

@@ -26,6 +26,10 @@ EVERYONE = ("allUsers", "allAuthenticatedUsers")
 _ALL_OF_IT = (*BASIC_ROLES, "dmin", "legacyBucketOwner")
 """How roles end that may do everything with one resource: `roles/storage.admin`, `roles/storage.objectAdmin`."""
 _MACHINES = ("serviceAccount:", "principal")
+_BUCKET_GRANTS = "gcp:storage/bucketIAM"
+_READS, _CREATES = "roles/storage.objectViewer", "roles/storage.objectCreator"
+COMPILE_CACHE = "compile-cache"
+"""Name of the container that stores what a server compiled."""
 PROJECT_GRANTS = ("gcp:projects/iAM", "gcp:folder/iAM", "gcp:organizations/iAM")
 
 
@@ -77,6 +81,44 @@ def _denies(policy: Resource, direction: str) -> bool:
     chosen = mapped(dig(spec, "podSelector"))
     everything = selects(chosen, {}) and not tuple(listed(dig(chosen, "matchExpressions")))
     return everything and direction in types and not tuple(listed(dig(spec, direction.lower())))
+
+
+def _cache_writers(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    """Servers that run what lies in a bucket, by the option `--bucket` of the container that stores it."""
+    for server in resources:
+        for pod in pods(server):
+            saver = next((one for one in pod.init_containers if one.name == COMPILE_CACHE), None)
+            options = _options(saver.words) if saver else {}
+            if not {"bucket", "key"} <= options.keys():
+                continue
+            account = dig(pod.spec, "serviceAccountName")
+            subject = f"/subject/ns/{namespace_of(server)}/sa/{account}"
+            condition = f"resource.name.startsWith('projects/_/buckets/{options['bucket']}/objects/{options['key']}/')"
+            for grant in resources:
+                if not grant.type.startswith(_BUCKET_GRANTS) or dig(grant.props, "bucket") != options["bucket"]:
+                    continue
+                role = str(dig(grant.props, "role") or "")
+                for member in _members(grant):
+                    if role == _READS or (
+                        role == _CREATES
+                        and member.endswith(subject)
+                        and dig(grant.props, "condition", "expression") == condition
+                    ):
+                        continue
+                    yield Finding(
+                        what=f"{grant.label} gives {role} on {options['bucket']} to {member}, and {server.label} runs what lies there",
+                        urn=grant.urn,
+                    )
+
+
+def _options(words: Sequence[str]) -> dict[str, str]:
+    """Long options and their values, whether they follow or are joined by an equals sign."""
+    found: dict[str, str] = {}
+    for word, after in zip(words, (*words[1:], ""), strict=True):
+        if word.startswith("--"):
+            name, joined, value = word[2:].partition("=")
+            found[name] = value if joined else after
+    return found
 
 
 def _no_pod_security(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -224,6 +266,17 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_default_account,
+    ),
+    StackRule(
+        name="compile-cache-writers",
+        subject="security",
+        statement="Compiled kernels that servers run are created by pods of their own release, and changed by nobody.",
+        evidence="a compile cache holds machine code and pickles: who may write it runs programs on every later server, with its prompts "
+        "and its key. A pod of another release, or one that may replace an object, would outlive its own end there. Mandatory",
+        fix="roles/storage.objectCreator for the release's own service account, on the condition of its key",
+        level="mandatory",
+        severity="critical",
+        judge=_cache_writers,
     ),
     StackRule(
         name="namespace-without-network-policy",

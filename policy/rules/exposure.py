@@ -213,7 +213,7 @@ def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
 def _forgetful_bucket(resource: Resource, _: Settings) -> Iterator[Finding]:
     if resource.type != "gcp:storage/bucket:Bucket":
         return
-    if dig(resource.props, "forceDestroy") is True:
+    if dig(resource.props, "forceDestroy") is True and dig(resource.props, "labels", "scratch") != "true":
         yield Finding(what="forceDestroy is true", fix="forceDestroy: false; empty the bucket by hand once it may go")
     for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
         if dig(rule, "action", "type") == "Delete" and not _waits(mapped(dig(rule, "condition"))):
@@ -333,7 +333,7 @@ RULES = (
         subject="storage",
         statement="A bucket keeps what it was given, also when its stack goes.",
         evidence="a measurement costs hundreds of dollars and exists once. Source: Cloud Storage documentation, lifecycle; pulumi-gcp, "
-        "Bucket.forceDestroy. Advisory: a scratch bucket may go with its contents",
+        "Bucket.forceDestroy. Advisory: a bucket labelled scratch=true may go with its contents",
         fix="forceDestroy: false, and no lifecycle rule that deletes at once",
         level="advisory",
         severity="medium",

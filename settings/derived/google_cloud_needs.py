@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settings.names import BENCHMARK_ACCOUNT, SERVER_ACCOUNT, WRITER_ACCOUNT
+from settings.derived.compile_cache import server_account
+from settings.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
 from settings.sections.capacity import Calendar
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         }
     if settings.platform.kubeconfig is not None:
         needed.add("cloudresourcemanager.googleapis.com")  # the project's number
+    if settings.server.compile_cache.enabled:
+        needed.add("storage.googleapis.com")  # the bucket for compile caches
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
@@ -79,7 +82,9 @@ def required_permissions(settings: Settings) -> dict[str, str]:
             needed["compute.firewalls.create"] = "roles/compute.admin"
     if settings.platform.kubeconfig is not None:
         needed["resourcemanager.projects.get"] = "roles/browser"
-    if settings.benchmark.enabled:
+    if settings.server.compile_cache.enabled:
+        needed["storage.buckets.create"] = "roles/storage.admin"
+    if settings.benchmark.enabled or settings.server.compile_cache.enabled:
         needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
     if "secretmanager.googleapis.com" in required_apis(settings):
         needed["secretmanager.secrets.setIamPolicy"] = "roles/secretmanager.admin"
@@ -99,9 +104,9 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         if settings.weights.is_written:
             readers.add((WRITER_ACCOUNT, token.name))
         elif not settings.weights.has_volume:
-            readers.add((SERVER_ACCOUNT, token.name))
+            readers.add((server_account(settings), token.name))
     if key is not None:
-        readers.add((SERVER_ACCOUNT, key.name))
+        readers.add((server_account(settings), key.name))
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))

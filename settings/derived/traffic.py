@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from settings.names import own_server_name
+from settings.derived.compile_cache import server_account
+from settings.names import SERVER_ACCOUNT, own_server_name
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -48,6 +49,8 @@ class Traffic:
 
     server: str
     """Value of the label `app` on the servers' pods."""
+    server_account: str = SERVER_ACCOUNT
+    """The servers' service account: of their own release where they keep compile caches."""
     guards_v1_only: bool = False
     """Whether the servers ask for an API key, which they do under /v1 alone: with a gateway, pods then may not reach them past it."""
     internal_load_balancer: bool = False
@@ -62,6 +65,8 @@ class Traffic:
     """Whether benchmark pods load the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
+    compile_cache: bool = False
+    """Whether the servers keep compile caches in a bucket."""
 
     def __post_init__(self) -> None:
         own_server_name(self.server)
@@ -78,6 +83,7 @@ def traffic(settings: Settings) -> Traffic:
     )
     return Traffic(
         server=settings.server.name,
+        server_account=server_account(settings),
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
         # A guest's settings do not know the platform's ranges; its outputs do.
@@ -91,4 +97,5 @@ def traffic(settings: Settings) -> Traffic:
         weights_writer=settings.weights.is_written,
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
+        compile_cache=settings.server.compile_cache.enabled,
     )

@@ -97,6 +97,14 @@ class Needs(Section):
     """Requests in flight per replica at peak. Default: the profile's (2,000 in the article)."""
 
 
+class CompileCache(Section):
+    """Compiled kernels and graphs, kept for the pods that start later."""
+
+    enabled: bool = False
+    """Keep them in a bucket of the stack's own. The first pod of a release stores what it compiled, before it gets requests; each later
+    pod of the same release starts with it. Off by default: the servers' pods may then reach Google's APIs, and nothing else outside."""
+
+
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
@@ -118,6 +126,8 @@ class Server(Section):
     """CPU, memory and disk of a server pod."""
     startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
     """Minutes a pod may take from start to ready. The article measured about 10; kernels compiled at first start add more."""
+    compile_cache: CompileCache = CompileCache()
+    """Caches of what vLLM compiles at its start."""
     api_key_secret: SecretReference | None = None
     """Secret Manager secret that holds the API key: its name, or `{name, version}`. The key guards /v1 alone, so nothing else is
     routed then. With the name alone each replica has the key that was newest when it started."""

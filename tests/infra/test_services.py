@@ -36,6 +36,11 @@ def test_each_option_adds_its_own_api_and_no_other(sections: dict[str, object], 
     assert set(required_apis(make_settings(**sections))) == ALWAYS | {api}
 
 
+def test_a_guest_with_compile_caches_has_a_bucket_of_its_own() -> None:
+    guest = {"platform": {"stack": BASE_STACK}, "server": {"compileCache": {"enabled": True}}}
+    assert required_apis(make_settings(**guest)) == ("storage.googleapis.com",)
+
+
 def test_a_stack_on_another_ones_cluster_needs_only_what_it_adds() -> None:
     guest = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
     assert required_apis(make_settings(**guest)) == ()

@@ -7,9 +7,12 @@ import pytest
 
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
+from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.google_cloud_needs import secret_readers
-from tests.support.recorded import BENCHMARK, ROOT, all_of, only, recorded_platform
+from tests.support.recorded import BENCHMARK, ROOT, all_of, named, only, recorded_platform
 from tests.support.settings import make_config, make_settings
+
+KEPT = {"compileCache": {"enabled": True}}
 
 
 def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
@@ -39,6 +42,36 @@ def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
     recording = recorded_platform(benchmark=BENCHMARK)
     for grant in all_of(recording, ":BucketIAMMember"):
         assert only(recording, "cluster:Cluster").urn in grant.property_dependencies["member"]
+
+
+def test_compile_caches_are_created_and_read_by_the_pods_of_their_key_alone() -> None:
+    recording = recorded_platform(server=KEPT)
+    settings = make_settings(server=KEPT)
+    key, bucket = cache_key(settings), named(recording, "compile-caches-bucket").inputs
+    assert bucket["forceDestroy"] is True
+    assert "lifecycleRules" not in bucket
+    grants = all_of(recording, ":BucketIAMMember")
+    assert {one.inputs["role"] for one in grants} == {"roles/storage.objectViewer", "roles/storage.objectCreator"}
+    for grant in grants:
+        assert grant.inputs["bucket"] == bucket["name"]
+        assert grant.inputs["member"].endswith(f"/subject/ns/vllm-test/sa/{server_account(settings)}")
+        assert grant.inputs["condition"]["expression"] == (
+            f"resource.name.startsWith('projects/_/buckets/{bucket['name']}/objects/{key}/')"
+        )
+
+
+def test_another_release_has_other_grants_beside_the_formers() -> None:
+    """Made under other names, so that the former's end after its last pod, not before the next one's first."""
+    names = [
+        {one.name for one in all_of(recorded_platform(server=KEPT | more), ":BucketIAMMember")}
+        for more in ({}, {"engine": {"maxNumSeqs": 256}})
+    ]
+    assert not names[0] & names[1]
+
+
+def test_a_secret_of_servers_with_compile_caches_is_read_by_their_own_account() -> None:
+    settings = make_settings(server=KEPT | {"apiKeySecret": "key"})
+    assert secret_readers(settings) == ((server_account(settings), "key"),)
 
 
 def test_a_dataset_in_cloud_storage_is_one_object_that_the_benchmark_may_read() -> None:

@@ -52,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "unmonitored": {"monitoring": {"enabled": False}},
+    "compile caches": {"server": {"compileCache": {"enabled": True}}},
     "a VPC with other addresses": {
         **GATEWAY,
         "network": {"nodeCidr": "100.70.0.0/20", "podCidr": "240.0.0.0/13", "serviceCidr": "34.118.224.0/20"},
@@ -189,6 +190,15 @@ def test_the_server_reaches_nothing_but_names_when_the_weights_are_on_a_volume()
     assert not allowed(made, source=SERVER, destination=METADATA, port=80)
     assert not allowed(made, source=SERVER, destination=CONTROL_PLANE, port=443)
     assert allowed(made, source=SERVER, destination=outside("169.254.20.10"), port=53, protocol="UDP")
+
+
+def test_a_server_that_keeps_its_caches_reaches_googles_apis_and_nothing_else_outside() -> None:
+    made = specs(make_settings(server={"compileCache": {"enabled": True}}))
+    assert allowed(made, source=SERVER, destination=outside("199.36.153.8"), port=443)
+    assert allowed(made, source=SERVER, destination=METADATA, port=80)
+    assert not allowed(made, source=SERVER, destination=HUB, port=443)
+    assert not allowed(made, source=SERVER, destination=outside("199.36.153.12"), port=443)
+    assert not allowed(made, source=CLIENT, destination=outside("199.36.153.8"), port=443)
 
 
 def test_the_server_downloads_only_where_it_has_no_volume() -> None:

@@ -14,7 +14,7 @@ from settings.arguments import within_limits
 from settings.sections.server import Image, PodResources, Resources, Server
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, vllm_args
+from workloads.server import api_key, compile_cache, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 
@@ -62,7 +62,7 @@ all that the image's own variable has. Source: vllm-project/vllm#23935, Google's
 variable of vLLM's own image of CUDA 13 begins the same."""
 
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
-_CACHE_PATH: Final = "/cache"
+_CACHE_PATH: Final = compile_cache.PATH
 """Compiled kernels and graphs, and everything else that libraries keep. Outlives the container, not the pod."""
 
 
@@ -86,7 +86,7 @@ class ServerPod:
     """What the pod of a `Server` follows from. Plain types are validated here; an `Input` is only known later."""
 
     space: Space
-    """Namespace of every object, with the service account `vllm-server` in it; labels; where the image comes from."""
+    """Namespace of every object, with `service_account` in it; labels; where the image comes from."""
     name: str
     """Name of Deployment and Service, and value of the label `app`: 1 to 40 lower-case letters, digits and dashes."""
     engine: Engine
@@ -106,6 +106,10 @@ class ServerPod:
     """What changes with that token, so that the pods start anew: `Weights.token_version`."""
     api_key: pulumi.Output[str] | SecretManagerSecret | None = None
     """The key that clients must show under /v1, or the Secret Manager secret that holds it. None: nobody is asked."""
+    compile_cache: compile_cache.KeptCache | None = None
+    """Where the pods keep what they compile for those that start later. None: each compiles for itself."""
+    service_account: str = names.SERVER_ACCOUNT
+    """Kubernetes service account of the pods. With `compile_cache` one that only pods of its key have."""
     resources: Resources = field(default_factory=Resources)
     """CPU, memory, disk and shared memory of the pod, in GiB. Default: by the placement's machine and GPUs."""
     startup_minutes: int = 30
@@ -165,7 +169,7 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     placement = args.placement
     tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
     spec: PodSpecArgsDict = {
-        "service_account_name": names.SERVER_ACCOUNT,
+        "service_account_name": args.service_account,
         "automount_service_account_token": False,
         # A Service called `vllm` would inject VLLM_PORT=tcp://..., which vLLM refuses to start with.
         "enable_service_links": False,
@@ -183,6 +187,9 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
         "containers": [container(args)],
         "volumes": volumes(args),
     }
+    if args.compile_cache is not None:
+        image = args.space.image(args.image.reference)
+        spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args))]
     if len(placement.zones) > 1:
         # Evenly over the zones that have the weights, but a replica in the wrong zone beats none.
         spec["topology_spread_constraints"] = [
@@ -240,10 +247,12 @@ def arguments(args: ServerPod) -> list[str]:
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 
 
-def command(args: ServerPod) -> list[str]:
-    """The entry point; with an API key, started by the program that reads the key's file."""
+def command(args: ServerPod) -> list[pulumi.Input[str]]:
+    """The entry point, started by the programs that restore the caches and read the key's file."""
     plain = vllm_args.command(args.engine)
-    return plain if args.key_store is None else api_key.command_with_key("VLLM_API_KEY", plain)
+    if args.key_store is not None:
+        plain = api_key.command_with_key("VLLM_API_KEY", plain)
+    return [*plain] if args.compile_cache is None else compile_cache.restoring(args.compile_cache, plain)
 
 
 def environment(args: ServerPod) -> list[EnvVarArgsDict]:
@@ -314,6 +323,8 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         found.append(hf_token.token_volume(args.hf_token))
     if args.key_store is not None:
         found.append(api_key.volume(args.key_store))
+    if args.compile_cache is not None:
+        found.append(compile_cache.volume())
     return found
 
 

@@ -84,6 +84,7 @@ class Asked:
     region: str = DEFAULT_REGION
     usd_per_node_hour: float | None = None
     starts_from: StartsFrom = "nothing"
+    compile_cache: bool = False
 
 
 def question_of(asked: Asked) -> PlanQuestion:
@@ -120,6 +121,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             region=asked.region,
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
+            compile_cache=asked.compile_cache,
             notes=(*chosen, *notes),
         )
     except AskingError:

@@ -129,6 +129,8 @@ class PlanQuestion:
     usd_per_node_hour: float | None = None
     """Your own price of a node-hour; it replaces the list price."""
     starts_from: StartsFrom = "nothing"
+    compile_cache: bool = False
+    """Whether replicas start with what the first one compiled (`server.compileCache`)."""
     notes: tuple[str, ...] = ()
     """What was chosen for the person who asked, in words."""
 

@@ -88,6 +88,7 @@ def _question(question: PlanQuestion) -> dict[str, Any]:
         "headroom": round(1 - question.load_share, 6),
         "hoursPerWeek": question.duty.hours_per_week,
         "startsFrom": question.starts_from,
+        "compileCache": question.compile_cache,
     }
 
 

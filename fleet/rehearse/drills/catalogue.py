@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from fleet.rehearse.drills import bring_up, disruption, gateway, scaling, shortage, two_stacks, weights
+from fleet.rehearse.drills import bring_up, compile_caches, disruption, gateway, scaling, shortage, two_stacks, weights
 from fleet.rehearse.drills.drill import Drill
 from fleet.rehearse.results import RehearsalError
 
@@ -14,6 +14,7 @@ DRILLS: tuple[Drill, ...] = (
     *disruption.DRILLS,
     *shortage.DRILLS,
     *weights.DRILLS,
+    *compile_caches.DRILLS,
     *gateway.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,

@@ -17,8 +17,9 @@ from fleet.rehearse.clock import Clock
 from fleet.rehearse.simulation.cluster_view import SHUTTING_DOWN
 from fleet.rehearse.simulation.pod_needs import GPU_RESOURCE
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import VOLUMES_ATTACHED
+from fleet.rehearse.simulation.world import COMPILED, VOLUMES_ATTACHED
 from workloads.names import BENCHMARK_APP, WRITER_APP
+from workloads.server.compile_cache import NAME as COMPILE_CACHE
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"
 RUN_SECONDS: Final = f"{_OURS}/run-seconds"
@@ -43,8 +44,10 @@ _DELETED: Final[Selector] = (".metadata.deletionTimestamp", "Exists", [])
 _OF_JOB: Final = 'any(.metadata.ownerReferences[]?; .kind == "Job")'
 _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
 _MAY_START: Final = (
-    "if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
-    f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end'
+    "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
+    f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end)'
+    f' and ((any(.spec.initContainers[]?; .name == "{COMPILE_CACHE}") | not)'
+    f' or (.metadata.annotations["{COMPILED}"] // "") != "")'
 )
 _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
@@ -189,7 +192,8 @@ startTime: {{ $now | Quote }}
         f'(if any(.spec.containers[]; .image | contains("{LARGE_IMAGE}")) then {timings.large_image_pull_seconds!r}'
         f" else {timings.image_pull_seconds!r} end)"
     )
-    init = f"((.spec.initContainers // []) | length) * {timings.init_container_seconds!r}"
+    # Those that start again are not waited for: they run beside the containers.
+    init = f'([.spec.initContainers[]? | select(.restartPolicy != "Always")] | length) * {timings.init_container_seconds!r}'
     selectors: list[Selector] = [
         _NOT_DELETED,
         (".spec.nodeName", "Exists", []),
@@ -248,7 +252,11 @@ conditions:
 {{ end }}
 containerStatuses: {{ .status.containerStatuses | toJson }}
 """
-    load = f"if {_HAS_GPUS} then {timings.server_load_seconds!r} else {timings.probe_seconds!r} end"
+    warm = f'(.metadata.annotations["{COMPILED}"] // "") == "warm"'
+    load = (
+        f"if {_HAS_GPUS} then (if {warm} then {timings.warm_load_seconds!r} else {timings.server_load_seconds!r} end)"
+        f" else {timings.probe_seconds!r} end"
+    )
     selectors: list[Selector] = [
         _NOT_DELETED,
         (".status.phase", "In", ["Running"]),

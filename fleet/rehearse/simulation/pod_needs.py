@@ -166,22 +166,30 @@ def needs_of(pod: Manifest) -> PodNeeds:
 
 
 def _requests(spec: Manifest) -> Amounts:
-    """The containers' sum, or the largest init container where it is more, as the scheduler counts."""
+    """The containers' sum, or the largest init container where it is more, as the scheduler counts. An init container that starts
+    again runs beside all that come after it. Source: Kubernetes docs, "Sidecar Containers", resource sharing.
+    """
 
     def amounts(container: Manifest) -> Amounts:
         resources = container.get("resources") or {}
         return Amounts.of_resources({**(resources.get("limits") or {}), **(resources.get("requests") or {})}, pods=0)
 
-    running = Amounts(pods=1)
+    running, beside = Amounts(pods=1), Amounts(pods=0)
+    peaks: list[Amounts] = []
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            beside = beside.minus(amounts(container), -1)
+        else:
+            peaks.append(beside.minus(amounts(container), -1))
     for container in spec["containers"]:
         running = running.minus(amounts(container), -1)
-    for container in spec.get("initContainers") or ():
-        own = amounts(container)
+    running = running.minus(beside, -1)
+    for peak in peaks:
         running = Amounts(
-            cpu_milli=max(running.cpu_milli, own.cpu_milli),
-            memory_bytes=max(running.memory_bytes, own.memory_bytes),
-            ephemeral_bytes=max(running.ephemeral_bytes, own.ephemeral_bytes),
-            gpus=max(running.gpus, own.gpus),
+            cpu_milli=max(running.cpu_milli, peak.cpu_milli),
+            memory_bytes=max(running.memory_bytes, peak.memory_bytes),
+            ephemeral_bytes=max(running.ephemeral_bytes, peak.ephemeral_bytes),
+            gpus=max(running.gpus, peak.gpus),
             pods=1,
         )
     return running

@@ -23,6 +23,10 @@ VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
 """Annotation that the disk stand-in writes ("attached") on a scheduled pod once each of its volumes is attached. A pod with
 persistent volumes starts its containers only then."""
 
+COMPILED = "rehearsal.vllm-fleet.dev/compiled"
+"""Annotation that the stand-in for compile caches writes on a server's pod that keeps them: "warm" where it found them, else "cold". Such
+a pod starts its containers only then."""
+
 OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
 """Annotation ("true") of an image that was taken while a node had its disk mounted, and of every volume made from it: ext4
 wants to replay the journal before it mounts, which a disk that is attached read-only does not allow."""

@@ -21,6 +21,7 @@ from fleet.plan.planning import compare, plan
 from fleet.plan.question.asking import Asked, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from fleet.plan.question.profiles import profile_facts
+from fleet.plan.stack_file import stack_text
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -153,6 +154,14 @@ def test_a_batch_starts_sooner_where_the_weights_are_there() -> None:
     assert warm is not None
     assert warm.start_hours < cold.start_hours - 0.2
     assert warm.work_hours == pytest.approx(cold.work_hours)
+
+
+def test_kept_compile_caches_make_the_next_start_shorter_and_not_the_first() -> None:
+    plain, kept = (answer(users=10_000, compile_cache=kept) for kept in (False, True))
+    assert kept.restart.likely_seconds < plain.restart.likely_seconds
+    assert kept.time_to_serve.likely_seconds == plain.time_to_serve.likely_seconds
+    assert "compileCache: {enabled: true}" in stack_text(kept)
+    assert "compileCache" not in stack_text(plain)
 
 
 def test_documents_that_the_server_would_refuse_are_flagged() -> None:

@@ -268,6 +268,12 @@ CASES = (
     of_resource(
         "bucket-loses-results", "results go with their bucket, by hand", put(_BUCKET, "forceDestroy", value=True)
     ),
+    sound(
+        "bucket-loses-results",
+        "a bucket of what is made again",
+        put(_BUCKET, "forceDestroy", value=True),
+        put(_BUCKET, "labels.scratch", value="true"),
+    ),
     of_resource("bucket-loses-results", "gone at once", put(_BUCKET, "lifecycleRules.0.condition.age", value=0)),
     of_resource("bucket-loses-results", "gone whatever they are", drop(_BUCKET, "lifecycleRules.0.condition")),
     sound(

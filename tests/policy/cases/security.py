@@ -10,6 +10,7 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     POD,
+    Case,
     Edit,
     Patch,
     Props,
@@ -107,6 +108,48 @@ def _rights(namespace: str) -> Edit:
     props = {"metadata": {"name": "b", "namespace": HERE}, "subjects": [subject]}
     return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
 
+
+_RELEASE = "0123456789ab"
+_SAVER = put(
+    DEPLOYMENT,
+    f"{POD}.initContainers",
+    value=[
+        {"name": "compile-cache", "command": ["python3", "-c", "", "save", "--bucket", "caches", f"--key={_RELEASE}"]}
+    ],
+)
+
+
+def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edit:
+    """A grant on the bucket of the servers' compiled kernels."""
+    member = f"principal://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/subject/ns/vllm-dev/sa/{account}"
+    expression = f"resource.name.startsWith('projects/_/buckets/caches/objects/{key}/')"
+    inputs = {"bucket": "caches", "role": role, "member": member, "condition": {"expression": expression}}
+    return new("caches", "gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
+
+
+def _kept(patch: Patch) -> Case:
+    settings = {"server": {"compileCache": {"enabled": True}}}
+    return of_program("compile-cache-writers", "a wider grant on compiled kernels", patch, settings=settings)
+
+
+_GRANTS = "infra.workload_access.storage.BucketIAMMember"
+CACHES = (
+    _kept(arguments(_GRANTS, lambda given: given.pop("condition"))),
+    _kept(arguments(_GRANTS, lambda given: given.update(role="roles/storage.objectUser"))),
+    of_resource("compile-cache-writers", "servers replace what they run", _SAVER, _caches("roles/storage.objectUser")),
+    of_resource(
+        "compile-cache-writers", "a pod of another kind", _SAVER, _caches("roles/storage.objectCreator", "benchmark")
+    ),
+    of_resource(
+        "compile-cache-writers",
+        "every key",
+        _SAVER,
+        _caches("roles/storage.objectCreator", key=""),
+        says="objectCreator",
+    ),
+    sound("compile-cache-writers", "servers of the key", _SAVER, _caches("roles/storage.objectCreator")),
+    sound("compile-cache-writers", "a pod that reads", _SAVER, _caches("roles/storage.objectViewer", "benchmark")),
+)
 
 PODS = (
     of_program(
@@ -497,4 +540,4 @@ ACCESS = (
     ),
 )
 
-CASES = PODS + SECRETS + ACCESS
+CASES = PODS + CACHES + SECRETS + ACCESS

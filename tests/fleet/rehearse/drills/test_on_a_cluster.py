@@ -239,6 +239,20 @@ def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_com
     (finding,) = result.findings
     assert finding.subject.endswith("::server-deployment")
     assert "storage usage exceeds the total limit of containers 20Gi" in finding.message
+def test_caches_that_nobody_stores_are_seen(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
+    assert failures(result) == {}
+    assert result.passed
+
+    def forgetful(inputs: Inputs) -> None:
+        inputs["spec"]["template"]["spec"]["initContainers"] = []
+
+    class Broken(BreakableStage):
+        mutation = staticmethod(changed("Deployment", forgetful))
+
+    monkeypatch.setattr(runner, "Stage", Broken)
+    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["compile-caches"]))
+    assert "no caches" in failure(result, "the first server compiles and stores")
 
 
 def test_rules_that_wait_for_no_pod_never_come_up_on_a_new_cluster(

@@ -9,7 +9,7 @@ from fleet.rehearse.api import Manifest
 from fleet.rehearse.clock import Clock
 from fleet.rehearse.simulation.kubelet_stages import EXIT_CODE, LEADER, LEADER_FLAG, RUN_SECONDS, kubelet_stages
 from fleet.rehearse.simulation.timings import Timings
-from fleet.rehearse.simulation.world import VOLUMES_ATTACHED
+from fleet.rehearse.simulation.world import COMPILED, VOLUMES_ATTACHED
 
 
 def stages(speed: float = 60.0, **timings: Any) -> dict[str, Manifest]:
@@ -54,6 +54,7 @@ def test_durations_come_from_the_timings() -> None:
     assert "88.0" in delay("pod-start", init_container_seconds=88.0)
     assert "1099.0" in delay("pod-ready", weights_read_seconds=99.0, engine_start_seconds=1000.0)
     assert "99.0" in delay("pod-evicted", weights_read_seconds=99.0)
+    assert "1111.0" in delay("pod-ready", weights_read_seconds=99.0, warm_engine_start_seconds=1012.0)
     assert "66.0" in delay("pod-complete", writer_seconds=66.0)
     assert "55.0" in delay("pod-complete", benchmark_seconds=55.0)
     assert "44.0" in delay("pod-end", exit_seconds=44.0)
@@ -61,7 +62,7 @@ def test_durations_come_from_the_timings() -> None:
 
 def test_what_drills_write_on_a_pod_is_read_by_a_stage() -> None:
     text = json.dumps(kubelet_stages(Timings(), Clock()))
-    for annotation in (RUN_SECONDS, EXIT_CODE, LEADER, VOLUMES_ATTACHED, LEADER_FLAG):
+    for annotation in (RUN_SECONDS, EXIT_CODE, LEADER, VOLUMES_ATTACHED, COMPILED, LEADER_FLAG):
         assert annotation in text
 
 

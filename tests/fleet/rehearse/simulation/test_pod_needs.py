@@ -25,6 +25,13 @@ def test_containers_add_up_and_a_larger_init_container_counts_instead() -> None:
     assert needs(one).amounts == Amounts(cpu_milli=3000, memory_bytes=9 * GIB)
 
 
+def test_an_init_container_that_starts_again_adds_to_all_that_come_after_it() -> None:
+    one = pod("a", {"cpu": "2", "memory": "4Gi"})
+    beside = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    one["spec"]["initContainers"] = [beside, {"name": "i", "resources": {"requests": {"cpu": "500m", "memory": "9Gi"}}}]
+    assert needs(one).amounts == Amounts(cpu_milli=3000, memory_bytes=10 * GIB)
+
+
 def test_limits_count_where_no_requests_are_written() -> None:
     one = pod("a", {})
     one["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}

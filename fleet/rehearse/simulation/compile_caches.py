@@ -1,0 +1,140 @@
+"""What server pods find compiled and what they store: the pods' own programs, run against a bucket on loopback.
+
+A server whose pod keeps compile caches starts when its restoring program has ended, as in the real pod, and its engines then take the
+time of what was found. After a first pod is Ready, its storing program runs. Both are the words of the pod's own manifest, with the
+addresses of this machine for the cloud's; what is compiled is one small file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from fleet.rehearse.api import POD, Manifest
+from fleet.rehearse.mirror import Change
+from fleet.rehearse.simulation.agenda import Agenda
+from fleet.rehearse.simulation.world import COMPILED, World, is_ready
+from fleet.simulators.bucket import Answer, LocalBucket, Request
+from workloads.server.compile_cache import NAME
+
+KERNEL: Final = "triton/kernel.cubin"
+"""What a simulated server compiles."""
+SAVED_WALL_SECONDS: Final = 60.0
+"""Most that a storing program is waited for. Measured: 0.2 s."""
+_ELSEWHERE: Final = frozenset({"--cache", "--through", "--health", "--state"})
+"""Options that name places of the pod."""
+_HEALTH: Final = "/health"
+
+
+class _Bucket(LocalBucket):
+    """A bucket, and beside it the health of a server that is up."""
+
+    def answer(self, request: Request) -> Answer:
+        return Answer(200, b"") if request.path == _HEALTH else super().answer(request)
+
+
+class CompileCaches:
+    """Runs the programs of every server pod that keeps its caches. Make it before the world is entered; a context manager, inside."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._buckets: dict[str, _Bucket] = {}
+        self._agenda = Agenda(world.clock, "compile-caches", workers=4)
+        self._lock = threading.Lock()
+        self._begun: set[tuple[str, str]] = set()
+        """Uid of a pod, and which of its programs."""
+        self._tried: set[str] = set()
+        self._stack = contextlib.ExitStack()
+        world.pods.listen(self._on_pod)
+
+    def __enter__(self) -> CompileCaches:
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._agenda.close()
+        self._stack.close()
+
+    @property
+    def archives(self) -> tuple[tuple[LocalBucket, str], ...]:
+        """Every archive: its bucket and its name."""
+        with self._lock:
+            return tuple((bucket, name) for bucket in self._buckets.values() for name in list(bucket.objects))
+
+    def has_tried(self, pod: Manifest) -> bool:
+        """Whether the pod's storing program has come to its end; a real pod is not Ready before."""
+        with self._lock:
+            return pod["metadata"]["uid"] in self._tried
+
+    def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
+        if change == "deleted" or not pod["spec"].get("nodeName") or saver_of(pod) is None:
+            return
+        call = self._save if is_ready(pod) else self._restore
+        with self._lock:
+            key = (pod["metadata"]["uid"], call.__name__)
+            if key in self._begun:
+                return
+            self._begun.add(key)
+        self._agenda.soon(call, pod)
+
+    def _restore(self, pod: Manifest) -> None:
+        name, cache = pod["metadata"]["name"], self._cache(pod)
+        cache.mkdir(exist_ok=True)
+        words = pod["spec"]["containers"][0]["command"]
+        restoring, _ = self._here(words[: words.index("--")], cache)
+        done = subprocess.run([*restoring, "--", "true"], capture_output=True, text=True, check=True)
+        warm = (cache / KERNEL).exists()
+        if not warm:
+            (cache / KERNEL).parent.mkdir(parents=True, exist_ok=True)
+            (cache / KERNEL).write_text("compiled")
+        said = done.stderr.strip().removeprefix("compile cache: ")
+        self._world.timeline.note("pod", name, f"compile caches: {said}", mood="good" if warm else "plain")
+        mark = {"metadata": {"annotations": {COMPILED: "warm" if warm else "cold"}}}
+        self._world.api.patch(POD, name, pod["metadata"]["namespace"], mark)
+
+    def _save(self, pod: Manifest) -> None:
+        saver, state = saver_of(pod), self._cache(pod).with_suffix(".state")
+        assert saver is not None
+        state.mkdir(exist_ok=True)
+        words, bucket = self._here(saver["command"], self._cache(pod))
+        words += [f"--health={bucket.url}{_HEALTH}", f"--state={state}"]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + SAVED_WALL_SECONDS
+            while not (state / "done").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.terminate()
+        shutil.rmtree(state)
+        with self._lock:
+            self._tried.add(pod["metadata"]["uid"])
+
+    def _here(self, words: Sequence[str], cache: Path) -> tuple[list[str], LocalBucket]:
+        """The manifest's words with the places of this machine, and the bucket that they name."""
+        kept = [word for word in words[1:] if word.partition("=")[0] not in _ELSEWHERE]
+        name = kept[kept.index("--bucket") + 1]
+        with self._lock:
+            if name not in self._buckets:
+                self._buckets[name] = self._stack.enter_context(_Bucket(name))
+            bucket = self._buckets[name]
+        return [
+            sys.executable,
+            *kept,
+            f"--cache={cache}",
+            f"--storage={bucket.url}",
+            f"--metadata={bucket.url}",
+        ], bucket
+
+    def _cache(self, pod: Manifest) -> Path:
+        return self._folder / str(pod["metadata"]["uid"])
+
+
+def saver_of(pod: Manifest) -> Manifest | None:
+    """The container that stores the compile caches of a server's pod, where one does."""
+    return next((one for one in pod["spec"].get("initContainers") or () if one["name"] == NAME), None)

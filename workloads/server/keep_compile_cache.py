@@ -1,0 +1,380 @@
+"""Brings a release's compile caches into a server's pod, and stores them once: a program that pods run, without a package.
+
+`restore OPTIONS -- PROGRAM [ARGUMENT ...]` stands before the server: it fetches the archive of this key, checks it whole, puts it in
+place, and becomes the program. Whatever goes wrong, or takes too long, leaves an empty cache: a cold start.
+`save OPTIONS` runs beside the server: once the server is healthy, and before the pod is ready, it stores the archive under this key
+unless there is one. It never stores what a pod has after its first request. docs/decisions/0058-compile-caches.md has the reasons.
+
+An archive is 256 bytes that say key, size and SHA-256 of the rest, then a tar file of regular files, not compressed: a size that is
+checked is all it can take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import ssl
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+FOLDERS = ("vllm", "inductor", "triton", "flashinfer", "cute-dsl", "tvm-ffi", "cuda")
+HEADER_BYTES = 256
+MAX_BYTES = 8 * 2**30
+CHUNK = 2**20
+STEP_SECONDS = 20.0
+PAUSES = (1.0, 2.0, 4.0)
+TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
+
+Listing = dict[str, tuple[int, int, int]]
+"""Files by their path below the cache: size, time of change in nanoseconds, mode."""
+
+
+class CacheError(Exception):
+    """The archive cannot be used or stored; the message says why."""
+
+
+class AbsentError(CacheError):
+    """The key has no archive, or the pod may not know whether it has."""
+
+
+# Cloud Storage
+
+
+class Store:
+    """The one object of a key, reached with the pod's own identity."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.storage, self.through, self.metadata = options.storage, options.through, options.metadata
+        self.bucket, self.name = options.bucket, f"{options.key}/compile-cache.tar"
+
+    def has(self) -> bool:
+        """Whether the key has an archive."""
+        try:
+            with closing(self._get({})):
+                return True
+        except AbsentError:
+            return False
+
+    def fetch(self, file: IO[bytes]) -> int:
+        """Writes the archive to `file` and returns its size."""
+        with closing(self._get({"alt": "media"})) as answer:
+            size = 0
+            while chunk := answer.read(CHUNK):
+                size += len(chunk)
+                if size > MAX_BYTES:
+                    raise CacheError(f"the archive is larger than {MAX_BYTES} bytes")
+                file.write(chunk)
+        return size
+
+    def create(self, file: IO[bytes], size: int) -> bool:
+        """Stores the archive; False where there is one already, which stays."""
+        query = urllib.parse.urlencode({"uploadType": "media", "name": self.name, "ifGenerationMatch": "0"})
+        headers = {"Content-Type": "application/x-tar", "Content-Length": str(size)}
+        path = f"/upload/storage/v1/b/{self.bucket}/o?{query}"
+        answer = self._request("POST", path, body=file, headers=headers)
+        with closing(answer):
+            if answer.status == 412:
+                return False
+            if answer.status != 200:
+                raise CacheError(f"HTTP {answer.status}: {answer.read(300).decode(errors='replace')}")
+            stored = int(json.load(answer).get("size", -1))
+        if stored != size:
+            raise CacheError(f"sent {size} bytes, the bucket has {stored}")
+        return True
+
+    def _get(self, query: dict[str, str]) -> http.client.HTTPResponse:
+        path = f"/storage/v1/b/{self.bucket}/o/{urllib.parse.quote(self.name, safe='')}"
+        problem = ""
+        for pause in (*PAUSES, None):
+            try:
+                answer = self._request("GET", f"{path}?{urllib.parse.urlencode(query)}")
+                if answer.status == 200:
+                    return answer
+                problem = f"HTTP {answer.status}: {answer.read(300).decode(errors='replace')}"
+                answer.close()
+                # 403 also says "absent" to those who may not list a bucket.
+                if answer.status in (403, 404):
+                    raise AbsentError(problem)
+            except (OSError, http.client.HTTPException) as error:
+                problem = str(error) or type(error).__name__
+            if pause is not None:
+                time.sleep(pause)
+        raise CacheError(f"gs://{self.bucket}/{self.name}: {problem}")
+
+    def _request(
+        self, method: str, path: str, body: IO[bytes] | None = None, headers: dict[str, str] | None = None
+    ) -> http.client.HTTPResponse:
+        url = urllib.parse.urlsplit(self.storage)
+        host, tls = str(url.hostname), url.scheme == "https"
+        bearer = {"Authorization": f"Bearer {self._token()}"}
+        connection = http.client.HTTPConnection(url.netloc, timeout=STEP_SECONDS, blocksize=CHUNK)
+        # Another address than the name's own: the one that the pod's network policy lets through.
+        plain = socket.create_connection((self.through or host, url.port or (443 if tls else 80)), STEP_SECONDS)
+        connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host) if tls else plain
+        connection.request(method, path, body=body, headers={**bearer, **(headers or {}), "Connection": "close"})
+        return connection.getresponse()
+
+    def _token(self) -> str:
+        request = urllib.request.Request(f"{self.metadata}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"})  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:  # noqa: S310
+                return str(json.load(answer)["access_token"])
+        except (ValueError, KeyError, TypeError):
+            raise OSError("the metadata server's answer holds no token") from None
+
+
+# The archive
+
+
+class Hashing:
+    """A file for writing that keeps SHA-256 and size of what went through it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.sha256, self.size = file, hashlib.sha256(), 0
+
+    def write(self, data: bytes) -> int:
+        """Writes `data`."""
+        self.size += len(data)
+        if self.size > MAX_BYTES - HEADER_BYTES:
+            raise CacheError(f"the caches are larger than {MAX_BYTES} bytes")
+        self.sha256.update(data)
+        return self.file.write(data)
+
+
+def files_of(cache: Path) -> Listing:
+    """Every regular file of the compile caches; links are left out."""
+    found: Listing = {}
+    for folder in FOLDERS:
+        for parent, _, names in os.walk(cache / folder):
+            for name in names:
+                path = Path(parent, name)
+                about = path.lstat()
+                if path.is_file() and not path.is_symlink():
+                    listed = path.relative_to(cache).as_posix()
+                    found[listed] = (about.st_size, about.st_mtime_ns, about.st_mode & 0o777)
+    return found
+
+
+def pack(cache: Path, key: str, file: IO[bytes]) -> int:
+    """Writes the archive of `cache` to `file` and returns its size. Raises CacheError when a file changes meanwhile."""
+    listing = files_of(cache)
+    if not listing:
+        raise CacheError(f"{cache} holds no compiled file")
+    file.write(b" " * HEADER_BYTES)
+    body = Hashing(file)
+    with tarfile.open(fileobj=cast(IO[bytes], body), mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        for name, (size, changed_ns, mode) in sorted(listing.items()):
+            entry = tarfile.TarInfo(name)
+            # To the nanosecond: ninja, under FlashInfer, compiles again what is older than its source.
+            entry.size, entry.mode, entry.mtime = size, mode, changed_ns // 10**9
+            entry.pax_headers = {"mtime": f"{changed_ns // 10**9}.{changed_ns % 10**9:09d}"}
+            with (cache / name).open("rb") as content:
+                tar.addfile(entry, content)
+    if files_of(cache) != listing:
+        raise CacheError(f"{cache} changed while it was read")
+    about = json.dumps({"key": key, "bytes": body.size, "sha256": body.sha256.hexdigest()}).encode()
+    if len(about) > HEADER_BYTES:
+        raise CacheError(f"the key is too long: {key}")
+    file.seek(0)
+    file.write(about.ljust(HEADER_BYTES))
+    file.seek(0)
+    return HEADER_BYTES + body.size
+
+
+def checked(file: IO[bytes], key: str, size: int) -> None:
+    """Leaves `file` at the tar file's first byte. Raises CacheError unless it is a whole archive of this key."""
+    file.seek(0)
+    try:
+        about = json.loads(file.read(HEADER_BYTES))
+        said = (about["key"], about["bytes"] + HEADER_BYTES, about["sha256"])
+    except (ValueError, KeyError, TypeError):
+        raise CacheError("it does not begin as an archive does") from None
+    sha256 = hashlib.sha256()
+    while chunk := file.read(CHUNK):
+        sha256.update(chunk)
+    for what, is_, says in zip(("key", "size", "SHA-256"), (key, size, sha256.hexdigest()), said, strict=True):
+        if is_ != says:
+            raise CacheError(f"its {what} is {is_}, it says {says}")
+    file.seek(HEADER_BYTES)
+
+
+def unpack(file: IO[bytes], into: Path) -> int:
+    """Writes the files of a checked archive below `into`, and returns how many. Raises CacheError for anything but a regular
+    file inside a known folder.
+    """
+    count = 0
+    with tarfile.open(fileobj=file, mode="r:") as tar:
+        for entry in tar:
+            path = PurePosixPath(entry.name)
+            inside = not path.is_absolute() and ".." not in path.parts and len(path.parts) > 1
+            if not entry.isreg() or entry.issparse() or not inside or path.parts[0] not in FOLDERS:
+                raise CacheError(f"it holds {entry.name!r}, which is no file of the caches")
+            target = into / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = cast(IO[bytes], tar.extractfile(entry))
+            # Fails where the name is taken: by a file of the same name, or by a link.
+            with target.open("xb") as written:
+                shutil.copyfileobj(content, written, CHUNK)
+            target.chmod(entry.mode & 0o755 | 0o600)
+            changed_ns = nanoseconds(entry.pax_headers.get("mtime", ""), entry.mtime)
+            os.utime(target, ns=(changed_ns, changed_ns))
+            count += 1
+    return count
+
+
+def nanoseconds(exact: str, rough: float) -> int:
+    """A time of change as text with nine digits after the point, which a float cannot hold."""
+    whole, _, fraction = exact.partition(".")
+    return (
+        int(whole) * 10**9 + int(fraction.ljust(9, "0"))
+        if whole.isdigit() and fraction.isdigit()
+        else int(rough) * 10**9
+    )
+
+
+# The two programs
+
+
+def say(text: str) -> None:
+    """One line of the container's log."""
+    sys.stderr.write(f"compile cache: {text}\n")
+    sys.stderr.flush()
+
+
+def within(seconds: float, action: Callable[[], None]) -> bool:
+    """Whether `action`, in a process of its own, came to its end in time. It is killed otherwise, wherever it hangs."""
+    process = multiprocessing.get_context("fork").Process(target=action, daemon=True)
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        say(f"given up after {seconds:.0f} s")
+    return process.exitcode == 0
+
+
+def attempt(action: Callable[[], str], otherwise: str) -> None:
+    """Says how `action` ended; exit status 1 where it failed, with what that means."""
+    begun = time.monotonic()
+    try:
+        said = action()
+    except AbsentError as error:
+        say(f"{otherwise}: none of this key ({error})")
+        sys.exit(1)
+    except Exception as error:  # whatever it is, the server starts without
+        say(f"{otherwise}: {error or type(error).__name__}")
+        sys.exit(1)
+    say(f"{said} in {time.monotonic() - begun:.1f} s")
+
+
+def restore(options: argparse.Namespace) -> None:
+    """Fills an empty cache, or leaves it empty."""
+    cache = Path(options.cache)
+    if any((cache / folder).exists() for folder in FOLDERS):
+        return say("there already, from this pod's former container")
+    staging = Path(tempfile.mkdtemp(prefix=".restoring-", dir=cache))
+
+    def fetch() -> str:
+        # Without a name: nothing is left of it when this process is killed.
+        with tempfile.TemporaryFile(dir=cache) as file:
+            size = Store(options).fetch(file)
+            checked(file, options.key, size)
+            return f"{unpack(file, staging)} files, {size / 1e6:.0f} MB restored"
+
+    try:
+        if within(options.limit_seconds, lambda: attempt(fetch, "cold start")):
+            for folder in sorted(staging.iterdir()):
+                folder.rename(cache / folder.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def save(options: argparse.Namespace) -> None:
+    """Stores the caches once, and says `done` by a file, for the pod to become ready by."""
+    state = Path(options.state)
+    begun, done = state / "begun", state / "done"
+
+    def store() -> str:
+        with tempfile.TemporaryFile(dir=state) as file:
+            size = pack(Path(options.cache), options.key, file)
+            return f"{size / 1e6:.0f} MB " + (
+                "stored" if Store(options).create(file, size) else "not stored, there is one"
+            )
+
+    def needed() -> str:
+        if Store(options).has():
+            return "stored already, found"
+        raise AbsentError("once the server is healthy")
+
+    # A container that was started again may have a server beside it that has answered requests: nothing is stored then.
+    if not begun.exists() and not within(options.limit_seconds, lambda: attempt(needed, "to be stored")):
+        for _ in unhealthy(options.health):
+            time.sleep(1)
+        begun.touch()
+        within(options.limit_seconds, lambda: attempt(store, "not stored"))
+    begun.touch()
+    done.touch()
+
+
+def unhealthy(url: str) -> Iterator[None]:
+    """Yields until the server answers."""
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - the pod's own server
+                if answer.status == 200:
+                    return
+        except (OSError, http.client.HTTPException):
+            pass
+        yield
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    """The options of either program."""
+    parser = argparse.ArgumentParser(prog="keep_compile_cache")
+    parser.add_argument("action", choices=("restore", "save"))
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--cache", required=True)
+    parser.add_argument("--limit-seconds", type=float, required=True)
+    parser.add_argument("--through", default="")
+    parser.add_argument("--storage", default="https://storage.googleapis.com")
+    parser.add_argument("--metadata", default="http://metadata.google.internal")
+    parser.add_argument("--health", default="")
+    parser.add_argument("--state", default="")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """Restore and become the program, or save and wait for the pod's end."""
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options, program = options_of(arguments[:split]), arguments[split + 1 :]
+    if options.action == "restore":
+        try:
+            restore(options)
+        except Exception as error:  # a full disk, a folder of another owner: the server starts cold
+            say(f"cold start: {error}")
+        os.execvp(program[0], program)  # noqa: S606 - no shell is the point
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    save(options)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
