@@ -438,7 +438,7 @@ def _entry(id_: str) -> Mapping[str, Any]:
     """An entry of the file, with what it inherits."""
     entries: Mapping[str, Any] = ledger.section("models", "models")
     entry = entries[id_]
-    return {**entries[entry["like"]], **entry} if "like" in entry else entry
+    return {**entries[entry["like"]], "revision": None, **entry} if "like" in entry else entry
 
 
 @cache

@@ -25,6 +25,7 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         weights_gb=serving.model.size_gb,
         workload=serving.workload,
         context_tokens=serving.context_tokens,
+        own_shape=serving.shape,
         # What is laid over a profile is no longer what the row was measured with.
         reproduces=None if serving.overrides else serving.profile.reproduces,
     )

@@ -47,6 +47,8 @@ class ProfileFacts:
     env: Mapping[str, str] = field(default_factory=dict)
     reproduces: str | None = None
     """The published row it repeats."""
+    own_shape: ModelShape | None = None
+    """The model's shape where a stack has one of its own."""
 
     @property
     def shape(self) -> EngineShape:
@@ -56,7 +58,7 @@ class ProfileFacts:
     @property
     def model_shape(self) -> ModelShape:
         """The model's architecture. Raises LookupError where the planner has none for it."""
-        return model_shape(self.model)
+        return self.own_shape or model_shape(self.model)
 
 
 def profile_names() -> tuple[str, ...]:

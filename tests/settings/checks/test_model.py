@@ -55,8 +55,11 @@ def test_the_id_of_a_listed_model_with_a_revision_is_enough() -> None:
 
 
 def test_a_listed_model_without_a_revision_asks_for_one_and_nothing_else() -> None:
-    assert refusals(model={"id": "Qwen/Qwen3.5-9B"}) == {("model-without-revision", "model.revision")}
-    assert refusals(model={"id": "Qwen/Qwen3.5-9B", "revision": REVISION}) == set()
+    assert refusals(model={"id": "Qwen/Qwen3.5-122B-A10B"}, weights={"sizeGib": 300}) == {
+        ("model-without-revision", "model.revision")
+    }
+    pinned = {"id": "Qwen/Qwen3.5-122B-A10B", "revision": REVISION}
+    assert refusals(model=pinned, weights={"sizeGib": 300}) == set()
 
 
 def test_a_model_of_ones_own_has_the_shape_of_its_file(own: dict[str, Any]) -> None:
