@@ -198,3 +198,15 @@ def test_a_missing_claim_is_the_schedulers_word() -> None:
     found = trouble_of(a_pod("Pending", node="", conditions=[said]), [])
     assert found is not None
     assert "claim" in found.fix
+
+
+def test_an_evicted_pod_is_told_before_the_quota_that_refuses_its_successor_for_a_moment() -> None:
+    cluster = FakeCluster()
+    uid = a_deployment(cluster)
+    put(cluster, REPLICA_SET, "server-1", labels=LABELS, owner=uid)
+    warn(cluster, REPLICA_SET, "server-1", "FailedCreate", "exceeded quota: gpu")
+    status = {"phase": "Failed", "reason": "Evicted", "message": "exceeds the total limit of containers 20Gi."}
+    put(cluster, POD, "server-1-a", labels=LABELS, status=status)
+    text, fix = why(cluster)
+    assert "total limit of containers 20Gi" in text
+    assert "ephemeral-storage" in fix
