@@ -25,7 +25,7 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         weights_gb=serving.model.size_gb,
         workload=serving.workload,
         context_tokens=serving.context_tokens,
-        own_shape=serving.shape,
+        own_shape=settings.model.config if settings.model else None,
         # What is laid over a profile is no longer what the row was measured with.
         reproduces=None if serving.overrides else serving.profile.reproduces,
     )
