@@ -244,7 +244,7 @@ def _roofline_frame(
     what: Known, deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget
 ) -> _Frame:
     central = fleet_load(deployment, workload, offered, what.parameters, room)
-    others = ()
+    others: tuple[FleetLoad, ...] = ()
     if what.reached is not None:
         others = (_at_most(deployment, workload, offered, what.reached, room, GATEWAY_HALFWAY),)
     return _Frame(
