@@ -15,7 +15,14 @@ from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.naming import Place, labels_of
 from infra.network import Network, NetworkArgs
-from infra.platform import OwnPlatform, OwnPlatformArgs, SharedPlatform, SharedPlatformArgs
+from infra.platform import (
+    GivenPlatform,
+    GivenPlatformArgs,
+    OwnPlatform,
+    OwnPlatformArgs,
+    SharedPlatform,
+    SharedPlatformArgs,
+)
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
@@ -41,8 +48,8 @@ machine, capacity = settings.machine, settings.capacity
 labels = labels_of(settings.stack, settings.labels)
 place = Place(project=project, region=settings.region, name_prefix=settings.stack, labels=labels)
 
-# Google Cloud: made here, or another stack's.
-if settings.platform.stack is None:
+# Google Cloud: made here, another stack's, or a cluster that somebody else made.
+if settings.owns_platform:
     own = OwnPlatform("platform", OwnPlatformArgs(namespace=settings.namespace))
     services = Services("platform-services", ServicesArgs(project=project, apis=apis), ResourceOptions(parent=own))
     enabled = ResourceOptions(parent=own, depends_on=[services])
@@ -67,9 +74,20 @@ if settings.platform.stack is None:
         "platform-kubernetes", kubeconfig=cluster.kubeconfig, cluster_identifier=cluster.identity, opts=behind
     )
     platform = own.made_of(results=results, network=network, images=images, cluster=cluster, project_number=number)
+elif settings.platform.kubeconfig is not None:
+    given = GivenPlatformArgs(
+        kubeconfig=Path(__file__).parent / settings.platform.kubeconfig,
+        place=place,
+        namespace=settings.namespace,
+        image_prefix=settings.platform.image_prefix,
+        results_bucket=settings.platform.results_bucket,
+        apis=apis,
+    )
+    found = GivenPlatform("platform", given)
+    services, kubernetes, platform = found.services, found.kubernetes, found.outputs
 else:
     other = SharedPlatformArgs(
-        stack=settings.platform.stack,
+        stack=settings.platform.stack or "",
         place=place,
         namespace=settings.namespace,
         proxy_only_subnet=settings.gateway.enabled,

@@ -233,6 +233,18 @@ def measured_figures() -> tuple[Figure, ...]:
     return _measured()
 
 
+_STEPS = frozenset(
+    {
+        "data-parallel-size",
+        "tensor-parallel-size",
+        "kv-cache-dtype",
+        "gpu-memory-utilization",
+        "speculative-config.method",
+        "speculative-config.num_speculative_tokens",
+    }
+)
+"""The settings that the article changed from phase to phase, each with a figure of its own."""
+
 FIGURE_FILES = ("phases", "cluster_ip", "gateway", "single_client", "cluster_ip_rerun")
 
 
@@ -367,7 +379,12 @@ def _output_tokens_per_s(total: int | None, workload: str) -> int | None:
 
 def _nearest(shape: ServingShape, figures: list[Figure]) -> Match | None:
     matches = [_compare(shape, figure) for figure in figures]
-    return min(matches, key=lambda m: (len(m.unargued), len(m.differences)), default=None)
+    return min(matches, key=lambda m: (_steps_apart(m), len(m.unargued), len(m.differences)), default=None)
+
+
+def _steps_apart(match: Match) -> int:
+    """Unargued differences in what the article's phases went through: a row that lacks one of those steps is not near."""
+    return sum(difference.field in _STEPS for difference in match.unargued)
 
 
 def _compare(shape: ServingShape, figure: Figure) -> Match:

@@ -14,7 +14,7 @@ from infra.network import POD_RANGE, SERVICE_RANGE, Network
 from settings.arguments import refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
-from settings.names import cluster_name
+from settings.names import CREDENTIALS_PLUGIN, cluster_name
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -65,7 +65,7 @@ class ClusterArgs:
 class Cluster(pulumi.ComponentResource):
     """A regional GKE Autopilot cluster with private nodes, reached by its DNS endpoint.
 
-    It has no node pools: Autopilot makes A4, C4 and C4A nodes from what the pods ask for and removes them again.
+    It has no node pools: Autopilot makes nodes with GPUs, C4 and C4A nodes from what the pods ask for and removes them again.
     Arguments of Standard clusters (node pools, network policy add-on, intranode visibility, shielded nodes,
     autoscaling limits) are left out, because the API refuses them here.
     """
@@ -218,8 +218,8 @@ def _kubeconfig(context: str, cluster: container.Cluster) -> pulumi.Output[str]:
                     "user": {
                         "exec": {
                             "apiVersion": "client.authentication.k8s.io/v1beta1",
-                            "command": "gke-gcloud-auth-plugin",
-                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
+                            "command": CREDENTIALS_PLUGIN,
+                            "installHint": f"gcloud components install {CREDENTIALS_PLUGIN}",
                             "interactiveMode": "IfAvailable",
                             "provideClusterInfo": True,
                         }

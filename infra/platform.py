@@ -1,9 +1,11 @@
-"""Where the cluster comes from: everything made here, or another stack's joined."""
+"""Where the cluster comes from: everything made here, another stack's joined, or one that somebody else made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -15,7 +17,13 @@ from infra.network import Network
 from infra.platform_outputs import KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket
 from infra.services import Services, ServicesArgs
-from settings.problems import Problem
+from settings import strict_yaml
+from settings.files import read_bounded
+from settings.names import CREDENTIALS_PLUGIN
+from settings.problems import Problem, SettingsError
+
+MOST_BYTES: Final = 2**20
+"""Of a kubeconfig. Assumed: hundreds of times one cluster's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +117,110 @@ class SharedPlatform(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
         )
         self.register_outputs(self.outputs.export())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPlatformArgs:
+    """Arguments of `GivenPlatform`. Raises pulumi.RunError for a kubeconfig of another place, or one with credentials in it."""
+
+    kubeconfig: Path
+    """The file, as `gcloud container clusters get-credentials` writes it: it names one cluster and carries no credentials."""
+    place: Place
+    """Project and region, which must be the cluster's. Nothing is named or labelled here."""
+    namespace: str
+    """Kubernetes namespace of the stack."""
+    image_prefix: str | None = None
+    """What stands before a Docker Hub image's name, e.g. "europe-west4-docker.pkg.dev/PROJECT/docker-hub". None: Docker Hub itself."""
+    results_bucket: str | None = None
+    """Bucket for benchmark results; None where no benchmark writes any."""
+    apis: Sequence[str] = ()
+    """APIs that are needed, with `cloudresourcemanager.googleapis.com`, which knows the project's number."""
+
+
+class GivenPlatform(pulumi.ComponentResource):
+    """A GKE Autopilot cluster that somebody else made. Nothing of it is changed or owned here; the APIs needed are switched on.
+
+    Its ranges are not known: network policies then let in what they would else let in from the VPC's alone.
+    """
+
+    outputs: PlatformOutputs
+    kubernetes: k8s.Provider
+    """The one provider of everything this stack adds to the cluster."""
+    services: Services
+
+    def __init__(self, name: str, args: GivenPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:GivenPlatform", name, None, opts)
+        text, cluster, server = of_kubeconfig(args)
+        child = pulumi.ResourceOptions(parent=self)
+        self.services = Services(f"{name}-services", ServicesArgs(project=args.place.project, apis=args.apis), child)
+        told = {
+            "cluster_name": cluster,
+            "cluster_identity": server,
+            "project": args.place.project,
+            "region": args.place.region,
+            "namespace": args.namespace,
+            "workload_pool": f"{args.place.project}.svc.id.goog",
+            "image_prefix": args.image_prefix or "docker.io",
+            "results_bucket": args.results_bucket or "",
+            "kubeconfig": pulumi.Output.secret(text),
+        }
+        unknown = ("network", "proxy_only_subnet", "node_range", "pod_range", "service_range", "proxy_only_range")
+        self.outputs = PlatformOutputs(
+            project_number=self.services.project_number(),
+            **{field: pulumi.Output.from_input(value) for field, value in (told | dict.fromkeys(unknown, "")).items()},
+        )
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=self.outputs.kubeconfig,
+            cluster_identifier=self.outputs.cluster_identity,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.services]),
+        )
+        self.register_outputs(self.outputs.export())
+
+
+def of_kubeconfig(args: GivenPlatformArgs) -> tuple[str, str, str]:
+    """Text of the kubeconfig; name and address of the cluster that it names. Raises pulumi.RunError."""
+    file = args.kubeconfig.name
+    write = (
+        f"KUBECONFIG={file} gcloud container clusters get-credentials NAME --location={args.place.region} "
+        f"--project={args.place.project} --dns-endpoint"
+    )
+
+    def refusal(why: str) -> pulumi.RunError:
+        problem = Problem(
+            id="platform-kubeconfig",
+            path="vllm-fleet:platform.kubeconfig",
+            value=file,
+            allowed="what `gcloud container clusters get-credentials` writes of one cluster of gcp:project and gcp:region",
+            why=why,
+            write=write,
+        )
+        return pulumi.RunError(problem.text())
+
+    try:
+        data = read_bounded(args.kubeconfig, MOST_BYTES)
+    except OSError as error:
+        raise refusal(f"it cannot be read: {error.strerror}") from None
+    try:
+        config = strict_yaml.load(data, name=file, stack="")
+        (cluster,), (user,) = config["clusters"], config["users"]
+        name, server, login = str(cluster["name"]), str(cluster["cluster"]["server"]), dict(user["user"])
+        command = login.pop("exec")["command"]
+    except (SettingsError, KeyError, TypeError, ValueError):  # the text itself may hold credentials
+        raise refusal("it does not hold one cluster and one user who logs in by a plugin") from None
+    if command != CREDENTIALS_PLUGIN or login:
+        raise refusal(
+            f"its user logs in by more or other than {CREDENTIALS_PLUGIN}: a credential in a file ends in version control"
+        )
+    kind, _, rest = name.partition("_")
+    project, _, rest = rest.partition("_")
+    region, _, called = rest.partition("_")
+    if (kind, project, region) != ("gke", args.place.project, args.place.region):
+        raise refusal(
+            f"its cluster is {name}; nodes, secrets and prices follow gcp:project {args.place.project} and gcp:region "
+            f"{args.place.region}, so the name has to begin with gke_{args.place.project}_{args.place.region}_"
+        )
+    return data.decode(), called, server
 
 
 def _full_name(stack: str) -> str:

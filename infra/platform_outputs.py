@@ -51,7 +51,7 @@ class PlatformOutputs:
     proxy_only_subnet: pulumi.Output[str]
     """Self link of the proxy-only subnet; empty where there is none."""
     node_range: pulumi.Output[str]
-    """CIDR range of the nodes."""
+    """CIDR range of the nodes; empty, as the others, where nobody told."""
     pod_range: pulumi.Output[str]
     service_range: pulumi.Output[str]
     proxy_only_range: pulumi.Output[str]
@@ -64,7 +64,9 @@ class PlatformOutputs:
         """The VPC's ranges, for network policies."""
         told = pulumi.Output.all(self.node_range, self.pod_range, self.service_range, self.proxy_only_range)
         return told.apply(
-            lambda known: VpcRanges(nodes=known[0], pods=known[1], services=known[2], proxies=known[3] or None)
+            lambda known: VpcRanges(
+                nodes=known[0] or None, pods=known[1] or None, services=known[2] or None, proxies=known[3] or None
+            )
         )
 
     def export(self) -> dict[str, pulumi.Output[str]]:

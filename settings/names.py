@@ -14,6 +14,8 @@ APP_LABEL: Final = "app"
 """The label that says which workload a pod is; the article's own key (`app: qwen35-server`)."""
 
 # Values of `app` besides the server's, which is its name.
+CREDENTIALS_PLUGIN: Final = "gke-gcloud-auth-plugin"
+"""What every kubeconfig here names in place of credentials: it brings those of whoever runs it."""
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 _PICKER_ENDING: Final = "-epp"

@@ -1,17 +1,17 @@
-"""Names that another stack file of the same folder takes already. The program never asks: it knows its own file alone."""
+"""What the other stack files of the same folder say against one. The program never asks: it knows its own file alone."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from settings.names import cluster_name, stack_names, stack_namespace
 from settings.problems import Problem, SettingsError
-from settings.sections.section import key
+from settings.sections.section import NAMESPACE, key
 from settings.stack_file import read
 
 
@@ -40,7 +40,7 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
         why="Workload Identity knows a pod by project, namespace and service account, on whatever cluster: the stacks would share "
         "grants on secrets and buckets, and destroying one takes the other's away; on one cluster it takes all objects",
     )
-    if not _section(config, "platform").get("stack"):
+    if not _section(config, "platform").keys() & {"stack", "kubeconfig"}:
         yield Taken(
             path="cluster.name",
             what="cluster",
@@ -59,7 +59,55 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
         )
 
 
-def taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
+    """What the other stack files in `root` say against this one: names that are taken, and a host that is none."""
+    return (*_wrong_host(root, stack, config), *_taken_elsewhere(root, stack, config))
+
+
+def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[Problem]:
+    """The stack that `platform.stack` names, where its file is here: it must have a cluster of its own, in the same project."""
+    named = _section(config, "platform").get("stack")
+    if (
+        not isinstance(named, str)
+        or named.count("/") == 1
+        or named.partition("/")[2].rpartition("/")[0] not in ("", NAMESPACE)
+    ):
+        return
+    host = named.rpartition("/")[2]
+    told = partial(
+        Problem, id="no-such-platform", path=key("platform.stack"), value=named, write="platform: {stack: NAME}"
+    )
+    if host == stack:
+        yield told(
+            allowed="another stack's name",
+            why="a stack that joins its own cluster could never be created",
+            write="no platform.stack",
+        )
+        return
+    try:
+        others = read(root, host).config
+    except SettingsError:
+        here = [one for one in stack_names(root) if one != stack]
+        why = f"there is no Pulumi.{host}.yaml here: nothing can be said about that stack's cluster"
+        yield told(allowed=f"a stack that is up; here are {', '.join(here)}", why=why, level="notice")
+        return
+    if other := _section(others, "platform").get("stack"):
+        why = f"Pulumi.{host}.yaml makes no cluster: it joins that of {other}"
+        yield told(allowed="a stack that makes its own cluster", why=why, write=f"platform: {{stack: {other}}}")
+    project, its = config.get("gcp:project"), others.get("gcp:project")
+    if project != its:
+        yield replace(
+            told(
+                allowed=f"{its}, where the cluster of {host} is",
+                why="secrets and reservations of one project do not serve the other's pods",
+            ),
+            path="gcp:project",
+            value=project,
+            write=f"gcp:project: {its}",
+        )
+
+
+def _taken_elsewhere(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Problem, ...]:
     """A refusal for each name of `stack` that another stack file in `root` takes, too. A file that cannot be read takes none."""
     own = {(one.what, one.scope, one.name): one for one in names_taken(stack, config)}
     problems: list[Problem] = []

@@ -51,10 +51,10 @@ class Problem:
     def text(self) -> str:
         """The problem as the few lines that a terminal shows."""
         verdict = {"refused": "is refused", "finding": "deserves a look", "notice": "(notice)"}[self.level]
-        given = "nothing" if self.value is None else shown(self.value)
-        return (
-            f"{self.path}: {given} {verdict}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
-        )
+        given = f"{shown(self.value)} {verdict}"
+        if self.value is None:
+            given = "missing" if self.level == "refused" else f"not set; {verdict}"
+        return f"{self.path}: {given}\n  allowed: {self.allowed}\n  why:     {self.why}\n  write:   {self.write}"
 
 
 class SettingsError(Exception):

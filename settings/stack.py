@@ -106,7 +106,7 @@ class Settings(Section):
     @property
     def owns_platform(self) -> bool:
         """Whether this stack makes its own network and cluster."""
-        return self.platform.stack is None
+        return self.platform.stack is None and self.platform.kubeconfig is None
 
     @property
     def replicas(self) -> int:

@@ -44,13 +44,13 @@ def check(stack: Stack = None, root: Root = None) -> int:
     name = require_stack(folder, stack)
     from settings.load import check as problems_of
     from settings.load import parse, placeholder
-    from settings.neighbours import taken_elsewhere
+    from settings.neighbours import beside_others
     from settings.problems import SettingsError
     from settings.stack_file import read
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
-    problems = (*placeholder(settings), *problems_of(settings), *taken_elsewhere(folder, name, file.config))
+    problems = (*placeholder(settings), *problems_of(settings), *beside_others(folder, name, file.config))
     refused = [problem for problem in problems if problem.level == "refused"]
     if refused:
         raise SettingsError(name, refused)

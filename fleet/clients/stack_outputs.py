@@ -21,14 +21,13 @@ from typing import Any, Final
 from fleet.clients.errors import LiveError
 from fleet.clients.stopping import stopped_by_exception
 from settings import strict_json, strict_yaml
+from settings.names import CREDENTIALS_PLUGIN
 from settings.problems import SettingsError
 
 PULUMI_SECONDS: Final = 120.0
 """Assumed: reading a stack's state from Pulumi Cloud or from a bucket takes seconds; a passphrase prompt would take for ever."""
 COMMAND: Final = "pulumi stack output --json --show-secrets"
 """What prints the outputs, without the stack's name."""
-PLUGIN: Final = "gke-gcloud-auth-plugin"
-"""What the program writes for a user's credentials (infra/cluster.py)."""
 _SHIELDED: Final = "[secret]"
 """What Pulumi prints in place of a secret output without --show-secrets."""
 
@@ -217,12 +216,12 @@ def _kubeconfig_text(stack: str, source: str, value: object) -> str:
 
 def _check_user(source: str, user: Mapping[str, Any]) -> None:
     """Refuse what kubectl would run or read on this machine because a kubeconfig says so. Raises LiveError."""
-    run = user.get("exec", {"command": PLUGIN})
+    run = user.get("exec", {"command": CREDENTIALS_PLUGIN})
     wrong = sorted(user.keys() & {"auth-provider", "tokenFile"})
-    if not isinstance(run, dict) or run.get("command") != PLUGIN or run.get("env"):
+    if not isinstance(run, dict) or run.get("command") != CREDENTIALS_PLUGIN or run.get("env"):
         wrong.append("exec")
     if wrong:
         raise LiveError(
-            f"{source}: a user of output `kubeconfig` has {', '.join(wrong)}; only {PLUGIN} is run, without variables of its own, and "
-            "no file is read. To reach the cluster in another way, pass a kubeconfig that you trust with --kubeconfig"
+            f"{source}: a user of output `kubeconfig` has {', '.join(wrong)}; only {CREDENTIALS_PLUGIN} is run, without variables of its "
+            "own, and no file is read. To reach the cluster in another way, pass a kubeconfig that you trust with --kubeconfig"
         )

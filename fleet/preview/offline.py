@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from settings.load import check, parse
-from settings.neighbours import taken_elsewhere
+from settings.neighbours import beside_others
 from settings.problems import Problem, SettingsError
 from settings.stack import PLACEHOLDER_PROJECT, Settings
 from settings.stack_file import StackFile, read
@@ -46,7 +46,7 @@ def open_stack(root: Path, stack: str) -> OfflineStack:
     if config.get("gcp:project") == PLACEHOLDER_PROJECT:
         config["gcp:project"] = STAND_IN_PROJECT
     settings = parse(stack, config, file.unopened)
-    problems = (*check(settings), *taken_elsewhere(root, stack, file.config))
+    problems = (*check(settings), *beside_others(root, stack, file.config))
     refused = [problem for problem in problems if problem.level == "refused"]
     if refused:
         raise SettingsError(stack, refused)

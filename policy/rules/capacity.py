@@ -46,7 +46,8 @@ def _counts(pod: Pod) -> list[int]:
 
 
 def _in_words(counts: Sequence[int]) -> str:
-    return " or ".join(map(str, counts))
+    *first, last = map(str, counts)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:

@@ -67,17 +67,47 @@ def _location(settings: Settings) -> Iterator[Problem]:
 
 
 def _platform(settings: Settings) -> Iterator[Problem]:
+    platform = settings.platform
+    if platform.stack is not None and platform.kubeconfig is not None:
+        yield Problem(
+            id="platform-twice",
+            path=key("platform.kubeconfig"),
+            value=platform.kubeconfig,
+            allowed="platform.stack or platform.kubeconfig",
+            why="each names a cluster, and a server joins one",
+            write="remove one of the two",
+        )
+    for given, name in ((platform.image_prefix, "imagePrefix"), (platform.results_bucket, "resultsBucket")):
+        if given is not None and platform.kubeconfig is None:
+            yield Problem(
+                id="platform-of-nobody",
+                path=key(f"platform.{name}"),
+                value=given,
+                allowed="left out without platform.kubeconfig",
+                why="this stack, or the one it joins, has its own",
+                write=f"remove {name}",
+            )
     if settings.owns_platform:
         return
+    whose = platform.stack or "whoever made the cluster"
+    if settings.benchmark.enabled and platform.kubeconfig is not None and platform.results_bucket is None:
+        yield Problem(
+            id="benchmark-without-bucket",
+            path=key("platform.resultsBucket"),
+            value=None,
+            allowed="the name of a bucket of yours",
+            why="the benchmark's pods write their results there, and this stack makes none",
+            write="resultsBucket: MY-BUCKET",
+        )
     for section in ("network", "cluster", "budget", "registry", "results"):
         if section in settings.model_fields_set:
             yield Problem(
                 id="platform-is-elsewhere",
                 path=key(section),
                 value="(set)",
-                allowed="left out while platform.stack is set",
-                why=f"network, cluster, budget, images and bucket belong to {settings.platform.stack}; here they would do nothing",
-                write=f"remove {section}, or set it in the platform's own stack file",
+                allowed="left out on another's cluster",
+                why=f"network, cluster, budget, images and bucket belong to {whose}; here they would do nothing",
+                write=f"remove {section}" + (", or set it in the platform's own stack file" if platform.stack else ""),
             )
     if settings.gateway.enabled:
         yield Problem(
@@ -86,7 +116,9 @@ def _platform(settings: Settings) -> Iterator[Problem]:
             value=True,
             allowed="true, when the platform has a proxy-only subnet",
             why="the Gateway stays at PROGRAMMED False without it, and says nothing; this stack cannot see the other's network",
-            write="network: {proxyOnly: {enabled: true}} in the platform's stack file",
+            write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
+            if platform.stack
+            else "nothing, where `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` shows one",
             level="finding",
         )
 

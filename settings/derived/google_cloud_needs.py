@@ -21,7 +21,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         needed |= {
             "artifactregistry.googleapis.com",  # the repository that vLLM's image is pulled through
             "cloudresourcemanager.googleapis.com",  # the project's number, and the node account's role on the project
-            "compute.googleapis.com",  # network, NAT, disks, A4 machines
+            "compute.googleapis.com",  # network, NAT, disks, machines
             "container.googleapis.com",  # the cluster
             # Autopilot streams images only with it; without it each node pulls all of vLLM's image before it starts.
             # Source: GKE docs, "Use Image streaming", requirements.
@@ -31,6 +31,8 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
             "monitoring.googleapis.com",  # managed Prometheus
             "storage.googleapis.com",  # the bucket for benchmark results
         }
+    if settings.platform.kubeconfig is not None:
+        needed.add("cloudresourcemanager.googleapis.com")  # the project's number
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False and says nothing. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
@@ -75,6 +77,8 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         }
         if settings.proxy_only_subnet:
             needed["compute.firewalls.create"] = "roles/compute.admin"
+    if settings.platform.kubeconfig is not None:
+        needed["resourcemanager.projects.get"] = "roles/browser"
     if settings.benchmark.enabled:
         needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
     if "secretmanager.googleapis.com" in required_apis(settings):

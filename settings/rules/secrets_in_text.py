@@ -77,6 +77,7 @@ FORMS: Final = (
         r"=[A-Za-z0-9%._~+/=-]{16,}",
         ("?", "&"),
     ),
+    Form("a password in a URL", r"[?&](?i:password|passwd|pwd|secret|token|sig)=[A-Za-z0-9%._~+/=-]{3,}", ("?", "&")),
 )
 """Forms that their issuers document, so that a match is hardly ever chance. What may repeat is bounded: a hostile text takes no longer."""
 _MARKED: Final = tuple((mark, form) for form in FORMS for mark in form.marks)
@@ -84,7 +85,7 @@ _TO_ITS_END: Final = r"[^\s\"'`,;<>(){}\[\]|]*"
 """The rest of a word: what stands behind a match may belong to the secret."""
 _NAMES: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
-    r"|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
+    r"|(?:S3|GCS|AWS|R2|MINIO)_KEY|(?<!BY)PASS$|(?:^|_)(?:COOKIES?|SAS)$|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
 )
 _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
@@ -92,6 +93,8 @@ _NAMES_OF_OTHER_THINGS: Final = re.compile(
 )
 """Where a secret lies or how it is treated, and the tokens of a language model."""
 _OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
+_JSON_STRING: Final = re.compile(r'"([A-Za-z][\w.-]{0,99})"\s{0,9}:\s{0,9}(?=("[^"]*"))')
+"""A key of a JSON object that stands in a text, and the string behind it."""
 _LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
 _OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
 """Options that say how a secret is treated, such as `pulumi config set --secret KEY`; what follows is none."""
@@ -230,6 +233,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for option in _OPTION.finditer(text):
         if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)
+    for entry in _JSON_STRING.finditer(text) if '":' in text or '" :' in text else ():
+        if names_secret(entry[1]) and not _is_left_out(entry[2].strip('"')):
+            yield entry.span(2)
 
 
 def _possible(text: str) -> list[Form]:

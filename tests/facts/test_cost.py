@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from facts import cost, prices
 from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill
 from facts.disks import throughput_for_readers_mibps
+from facts.machines import find
 
 SPOT = FleetShape(nodes=12, region="europe-west4", capacity="spot")
 FULL = FleetShape(
@@ -285,3 +286,25 @@ def test_more_nodes_never_cost_less(fleet: FleetShape, more: int) -> None:
     larger = replace(fleet, nodes=fleet.nodes + more)
     assert bill(larger).usd_per_hour_known >= bill(fleet).usd_per_hour_known
     assert set(bill(fleet).unknown) <= set(bill(larger).unknown)
+
+
+def test_a_bill_is_that_of_the_machine_with_its_own_boot_disk_and_the_ssds_it_asks_for() -> None:
+    g2 = FleetShape(nodes=2, region="us-central1", capacity="on-demand", machine=find("g2-standard-12"), local_ssd=True)
+    cheap = bill(g2)
+    assert cheap.nodes.unit_price_usd == pytest.approx(1.0, abs=0.01)
+    assert line(cheap, "boot-disk-pd").usd_per_month == pytest.approx(2 * 400 * 0.1)
+    assert line(cheap, "local-ssd").usd_per_month == pytest.approx(2 * 375 * 0.08)
+    assert {item.id for item in bill(replace(g2, local_ssd=False)).items}.isdisjoint({"local-ssd", "boot-disk"})
+    both = bill(replace(g2, benchmark_machine_type="c4-standard-16"))
+    assert line(both, "boot-disk").quantity == 400
+
+
+def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None:
+    shape = replace(SPOT, capacity="reservation", committed_nodes=12)
+    assert bill(shape).nodes.unit_price_usd is None
+    reserved = bill(replace(shape, machine=find("a3-highgpu-8g"))).nodes
+    assert (
+        reserved.unit_price_usd
+        == bill(replace(SPOT, capacity="on-demand", machine=find("a3-highgpu-8g"))).nodes.unit_price_usd
+    )
+    assert reserved.unit_price_usd is not None

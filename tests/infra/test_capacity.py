@@ -62,3 +62,9 @@ def test_the_request_says_which_machines_when_and_for_whom() -> None:
 def test_a_reservation_that_exists_is_not_requested_again() -> None:
     recording = recorded_platform(capacity={"mode": "calendar", "reservation": "january-b200"})
     assert all_of(recording, "compute/futureReservation:FutureReservation") == []
+
+
+def test_the_window_is_of_the_stacks_machine() -> None:
+    recording = recorded_platform(machine="a3-ultragpu-8g", capacity=_calendar())
+    window = only(recording, "compute/futureReservation:FutureReservation").inputs
+    assert window["specificSkuProperties"]["instanceProperties"] == {"machineType": "a3-ultragpu-8g"}

@@ -44,7 +44,7 @@ def test_every_example_can_be_pasted_into_a_stack_file(example: str) -> None:
 
 
 def test_the_examples_are_all_found() -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 def test_the_window_of_the_example_costs_what_it_says() -> None:
@@ -84,8 +84,11 @@ def test_every_role_that_the_doctor_asks_for_is_in_the_guide() -> None:
     assert [title for title in ROLES.values() if title not in text] == []
 
 
-def test_every_quota_that_the_doctor_asks_for_is_in_the_guide() -> None:
-    needs = quota_needs(make_settings(benchmark={"enabled": True}))
+@pytest.mark.parametrize(
+    ("machine", "mode"), [("a4-highgpu-8g", "spot"), ("g2-standard-12", "on-demand"), ("a3-highgpu-8g", "on-demand")]
+)
+def test_every_quota_that_the_doctor_asks_for_is_in_the_guide(machine: str, mode: str) -> None:
+    needs = quota_needs(make_settings(machine=machine, capacity={"mode": mode}, benchmark={"enabled": True}))
     names = {need.quota.ids[0].partition("-per-")[0] for need in needs}
     assert [name for name in names if f"`{name}-" not in GUIDE] == []
 

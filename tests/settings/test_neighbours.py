@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleet.preview.offline import open_stack
-from settings.neighbours import taken_elsewhere
+from settings.neighbours import beside_others
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.settings import BASE
@@ -32,7 +32,7 @@ def write(
 
 
 def taken(root: Path, stack: str = "one") -> list[tuple[str, Any]]:
-    return [(one.path, one.value) for one in taken_elsewhere(root, stack, read(root, stack).config)]
+    return [(one.path, one.value) for one in beside_others(root, stack, read(root, stack).config)]
 
 
 def test_two_stacks_that_name_nothing_meet_nowhere(root: Path) -> None:
@@ -114,3 +114,24 @@ def test_an_offline_run_of_such_a_stack_is_refused(root: Path) -> None:
     with pytest.raises(SettingsError) as refusal:
         open_stack(root, "one")
     assert [one.id for one in refusal.value.problems] == ["name-taken"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "two", "path", "level"),
+    [
+        ({"stack": "one"}, {}, "platform.stack", "refused"),
+        ({"stack": "organization/vllm-fleet/one"}, {}, "platform.stack", "refused"),
+        ({"stack": "two"}, {"platform": {"stack": "three"}}, "platform.stack", "refused"),
+        ({"stack": "two"}, {"project": "another-project"}, "gcp:project", "refused"),
+        ({"stack": "nope"}, {}, "platform.stack", "notice"),
+        ({"stack": "two"}, {}, None, None),
+        ({"stack": "organization/other/nope"}, {}, None, None),
+    ],
+)
+def test_a_host_has_a_cluster_of_its_own_in_the_same_project(
+    root: Path, platform: dict[str, str], two: dict[str, Any], path: str | None, level: str | None
+) -> None:
+    write(root, "one", platform=platform)
+    write(root, "two", **two)
+    found = beside_others(root, "one", read(root, "one").config)
+    assert [(one.path.removeprefix("vllm-fleet:"), one.level) for one in found] == ([(path, level)] if path else [])

@@ -88,3 +88,14 @@ def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_en
 def test_what_gke_would_refuse_is_refused_here(changed: dict[str, Any], field: str) -> None:
     with pytest.raises(ValueError, match=rf"^CapacityLadderArgs\.{field} "):
         replace(ladder_args(make_settings(capacity=FULL)), **changed)
+
+
+def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:
+    made = make_settings(
+        machine="g2-standard-24", capacity={"mode": "ladder"}, server={"engine": {"dataParallelSize": 2}}
+    )
+    assert ladder_args(made).class_name == "l4-ladder-vllm-test"
+    rungs = spec(machine="g2-standard-24", capacity={"mode": "ladder"})["priorities"]
+    assert {(rung["machineType"], rung["gpu"]["type"], rung["gpu"]["count"]) for rung in rungs} == {
+        ("g2-standard-24", "nvidia-l4", 2)
+    }

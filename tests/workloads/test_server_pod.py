@@ -282,3 +282,19 @@ def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
     assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
     assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
     assert "vllm-fleet.dev/on-purpose" not in declarations(make_settings(server={"replicas": 1, "profile": "tuned"}))
+
+
+def test_a_pod_on_part_of_another_machine_asks_for_its_share_of_it() -> None:
+    settings = make_settings(machine="a3-highgpu-8g", server=server(gpus=2, engine={"dataParallelSize": 2}))
+    (container,) = template(settings)["spec"]["containers"]
+    assert (
+        container["resources"]["limits"]
+        == container["resources"]["requests"]
+        == {
+            "cpu": "40",
+            "memory": "250Gi",
+            "ephemeral-storage": "500Gi",
+            "nvidia.com/gpu": "2",
+        }
+    )
+    assert problems(as_pod(settings)) == []

@@ -31,7 +31,7 @@ class ServerArgs(ServerPod):
     """Arguments of `Server`: its pod's, and what stands around the pods."""
 
     replicas: int | None = 1
-    """Server pods, one 8-GPU node each, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
+    """Server pods, 0 to 1000; 0 pauses the fleet. None: kubectl or an autoscaler owns the number."""
     internal_load_balancer: bool = False
     """Also publish the Service on an internal passthrough load balancer of the VPC."""
 
@@ -42,7 +42,7 @@ class ServerArgs(ServerPod):
 
 
 class Server(pulumi.ComponentResource):
-    """One vLLM server per A4 node behind one Service. It neither creates nodes nor writes weights."""
+    """vLLM servers behind one Service. It neither creates nodes nor writes weights."""
 
     deployment: k8s.apps.v1.Deployment
     service: k8s.core.v1.Service
@@ -133,7 +133,7 @@ def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = No
     """Spec of the Deployment. Without `replicas` where somebody else scales."""
     spec: DeploymentSpecArgsDict = {
         "selector": {"match_labels": names.selector(args.name)},
-        # A surge pod would need a spare node with eight GPUs: one stops before the next starts.
+        # A surge pod would need spare GPUs: one stops before the next starts.
         "strategy": {"type": "RollingUpdate", "rolling_update": {"max_surge": 0, "max_unavailable": 1}},
         "revision_history_limit": 3,
         # Kubernetes' own ten minutes would call every normal start a failure.

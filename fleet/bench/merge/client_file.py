@@ -107,7 +107,8 @@ def _python_json(content: bytes, error: orjson.JSONDecodeError) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        cut = not content.rstrip().endswith(b"}")
+        ending = content.rstrip()
+        cut = not ending.endswith(b"}") and error.pos >= len(ending.decode(errors="replace")) - 1
         raise _FileError(
             "truncated" if cut else "not-json",
             f"{'it ends in the middle' if cut else 'it is not JSON'}: {error.msg} at byte {error.pos} of {len(content)}",

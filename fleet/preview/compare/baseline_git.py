@@ -80,7 +80,7 @@ class GitBaseline:
         """The recording of the reference's program for one stack, in preview mode."""
         config = self._configs.get(stack)
         if isinstance(config, str):
-            raise BaselineError(f"Pulumi.{stack}.yaml of {self._label} cannot be read:\n{config}")
+            raise BaselineError(f"Pulumi.{stack}.yaml of {self._label} cannot be read: {config}")
         if config is None:
             nothing = Recording(
                 project=self._project, stack=stack, mode="preview", resources=(), outputs={}, diagnostics=()

@@ -250,7 +250,7 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         capacity=_capacity(settings),
         zones=settings.zones,
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
-        platform=settings.platform.stack,
+        platform=settings.platform.stack or settings.platform.kubeconfig,
         project=settings.project,
         stand_in_project=stand_in_project,
     )

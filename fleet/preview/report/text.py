@@ -198,7 +198,7 @@ def _published(page: Page, report: Report) -> None:
         page.prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})")
         page.prose(match.reason, style="yellow")
         _estimate(page, report)
-    for also in match.figure.also_published:
+    for also in match.figure.also_published if figures.proven else ():
         page.prose(f"also published: {also}", indent=4, style="dim")
     for difference in match.differences if figures.proven else ():
         page.prose(str(difference), indent=4, style="dim")

@@ -320,3 +320,22 @@ def test_no_answer_of_whatever_form_ends_the_look(settings: Settings) -> None:
             except Exception as error:
                 raise AssertionError(f"{name}: {odd!r}") from error
             assert all(row.mend for row in found if row.state in ("missing", "unknown"))
+
+
+def test_gpus_on_demand_are_judged_by_their_family_and_looked_for_by_their_machine() -> None:
+    h100 = make_settings(machine="a3-highgpu-8g", capacity={"mode": "on-demand"}, server={"replicas": 1})
+    families = [
+        limit(64, "europe-west4", region="europe-west4", gpu_family="NVIDIA_H200"),
+        limit(4, "europe-west4", region="europe-west4", gpu_family="NVIDIA_H100"),
+    ]
+    found = rows(
+        h100,
+        quota_GPUS_PER_GPU_FAMILY=[quota("GPUS-PER-GPU-FAMILY-per-project-region", *families)],
+        quota_SSD_TOTAL_GB=[quota("SSD-TOTAL-GB-per-project-region", limit(500))],
+        accelerator_types=[zoned("acceleratorTypes", "nvidia-h100-80gb", "europe-west4-b")],
+    )
+    gpus = found["H100 GPUs, europe-west4"]
+    assert (gpus.needed, gpus.granted, gpus.state) == (8, 4, "missing")
+    assert "--dimensions=region=europe-west4,gpu_family=NVIDIA_H100" in gpus.mend.split()
+    assert found["nvidia-h100-80gb"].state == "ready"
+    assert found["a3-highgpu-8g"].state == "missing"

@@ -103,8 +103,8 @@ def node_of(settings: Settings, number: int) -> dict[str, Any]:
     """The node that it stands on."""
     labels = {
         **settings.placement.node_selector,
-        "cloud.google.com/gke-accelerator": "nvidia-b200",
-        "node.kubernetes.io/instance-type": "a4-highgpu-8g",
+        "cloud.google.com/gke-accelerator": settings.machine.accelerator,
+        "node.kubernetes.io/instance-type": settings.machine.type,
         "topology.kubernetes.io/zone": settings.zones[0],
     }
     return {"metadata": {"name": f"gke-node-{number}", "labels": labels}}

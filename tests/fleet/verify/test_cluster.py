@@ -26,6 +26,7 @@ from tests.conftest import Golden
 from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import check_of, printed, served, settings_of
 from tests.fleet.verify.stacks import node_of as server_of
+from tests.support.settings import make_settings
 
 
 @pytest.fixture(scope="module")
@@ -454,6 +455,18 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
     assert check.state == "failed"
     assert [(one.where, one.name) for one in check.differences] == [("gke-node-0", name)]
     assert settings.capacity.mode in check.summary
+
+
+def test_nodes_of_another_machine_are_held_against_the_declared_one() -> None:
+    engine = {"dataParallelSize": 1}
+    l4 = make_settings(
+        machine="g2-standard-12", capacity={"mode": "on-demand"}, server={"replicas": 1, "engine": engine}
+    )
+    assert checks_cluster.capacity(_facts(l4), l4).state == "passed"
+    larger = node_of(l4, 0)
+    larger["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "g2-standard-16"
+    (difference,) = checks_cluster.capacity(_facts(l4, nodes=(_node(larger),)), l4).differences
+    assert (difference.name, difference.declared, difference.found) == ("machine", "g2-standard-12", "g2-standard-16")
 
 
 def test_a_node_of_the_cluster_without_a_pod_is_told() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import node_room
 from facts.machines import MACHINES, Machine, of_accelerator
+from settings.checks.machine import machine_problems
+from settings.derived.figures import figures
+from settings.derived.quota_needs import quota_needs
 from settings.load import check
 from settings.problems import Problem, SettingsError
 from settings.sections.capacity import Ladder
@@ -25,7 +31,6 @@ MODES: dict[str, dict[str, Any]] = {
     "reservation": {"mode": "reservation", "name": "block"},
     "ladder": {"mode": "ladder"},
 }
-OF_A_MACHINE = {"capacity-mode", "gpus-of-a-pod", "partial-node", "pod-exceeds-node", "fits-a-smaller-machine"}
 
 
 def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources: int) -> Settings:
@@ -38,7 +43,7 @@ def stack(machine: str, mode: str = "spot", gpus: int | None = None, **resources
 
 
 def refused(settings: Settings) -> dict[str, Problem]:
-    return {one.id: one for one in check(settings) if one.id in OF_A_MACHINE}
+    return {one.id: one for one in machine_problems(settings) if one.level == "refused"}
 
 
 def made(settings: Settings) -> Machine:
@@ -135,9 +140,62 @@ def test_an_engine_on_part_of_the_pods_gpus_is_refused_with_their_number() -> No
     assert refused(settings)["partial-node"].write == "dataParallelSize: 2 with tensorParallelSize: 1"
 
 
+def test_the_guides_examples_are_accepted_and_its_table_says_how_each_machine_is_sold() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "machines.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        sections = {key.removeprefix("vllm-fleet:"): value for key, value in yaml.safe_load(example).items()}
+        assert refused(make_settings(**sections)) == {}
+    for mode in MODES:
+        (without,) = re.findall(rf"^\| `{mode}` \|.*\| (.*) \|$", guide, re.MULTILINE)
+        unsold = {machine.family for machine in MACHINES.values() if mode not in machine.ways}
+        assert {family for family in ("g2", "g4", "a2", "a4x", "a3") if family.upper() in without} == unsold - {"a4"}
+
+
 def test_an_unknown_machine_is_refused_with_the_nearest() -> None:
     with pytest.raises(SettingsError) as refusal:
         make_settings(machine="g2-standard-13")
     (problem,) = refusal.value.problems
     assert problem.path == "vllm-fleet:machine"
     assert problem.write.startswith("machine: g2-standard-")
+
+
+def test_a_figure_of_another_machine_is_never_this_stacks_own() -> None:
+    article, other = (
+        make_settings(server={"replicas": 1}),
+        make_settings(machine="a3-ultragpu-8g", server={"replicas": 1}),
+    )
+    assert figures(article).proven
+    assert not figures(other).proven
+    assert "machine_type" in {difference.field for difference in figures(other).match.unargued}
+
+
+def test_a_machine_that_a_channel_may_be_too_old_for_is_a_finding() -> None:
+    def found(channel: str) -> set[str]:
+        settings = make_settings(machine="g4-standard-384", cluster={"releaseChannel": channel})
+        return {problem.id for problem in check(settings)}
+
+    assert "gke-too-old-for-machine" in found("STABLE")
+    assert "gke-too-old-for-machine" not in found("RAPID")
+    assert "weights-volume-of-a-new-kind" in found("RAPID")
+
+
+@pytest.mark.parametrize(
+    ("machine", "mode", "metrics"),
+    [
+        ("g2-standard-12", "on-demand", {"NVIDIA_L4_GPUS", "CPUS", "SSD_TOTAL_GB"}),
+        ("g2-standard-12", "spot", {"PREEMPTIBLE_NVIDIA_L4_GPUS", "CPUS"}),
+        ("a2-ultragpu-1g", "on-demand", {"NVIDIA_A100_80GB_GPUS", "A2_CPUS"}),
+        ("a3-highgpu-8g", "on-demand", {"GPUS_PER_GPU_FAMILY"}),
+        ("g4-standard-48", "flex-start", {"PREEMPTIBLE_NVIDIA_RTX_PRO_6000_GPUS", "HDB_TOTAL_GB"}),
+        ("a4x-highgpu-4g", "reservation", set()),
+    ],
+)
+def test_a_stack_counts_against_the_quotas_of_its_gpu_and_way(machine: str, mode: str, metrics: set[str]) -> None:
+    needs = {need.quota.metric: need for need in quota_needs(stack(machine, mode))}
+    assert needs.keys() >= metrics
+    gpus = {name for name in needs if name.endswith("GPUS") or "FAMILY" in name}
+    assert len(gpus) == (1 if metrics else 0)
+    assert ("GPUS_ALL_REGIONS" in needs) == bool(metrics)
+    assert ("SSD_TOTAL_GB" in needs) == (MACHINES[machine].boot_disk == "pd-balanced")

@@ -1,0 +1,92 @@
+"""A cluster that somebody else made: joined by its kubeconfig, and left as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from fleet.preview.record.recorder import Secret
+from infra.naming import Place
+from infra.platform import GivenPlatformArgs, of_kubeconfig
+from settings.derived.google_cloud_needs import required_apis
+from settings.load import check
+from tests.support.recorded import BENCHMARK, all_of, named, recorded_platform
+from tests.support.settings import make_settings
+
+FILE = "tests/infra/given_cluster.yaml"
+GIVEN: dict[str, Any] = {"platform": {"kubeconfig": FILE}}
+
+
+def args(path: Path, **changes: str) -> GivenPlatformArgs:
+    place = Place(**{"project": "fleet-tests", "region": "europe-west4", "name_prefix": "test", **changes})
+    return GivenPlatformArgs(kubeconfig=path, place=place, namespace="vllm")
+
+
+def test_nothing_but_an_api_and_a_provider_is_made() -> None:
+    recording = recorded_platform(**GIVEN)
+    assert {one.type for one in recording.resources if one.custom} == {
+        "gcp:projects/service:Service",
+        "pulumi:providers:kubernetes",
+    }
+    provider = named(recording, "platform-kubernetes").inputs
+    assert isinstance(provider["kubeconfig"], Secret)
+    assert provider["clusterIdentifier"].startswith("https://gke-")
+    assert recording.outputs["clusterName"] == "shared"
+    assert recording.outputs["platform"]["workloadPool"] == "fleet-tests.svc.id.goog"
+    assert isinstance(recording.outputs["kubeconfig"], Secret)
+
+
+def test_the_benchmark_writes_to_the_bucket_that_is_named() -> None:
+    platform = {"kubeconfig": FILE, "resultsBucket": "our-results"}
+    recording = recorded_platform(platform=platform, benchmark=BENCHMARK)
+    assert {one.inputs["bucket"] for one in all_of(recording, ":BucketIAMMember")} == {"our-results"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "id_"),
+    [
+        ({**GIVEN, "benchmark": BENCHMARK}, "benchmark-without-bucket"),
+        ({**GIVEN, "network": {"nodeCidr": "10.0.0.0/20"}}, "platform-is-elsewhere"),
+        ({"platform": {"kubeconfig": FILE, "stack": "base"}}, "platform-twice"),
+        ({"platform": {"resultsBucket": "our-results"}}, "platform-of-nobody"),
+    ],
+)
+def test_what_the_other_clusters_owner_decides_is_refused_here(sections: dict[str, Any], id_: str) -> None:
+    assert id_ in {one.id for one in check(make_settings(**sections)) if one.level == "refused"}
+    assert id_ not in {one.id for one in check(make_settings(**GIVEN))}
+
+
+def test_only_the_projects_number_is_asked_for() -> None:
+    assert required_apis(make_settings(**GIVEN)) == ("cloudresourcemanager.googleapis.com",)
+
+
+@pytest.mark.parametrize("place", [{"project": "another-project"}, {"region": "us-central1"}])
+def test_a_cluster_of_another_place_is_refused(place: dict[str, str]) -> None:
+    with pytest.raises(pulumi.RunError, match="has to begin with gke_"):
+        of_kubeconfig(args(Path(FILE), **place))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("command: gke-gcloud-auth-plugin", "command: /tmp/run-me", "a credential in a file"),
+        ("    exec:", "    token: secret-of-a-file\n    exec:", "a credential in a file"),
+        ("users:", "somebody:", "one cluster and one user"),
+    ],
+)
+def test_a_kubeconfig_with_credentials_or_without_a_plugin_is_refused(
+    tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(Path(FILE).read_text().replace(old, new))
+    with pytest.raises(pulumi.RunError, match=why) as refusal:
+        of_kubeconfig(args(file))
+    assert "secret-of-a-file" not in str(refusal.value)
+
+
+def test_a_file_that_is_not_there_is_refused_with_the_command_that_writes_it(tmp_path: Path) -> None:
+    with pytest.raises(pulumi.RunError, match=r"KUBECONFIG=cluster\.yaml gcloud container clusters get-credentials"):
+        of_kubeconfig(args(tmp_path / "cluster.yaml"))
