@@ -129,6 +129,7 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 
 vllm-check: $(VLLM)/.installed ## Slow (9 GB once): the real argument parser of vLLM accepts every profile
 	@$(VLLM)/bin/python -m tests.vllm.check_parser
+	@$(VLLM)/bin/python -m tests.vllm.check_memory
 
 $(VLLM)/.installed: tests/vllm/constraints.txt
 	@echo "Installing vLLM with its CUDA packages into $(VLLM) (9 GB, some minutes, once)"

@@ -174,13 +174,12 @@ class _Reader:
         self._name = name
         self._type = str(self._text.get("model_type", ""))
         if self._type not in _MODEL_TYPES:
-            raise self._error("model_type", self._type or None, f"one of {', '.join(sorted(_MODEL_TYPES))}")
+            raise self._error("model_type", self._type or None, ", ".join(sorted(_MODEL_TYPES)))
         self._hidden, self._vocabulary = self._count("hidden_size"), self._count("vocab_size")
         self._heads, self._layers = self._count("num_attention_heads"), self._count("num_hidden_layers")
         self._kv_heads = self._count("num_key_value_heads", self._heads)
-        self._head_size = self._count("head_dim", self._hidden // self._heads)
+        self._head_size = self._count("head_dim", max(1, self._hidden // self._heads))
         self._experts = self._any("num_experts", "num_local_experts", "n_routed_experts")
-        self._quantization = self._text.get("quantization_config") or self._text.get("compression_config") or {}
         self._format, self._kept = self._number_format()
 
     def shape(self) -> ModelShape:
@@ -213,7 +212,7 @@ class _Reader:
         given = self._text.get("layer_types")
         if not isinstance(given, list):
             every, other = _FULL_EVERY.get(self._type, (1, _FULL))
-            every = self._any("full_attention_interval", "sliding_window_pattern", default=every)
+            every = max(1, self._any("full_attention_interval", "sliding_window_pattern", default=every))
             given = [_FULL if (i + 1) % every == 0 else other for i in range(self._layers)]
             if other == _FULL and self._text.get("sliding_window") and self._text.get("use_sliding_window", True):
                 given = [_WINDOW] * self._layers
@@ -256,7 +255,7 @@ class _Reader:
             linear_head_size=self._linear_head_size() if linear else 0,
             convolution_kernel=self._count("linear_conv_kernel_dim") if linear else 0,
             # Source: vLLM 0.18.1, config.py: Qwen3.5's own key; without it the state has the model's type.
-            linear_state_dtype=str(self._text.get("mamba_ssm_dtype") or "bfloat16") if linear else "float32",
+            linear_state_dtype=self._state_dtype() if linear else "float32",
             mtp_layers=self._any(
                 "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if self._type == "qwen3_next" else 0
             ),
@@ -265,6 +264,12 @@ class _Reader:
     @property
     def _is_latent(self) -> bool:
         return _MODEL_TYPES[self._type] == "mla"
+
+    def _state_dtype(self) -> str:
+        chosen = self._text.get("mamba_ssm_dtype") or "bfloat16"
+        if chosen not in ("float32", "bfloat16", "float16"):
+            raise self._error("mamba_ssm_dtype", chosen, "float32, bfloat16, float16")
+        return str(chosen)
 
     def _linear_head_size(self) -> int:
         key, value = self._count("linear_key_head_dim"), self._count("linear_value_head_dim")
@@ -275,8 +280,8 @@ class _Reader:
     def _global_heads(self) -> tuple[int, int]:
         """Heads of keys and values in full-attention layers, and their size."""
         return (
-            self._any("num_global_key_value_heads", default=self._kv_heads),
-            self._any("global_head_dim", default=self._head_size),
+            self._count("num_global_key_value_heads", self._kv_heads),
+            self._count("global_head_dim", self._head_size),
         )
 
     def _mixer(self, kind: str) -> _Cost:
@@ -317,10 +322,10 @@ class _Reader:
         if (
             not self._experts
             or layer < self._any("first_k_dense_replace")
-            or layer in (self._text.get("mlp_only_layers") or ())
+            or layer in _list(self._text.get("mlp_only_layers"))
         ):
-            if not isinstance(dense, int):
-                raise self._error("intermediate_size", dense, "a whole number")
+            if not isinstance(dense, int) or dense < 1:
+                raise self._error("intermediate_size", dense, "a whole number of 1 or more")
             return _Cost.of(3 * hidden * dense, self._bytes())
         each = 3 * hidden * self._any("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
         shared = 3 * hidden * self._shared_width()
@@ -345,52 +350,36 @@ class _Reader:
         vision = self._vision
         if not isinstance(vision, Mapping):
             return 0
-        width, depth, inner = (
-            next((vision[key] for key in keys if isinstance(vision.get(key), int)), 0)
-            for keys in (
-                ("hidden_size", "vt_hidden_size"),
-                ("depth", "num_hidden_layers", "vt_num_hidden_layers"),
-                ("intermediate_size", "vt_intermediate_size"),
-            )
+
+        def number(*keys: str, default: int = 0) -> int:
+            return next((int(vision[key]) for key in keys if isinstance(vision.get(key), int)), default)
+
+        width, depth = (
+            number("hidden_size", "vt_hidden_size"),
+            number("depth", "num_hidden_layers", "vt_num_hidden_layers"),
         )
-        merged = width * vision.get("spatial_merge_size", 2) ** 2
-        tower = depth * (4 * width**2 + 2 * width * inner) + merged**2 + merged * self._hidden
+        inner = number("intermediate_size", "vt_intermediate_size")
+        merged = width * number("spatial_merge_size", default=2) ** 2
+        tower: float = depth * (4 * width**2 + 2 * width * inner) + merged**2 + merged * self._hidden
         return _TOWER_STEP * round(tower / _TOWER_STEP)
 
     def _number_format(self) -> tuple[str, frozenset[str]]:
         """The weights' format, and the modules that keep 16 bits."""
-        given = self._quantization
+        given = self._text.get("quantization_config") or self._text.get("compression_config")
         if not given:
             return "bf16", frozenset()
+        if not isinstance(given, Mapping):
+            raise self._error("quantization_config", given, "a mapping with quant_method")
         method = str(given.get("quant_method", "")).lower()
-        found = _METHODS.get(method)
-        if method == "modelopt":
-            found = _METHODS.get(str(given.get("quant_algo", "")).lower())
-        elif method == "compressed-tensors":
-            groups = given.get("config_groups") or {}
-            weights = [one.get("weights") or {} for one in groups.values()]
-            kinds = {(one.get("num_bits"), one.get("type"), one.get("group_size")) for one in weights}
-            if len(kinds) == 1:
-                bits, type_, group = kinds.pop()
-                found = {
-                    8: "fp8" if type_ == "float" else "int8",
-                    4: "nvfp4" if (type_, group) == ("float", 16) else "int4",
-                }.get(bits)
+        named = str(given.get("quant_algo", "")).lower() if method == "modelopt" else method
+        found = _compressed(given.get("config_groups")) if method == "compressed-tensors" else _METHODS.get(named)
         if found is None:
-            said = (
-                method
-                if method not in ("modelopt", "compressed-tensors")
-                else f"{method} {given.get('quant_algo', '')}".strip()
-            )
-            raise self._error(
-                "quantization_config",
-                said or None,
-                ", ".join((*sorted(_METHODS), "modelopt, compressed-tensors of one format")),
-            )
+            known = ", ".join((*sorted(_METHODS), "modelopt of those", "compressed-tensors of one format"))
+            raise self._error("quantization_config", f"{method} {given.get('quant_algo', '')}".strip() or None, known)
         ignored = [
             str(name)
             for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules")
-            for name in given.get(key) or ()
+            for name in _list(given.get(key))
             if not re.search(r"vis|mtp", str(name))
         ]
         kept = {match[1].removesuffix("s") for name in ignored if (match := _WHOLE_MODULE.search(name))}
@@ -409,11 +398,33 @@ class _Reader:
 
     def _any(self, *keys: str, default: int = 0) -> int:
         """The first of these keys that is a number, or the default."""
-        return next((self._text[key] for key in keys if isinstance(self._text.get(key), int)), default)
+        values = (self._text.get(key) for key in keys)
+        return next((one for one in values if isinstance(one, int) and not isinstance(one, bool) and one >= 0), default)
 
     def _error(self, key: str, value: object, known: str) -> ValueError:
         found = "is missing" if value is None else f"is {value!r}"
         return ValueError(f"{key} of {self._name}'s config.json {found}; known: {known}")
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _compressed(groups: object) -> str | None:
+    """The one format of compressed-tensors' groups of layers; None where there are several, or another."""
+    found = set()
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        weights = group.get("weights") if isinstance(group, Mapping) else None
+        if not isinstance(weights, Mapping):
+            return None
+        bits, floats = weights.get("num_bits"), weights.get("type") == "float"
+        if bits == 8:
+            found.add("fp8" if floats else "int8")
+        elif bits == 4:
+            found.add("nvfp4" if floats and weights.get("group_size") == 16 else "int4")
+        else:
+            return None
+    return found.pop() if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +449,7 @@ def _entry(id_: str) -> Mapping[str, Any]:
     """An entry of the file, with what it inherits."""
     entries: Mapping[str, Any] = ledger.section("models", "models")
     entry = entries[id_]
-    return {**entries[entry["like"]], **entry} if "like" in entry else entry
+    return {**entries[entry["like"]], "revision": None, **entry} if "like" in entry else entry
 
 
 @cache

@@ -11,6 +11,7 @@ from fleet.cli.bench import bench
 from fleet.cli.config import config
 from fleet.cli.doctor import doctor
 from fleet.cli.exits import CLEAN
+from fleet.cli.models import models
 from fleet.cli.plan import plan
 from fleet.cli.preview import preview
 from fleet.cli.prices import prices
@@ -55,6 +56,7 @@ app.command(short_help="Show a stack without a cloud: resources, price, figures,
 app.command(short_help="Write every manifest of a stack to a folder.")(render)
 app.command(short_help="Work out the fleet for a goal: nodes, price, latency, and how sure that is.")(plan)
 app.command(short_help="Compare what a machine costs by region and way to buy; update the price list.")(prices)
+app.command(short_help="List the models of the catalogue and the GPUs that each needs.")(models)
 app.command(short_help="Bring a stack up on a control plane of your own, and drill its bad days.")(rehearse)
 app.command(short_help="Look at a live stack for a minute: does it serve what its file declares?")(verify)
 app.add_typer(

@@ -23,9 +23,9 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         title=serving.profile.title,
         model=serving.model.id,
         weights_gb=serving.model.size_gb,
-        shape_given=settings.model.config if settings.model is not None else None,
         workload=serving.workload,
         context_tokens=serving.context_tokens,
+        own_shape=settings.model.config if settings.model else None,
         # What is laid over a profile is no longer what the row was measured with.
         reproduces=None if serving.overrides else serving.profile.reproduces,
     )

@@ -44,7 +44,8 @@ def version(settings: Settings) -> str:
 
 def is_hybrid(settings: Settings) -> bool:
     """Whether the model keeps recurrent states beside keys and values."""
-    return "Qwen3.5" in settings.serving.model.id
+    shape = settings.serving.shape
+    return shape is not None and shape.kind == "hybrid"
 
 
 def is_the_articles_model(settings: Settings) -> bool:
@@ -72,7 +73,7 @@ def block_tokens(settings: Settings) -> int | None:
     """Tokens of one cache block: what vLLM raises it to on a hybrid model, or what is declared; None where it is free."""
     chosen = settings.serving.engine.block_size
     known = layout(settings)
-    if known is None:
+    if known is None or not is_hybrid(settings):
         return chosen
     return max(chosen or 0, memory.attention_block_tokens(known))
 
@@ -86,7 +87,7 @@ def kv_expectation(settings: Settings) -> MemoryBudget | None:
 def cache_labels(settings: Settings) -> Mapping[str, str]:
     """Labels of `vllm:cache_config_info` that follow from the stack file, with the values that vLLM resolves them to."""
     engine = settings.serving.engine
-    hybrid, known = is_hybrid(settings), layout(settings) is not None
+    hybrid, shape = is_hybrid(settings), settings.serving.shape
     prefix_caching = engine.enable_prefix_caching
     expected: dict[str, str] = {
         "gpu_memory_utilization": str(engine.gpu_memory_share),
@@ -94,24 +95,26 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
     }
     if (block := block_tokens(settings)) is not None:
         expected["block_size"] = str(block)
-    # A checkpoint may bring a cache type of its own; that of the known model does not.
-    if engine.kv_cache_dtype is not None or known:
+    # A checkpoint may bring a cache type of its own; the article's does not.
+    if engine.kv_cache_dtype is not None or is_the_articles_model(settings):
         expected["cache_dtype"] = engine.kv_cache_dtype or "auto"
     # Unset, it is on for plain attention and off for hybrid models.
     expected["enable_prefix_caching"] = str((not hybrid) if prefix_caching is None else prefix_caching)
     if hybrid:
         # Without prefix caching there is no mode, and Qwen3.5 has no other than align.
         expected["mamba_cache_mode"] = "align" if prefix_caching else "none"
-    if known:
-        ssm = engine.mamba_ssm_cache_dtype
-        expected["mamba_ssm_cache_dtype"] = "float32" if ssm in (None, "auto") else str(ssm)
+    if hybrid and shape is not None:
+        ssm, own = engine.mamba_ssm_cache_dtype, shape.architecture.linear_state_dtype
+        expected["mamba_ssm_cache_dtype"] = (
+            str(ssm) if ssm not in (None, "auto") else own if own == "float32" else "auto"
+        )
     return expected
 
 
 def context_tokens(settings: Settings) -> int | None:
     """`max_model_len` as the server tells it; None where the model's own is not known."""
-    declared = settings.serving.engine.max_model_len
-    return declared if declared is not None else LONGEST_CONTEXT_TOKENS if is_hybrid(settings) else None
+    declared, shape = settings.serving.engine.max_model_len, settings.serving.shape
+    return declared if declared is not None or shape is None else shape.context_tokens
 
 
 def acceptance(settings: Settings) -> float | None:

@@ -159,7 +159,10 @@ class Served(ABC):
         if self.declared_weights_gb is not None:
             return self.model, self.declared_weights_gb
         sizes = KNOWN_WEIGHTS_GB | dict(told)
-        return next(((part, float(size)) for part, size in sizes.items() if self.is_called(part)), None)
+        named = next(((part, float(size)) for part, size in sizes.items() if self.is_called(part)), None)
+        return named or (
+            None if self.shape is None else (self.shape.name, round(self.shape.weights_gib * memory.GIB / 1e9, 1))
+        )
 
     @property
     def release(self) -> Release | None:

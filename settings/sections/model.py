@@ -35,7 +35,10 @@ def _read(path: Any, info: ValidationInfo) -> ModelShape:
         raise ValueError("a file with JSON in it, the config.json of the model's repository") from None
     if not isinstance(content, dict):
         raise ValueError("a file with one JSON object, the config.json of the model's repository")
-    return from_config(content, info.data.get("id", "the model"))
+    try:
+        return from_config(content, info.data.get("id", "the model"))
+    except ValueError as error:
+        raise ValueError(f"a config.json of a shape that is known; {error}") from None
 
 
 class Model(Section):

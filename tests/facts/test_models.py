@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from facts import memory
+from facts import ledger, memory
 from facts.memory import QWEN3_5_27B, CacheLayout
 from facts.models import CATALOGUE, called, find, from_config, of_the_article, parts_of
 
@@ -140,6 +140,31 @@ def test_a_shape_that_is_not_known_is_refused_with_its_key(changes: dict[str, An
 )
 def test_the_format_of_the_weights(quantization: dict[str, Any] | None, form: str) -> None:
     assert from_config({**GPT_OSS, "quantization_config": quantization}, "m").weight_format == form
+
+
+def test_whatever_a_file_says_it_is_a_shape_or_a_refusal() -> None:
+    entries = ledger.section("models", "models")
+    for id_ in ("Qwen/Qwen3.5-35B-A3B", "deepseek-ai/DeepSeek-V3.2", "google/gemma-4-26B-A4B-it", "openai/gpt-oss-20b"):
+        config = {
+            **entries[id_]["config"],
+            "quantization_config": {"quant_method": "compressed-tensors", "config_groups": {}},
+        }
+        for key in (
+            *config,
+            "layer_types",
+            "sliding_window_pattern",
+            "mlp_only_layers",
+            "text_config",
+            "tie_word_embeddings",
+        ):
+            for value in (None, "x", -1, 0, True, 1.5, [], ["x"], {}, {"quant_method": []}):
+                changed = {**config, "quantization_config": None, key: value}
+                try:
+                    shape = from_config(changed, "m")
+                except ValueError:
+                    continue
+                layout = CacheLayout(architecture=shape.architecture, batched_tokens=2_048)
+                assert memory.startup_blocks_per_request(layout, 4_096) > 0, (id_, key, value)
 
 
 def test_a_models_copies_are_called_by_its_name_and_a_distilled_one_is_not() -> None:

@@ -210,7 +210,7 @@ def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
 
 
 def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have() -> None:
-    model = {"id": "Some-Org/" + "Very.Long_Model-" * 5 + "NVFP4", "revision": "a" * 40, "sizeGb": 230}
+    model = {"id": "Some-Org/" + "Very.Long_Model-" * 5 + "Qwen3-32B", "revision": "a" * 40, "sizeGb": 230}
     names = release_names(args(model=model, weights={"sizeGib": 10_000}))
     assert len(names.volume) <= 63
     assert len(names.release) <= 63

@@ -71,7 +71,7 @@ def fitted(
     if machine.gpu.compute_capability != _LEAST_BLACKWELL:
         # Which kernels there are depends on the GPU: vLLM chooses.
         kept.pop("attention-backend", None)
-    changed = replace(profile, flags=kept, model=shape.name, shape_given=shape, weights_gb=weights_gb, reproduces=None)
+    changed = replace(profile, flags=kept, model=shape.name, own_shape=shape, weights_gb=weights_gb, reproduces=None)
     return _most(changed, machine, workload)
 
 

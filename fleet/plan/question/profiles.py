@@ -47,8 +47,8 @@ class ProfileFacts:
     env: Mapping[str, str] = field(default_factory=dict)
     reproduces: str | None = None
     """The published row it repeats."""
-    shape_given: ModelShape | None = None
-    """The model's shape, where it is not one of the catalogue's by its name."""
+    own_shape: ModelShape | None = None
+    """The model's shape where a stack has one of its own."""
 
     @property
     def shape(self) -> EngineShape:
@@ -58,7 +58,7 @@ class ProfileFacts:
     @property
     def model_shape(self) -> ModelShape:
         """The model's architecture. Raises LookupError where the planner has none for it."""
-        return self.shape_given or model_shape(self.model)
+        return self.own_shape or model_shape(self.model)
 
 
 def profile_names() -> tuple[str, ...]:

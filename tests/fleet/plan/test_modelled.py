@@ -32,8 +32,3 @@ def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> No
 
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
-
-
-def test_a_model_whose_architecture_nobody_described_has_no_estimate() -> None:
-    own = {"id": "someone/else", "revision": "0" * 40, "sizeGb": 20}
-    assert modelled(make_settings(model=own, server={"replicas": 1, "profile": "tuned"})) is None

@@ -55,8 +55,11 @@ def test_the_id_of_a_listed_model_with_a_revision_is_enough() -> None:
 
 
 def test_a_listed_model_without_a_revision_asks_for_one_and_nothing_else() -> None:
-    assert refusals(model={"id": "Qwen/Qwen3.5-9B"}) == {("model-without-revision", "model.revision")}
-    assert refusals(model={"id": "Qwen/Qwen3.5-9B", "revision": REVISION}) == set()
+    assert refusals(model={"id": "Qwen/Qwen3.5-122B-A10B"}, weights={"sizeGib": 300}) == {
+        ("model-without-revision", "model.revision")
+    }
+    pinned = {"id": "Qwen/Qwen3.5-122B-A10B", "revision": REVISION}
+    assert refusals(model=pinned, weights={"sizeGib": 300}) == set()
 
 
 def test_a_model_of_ones_own_has_the_shape_of_its_file(own: dict[str, Any]) -> None:
@@ -118,16 +121,14 @@ def test_a_listed_model_gets_its_own_parsers_where_the_profile_has_some() -> Non
         ("google/gemma-4-31B-it", {}, ("model-needs-newer-vllm", "server.engine.version")),
         ("meta-llama/Llama-3.1-8B-Instruct", {}, ("gated-model-without-token", "weights.tokenSecret")),
         ("Qwen/Qwen3-32B", {"toolCallParser": "gemma4"}, ("parser-of-another-release", "server.engine.toolCallParser")),
-        ("Qwen/Qwen3-32B", {"toolCallParser": "qwen"}, ("wrong-value", "server.engine.toolCallParser")),
     ],
 )
 def test_what_model_engine_and_release_need_of_each_other(
     model: str, engine: dict[str, Any], refused: tuple[str, str]
 ) -> None:
-    assert refused[1] in {
-        path for _, path in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
-    }
-    assert (
-        refused in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
-        or refused[0] == "wrong-value"
-    )
+    assert refused in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
+
+
+def test_a_parser_that_no_release_has_is_refused() -> None:
+    refused = refusals(server={"engine": {"toolCallParser": "qwen"}})
+    assert {path for _, path in refused} == {"server.engine.toolCallParser"}

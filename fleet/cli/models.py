@@ -1,0 +1,39 @@
+"""`fleet models`: the models that the catalogue knows, and the GPUs that each needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from fleet.cli.exits import CLEAN, CommandError
+
+_Format = Literal["text", "json"]
+
+
+def models(
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--machine", "-m", metavar="TYPE", help="One machine type. Default: each GPU's largest.", show_default=False
+        ),
+    ] = None,
+    format_: Annotated[_Format, typer.Option("--format", "-f", help="For a terminal or a machine.")] = "text",
+) -> int:
+    """List the models of the catalogue: size, format, lowest vLLM release, and the GPUs needed on each machine.
+
+    Reads facts/data/models.yaml. Never reaches the network.
+    """
+    from fleet.models.report import UnknownError, listed, listed_json, print_listed
+    from fleet.report.terminal import stdout_paper
+
+    try:
+        rows = listed(machine)
+    except UnknownError as error:
+        raise CommandError(str(error)) from None
+    if format_ == "json":
+        sys.stdout.write(listed_json(rows))
+    else:
+        print_listed(stdout_paper(), rows)
+    return CLEAN

@@ -1,0 +1,1 @@
+"""The catalogue of models, as text and as one document."""

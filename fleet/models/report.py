@@ -1,0 +1,129 @@
+"""What the catalogue knows of each model, and the GPUs that it needs on each machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from facts import fit, machines
+from facts.machines import Machine
+from facts.memory import CacheLayout, sequence_bytes_at_most, sequence_bytes_per_token
+from facts.models import CATALOGUE, CatalogueModel
+from fleet.report.terminal import Page, Paper
+from fleet.report.words import NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One model, and what it takes."""
+
+    model: CatalogueModel
+    gpus: Mapping[str, int | None]
+    """GPUs needed, by machine type; None where one machine does not hold it."""
+
+
+class UnknownError(ValueError):
+    """A machine type that is not known. The message names those there are."""
+
+
+def listed(machine: str | None) -> tuple[Listed, ...]:
+    """Every model, on one machine or the largest of each GPU. Raises UnknownError."""
+    if machine is not None and machine not in machines.MACHINES:
+        raise UnknownError(f"--machine {machine}: known are {', '.join(machines.MACHINES)}")
+    chosen = (machines.find(machine),) if machine else _largest()
+    return tuple(
+        Listed(model=model, gpus={one.type: fit.gpus_needed(model.shape, one) for one in chosen})
+        for model in CATALOGUE.values()
+    )
+
+
+def _largest() -> tuple[Machine, ...]:
+    """The machine with the most GPUs of each kind, smallest memory first; GPUs that are alike but for their network are one kind."""
+    largest: dict[tuple[float, float], Machine] = {}
+    for one in machines.MACHINES.values():
+        kind = (one.gpu.memory_gib, one.gpu.bf16_flop_per_s)
+        if kind not in largest or largest[kind].gpus < one.gpus:
+            largest[kind] = one
+    return tuple(sorted(largest.values(), key=lambda one: one.gpu.memory_gib * one.gpus))
+
+
+def print_listed(paper: Paper, rows: tuple[Listed, ...]) -> None:
+    """Write the catalogue to `paper`: a line for each model, and what fits where."""
+    page, types = Page(paper), list(rows[0].gpus)
+    page.heading("Models of the catalogue", "GPUs needed at their format")
+    columns = (
+        ("model", "<46"),
+        ("B", ">6"),
+        ("active", ">7"),
+        ("", "2"),
+        ("weights", "<14"),
+        ("vLLM", "<7"),
+        *((_gpu(one), f">{max(4, len(_gpu(one)) + 1)}") for one in types),
+        ("gated", ">7"),
+    )
+    page.table(columns, [_row(one) for one in rows], indent=0)
+    page.title("How to read this")
+    page.prose(
+        "A number is the fewest GPUs of one machine that hold the weights and a request of "
+        f"{fit.REQUEST_TOKENS:,} tokens with vLLM's defaults and a 16-bit cache; {NOTHING} says that no machine does. ~ marks a GPU "
+        "without arithmetic in the weights' format: it saves memory, not time."
+    )
+    page.prose("Machines: " + ", ".join(f"{_gpu(one)} is {one}" for one in types) + ".")
+    page.prose("Memory is vLLM's own arithmetic; nothing here says how fast. gated: the download needs a token.")
+    page.prose("`vllm-fleet:model: {id: ...}` serves one of these; docs/models.md says what else it takes.")
+    page.print()
+
+
+def listed_json(rows: tuple[Listed, ...]) -> str:
+    """The same as one JSON document."""
+    return json.dumps({"models": [_document(one) for one in rows]}, indent=2) + "\n"
+
+
+def _gpu(machine_type: str) -> str:
+    return machines.find(machine_type).gpu.name.replace(" PRO 6000", "").replace(" ", "/")
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    model, shape = one.model, one.model.shape
+    return (
+        model.id,
+        f"{shape.parameters / 1e9:.3g}" if shape.parameters < 999e9 else f"{shape.parameters / 1e9:.0f}",
+        f"{shape.active_parameters / 1e9:.2g}" if shape.experts else "",
+        "",
+        f"{model.size_gb:g} GB {shape.weight_format}",
+        model.min_vllm,
+        *(_needed(one.model, type_, count) for type_, count in one.gpus.items()),
+        "yes" if model.gated else "",
+    )
+
+
+def _needed(model: CatalogueModel, machine_type: str, count: int | None) -> str:
+    if count is None:
+        return NOTHING
+    return f"{count}" if fit.computes_natively(model.shape, machines.find(machine_type).gpu) else f"~{count}"
+
+
+def _document(one: Listed) -> dict[str, object]:
+    model, shape = one.model, one.model.shape
+    layout = CacheLayout(architecture=shape.architecture, kv_cache_dtype="auto", speculative_tokens=0)
+    return {
+        "id": model.id,
+        "revision": model.revision,
+        "sizeGb": model.size_gb,
+        "kind": shape.kind,
+        "weightFormat": shape.weight_format,
+        "parameters": round(shape.parameters),
+        "activeParameters": round(shape.active_parameters),
+        "experts": shape.experts,
+        "contextTokens": shape.context_tokens,
+        "cacheBytesPerToken": sequence_bytes_per_token(layout),
+        "cacheBytesPerSequence": sequence_bytes_at_most(layout),
+        "toolCallParser": model.tool_parser,
+        "reasoningParser": model.reasoning_parser,
+        "minVllm": model.min_vllm,
+        "licence": model.licence,
+        "gated": model.gated,
+        "source": model.source,
+        "gpus": dict(one.gpus),
+    }
