@@ -90,8 +90,8 @@ def _model(plan: Plan) -> Iterator[str]:
     performance, question = plan.performance, plan.question
     if is_articles(plan.deployment) and performance.ttft_ms.value > _LONG_WAIT_MS:
         yield (
-            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s with one "
-            "client a node. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
+            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s, and "
+            "gives no cause. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
             "users see. The plan scales the article's wait with the load."
         )
     yield from _front_end(plan)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts.models import CATALOGUE
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
@@ -230,7 +231,8 @@ def test_machine_model_and_ranks_are_the_plans(root: Path) -> None:
 
 
 def test_a_model_without_a_commit_is_not_written(root: Path) -> None:
-    made = answer(users=64, machine="a3-highgpu-1g", model="Qwen/Qwen3-32B-FP8")
+    unpinned = next(one for one in CATALOGUE.values() if one.revision is None)
+    made = answer(users=64, machine="a4-highgpu-8g", model=unpinned.id)
     with pytest.raises(SettingsError, match="--revision"):
         write_stack(root, "planned", made)
     assert [one.name for one in root.iterdir()] == ["Pulumi.yaml"]
