@@ -238,13 +238,13 @@ def test_a_model_without_a_commit_is_not_written(root: Path) -> None:
     assert [one.name for one in root.iterdir()] == ["Pulumi.yaml"]
 
 
-@pytest.mark.parametrize("stated", [None, 50.0])
-def test_a_written_stack_has_a_ceiling_a_little_above_its_bill(root: Path, stated: float | None) -> None:
-    made = answer(users=16_000, usd_per_node_hour=stated)
+@pytest.mark.parametrize(("capacity", "stated"), [("spot", None), ("spot", 50.0), ("calendar", None)])
+def test_a_written_stack_has_a_ceiling_a_little_above_its_bill(root: Path, capacity: Any, stated: float | None) -> None:
+    made = answer(users=16_000, capacity=capacity, usd_per_node_hour=stated)
     written(root, made)
     (rule,) = json.loads((root / "policy" / "config" / "planned.json").read_text()).values()
     assert made.money.usd_per_hour < rule["maxUsdPerHour"] <= 1.05 * made.money.usd_per_hour + 5
-    assert rule.get("usdPerNodeHour") == stated
+    assert rule.get("usdPerNodeHour") == (made.money.usd_per_node_hour if capacity == "calendar" else stated)
 
 
 def test_without_a_price_there_is_no_ceiling_and_one_that_is_there_stays(root: Path) -> None:
