@@ -17,6 +17,7 @@ from fleet.plan.model.errors import Error, errors
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.public_rows import PublicError, groups, is_dense, spread
 from fleet.plan.model.public_rows import errors as public_errors
+from fleet.plan.model.roofline import peak_flop_per_s
 from fleet.plan.model.rows import PHASES, Role, Row
 
 _METRICS = {
@@ -66,7 +67,7 @@ def assumptions_table() -> list[str]:
             ),
             ("memory of a B200, as CUDA reports it", f"{B200.memory_gib} GiB", "`torchao-4002`"),
             ("bandwidth of a B200", f"{B200.bandwidth_bytes_per_s / 1e12:g} TB/s", "`article`"),
-            ("dense FP8 arithmetic of a B200", f"{B200.fp8_flop_per_s / 1e15:g} PFLOP/s", "`torchao-4002`"),
+            ("dense FP8 arithmetic of a B200", f"{peak_flop_per_s(B200, 'fp8') / 1e15:g} PFLOP/s", "`torchao-4002`"),
             *((entry["what"].strip(), _value(entry["value"]), entry["because"].strip()) for entry in assumed),
         ],
     )
@@ -246,10 +247,10 @@ def latency_table() -> list[str]:
     """Latency on the rows that chose nothing."""
     tests = [error for error in public_errors() if not error.row.chosen_on]
     rows = []
-    for name, of in (("TPOT", lambda one: one.tpot), ("TTFT", lambda one: one.ttft)):
+    for name in ("tpot", "ttft"):
         for kind, dense in (("dense", True), ("experts", False)):
-            found = spread([of(error) for error in tests if is_dense(error.row) is dense])
-            rows.append((name, kind, str(found.rows), _ratio(found.median), f"x/÷ {found.ninety:.2f}"))
+            found = spread([getattr(error, name) for error in tests if is_dense(error.row) is dense])
+            rows.append((name.upper(), kind, str(found.rows), _ratio(found.median), f"x/÷ {found.ninety:.2f}"))
     return _table(("reading", "class", "rows", "median", "nine in ten within"), rows)
 
 

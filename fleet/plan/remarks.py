@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import ceil
 
 from facts import figures
+from facts.models import CATALOGUE
 from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
@@ -88,10 +90,13 @@ def _capacity(plan: Plan) -> Iterator[str]:
 
 def _model(plan: Plan) -> Iterator[str]:
     performance, question = plan.performance, plan.question
+    listed, version = CATALOGUE.get(question.profile.model), question.profile.engine_version
+    if listed is not None and _release(version) < _release(listed.min_vllm):
+        yield f"{listed.id} needs vLLM {listed.min_vllm} or later, and profile {question.profile.name} has {version}."
     if is_articles(plan.deployment) and performance.ttft_ms.value > _LONG_WAIT_MS:
         yield (
-            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s with one "
-            "client a node. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
+            "Most of the time to the first token passes before the engine has the request: the article measured 5.6 to 8.1 s, and "
+            "gives no cause. On H200 one client that filled its core reported 2.2 s where eight reported 0.2 s, so the low end may be what "
             "users see. The plan scales the article's wait with the load."
         )
     yield from _front_end(plan)
@@ -101,6 +106,10 @@ def _model(plan: Plan) -> Iterator[str]:
     published_nodes = figures.published_nodes(question.routing)
     if plan.machines > published_nodes[-1]:
         yield f"Nothing was published for more than {published_nodes[-1]} nodes with this routing."
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _front_end(plan: Plan) -> Iterator[str]:

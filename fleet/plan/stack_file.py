@@ -88,8 +88,10 @@ def policy_limits(plan: Plan) -> str:
     ceiling: dict[str, float] = {
         "maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour / _CEILING_STEP_USD) * _CEILING_STEP_USD
     }
-    if plan.question.usd_per_node_hour is not None:
-        ceiling["usdPerNodeHour"] = plan.question.usd_per_node_hour
+    usd = plan.money.usd_per_node_hour
+    if usd is not None and (plan.question.usd_per_node_hour is not None or plan.question.capacity in _NAMED):
+        # Pods show that a reservation is theirs, and not what was agreed for it.
+        ceiling["usdPerNodeHour"] = usd
     return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
 
 

@@ -34,6 +34,9 @@ MOST_MEASURED_DRAFTS = 2
 _NEAR_CAPTURED = 0.8
 # Nodes beyond those whose ratio fixes contention.
 _FEWEST_SCALED = 2
+_FIRST_TOKEN_REASON = (
+    f"time to the first token: x/÷ {latency.FIRST_TOKEN_FACTOR:g}, as clients that send in waves make it late"
+)
 _MS_PER_S = 1e3
 _MILLION = 1e6
 
@@ -244,14 +247,14 @@ def _roofline_frame(
     what: Known, deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget
 ) -> _Frame:
     central = fleet_load(deployment, workload, offered, what.parameters, room)
-    others = ()
+    others: tuple[FleetLoad, ...] = ()
     if what.reached is not None:
         others = (_at_most(deployment, workload, offered, what.reached, room, GATEWAY_HALFWAY),)
     return _Frame(
         central=central,
         others=others,
         basis=what.basis,
-        reasons=(what.reason,),
+        reasons=(what.reason, _FIRST_TOKEN_REASON),
         accuracy=calibration().accuracy,
         factor=what.factor,
     )

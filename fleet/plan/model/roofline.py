@@ -118,7 +118,8 @@ def read_share(model: ModelShape, sequences: float) -> float:
     """
     if not model.experts:
         return 1.0
-    return 1 - (1 - model.active_parameters / model.parameters) ** max(1.0, sequences)
+    passed_by: float = (1 - model.active_parameters / model.parameters) ** max(1.0, sequences)
+    return 1 - passed_by
 
 
 def roofline_of(model: ModelShape, line: Roofline) -> Parameters:

@@ -71,6 +71,8 @@ def fitted(
     if machine.gpu.compute_capability != _LEAST_BLACKWELL:
         # Which kernels there are depends on the GPU: vLLM chooses.
         kept.pop("attention-backend", None)
+    if (context := kept.get("max-model-len")) is not None:
+        kept["max-model-len"] = min(int(context), shape.context_tokens)
     changed = replace(profile, flags=kept, model=shape.name, own_shape=shape, weights_gb=weights_gb, reproduces=None)
     return _most(changed, machine, workload)
 

@@ -48,7 +48,7 @@ class ProfileFacts:
     reproduces: str | None = None
     """The published row it repeats."""
     own_shape: ModelShape | None = None
-    """The model's shape, where it is not one of the catalogue's by its name."""
+    """The model's shape where a stack has one of its own."""
 
     @property
     def shape(self) -> EngineShape:

@@ -8,6 +8,7 @@ from facts import ledger
 from facts.machines import B200
 from fleet.plan.model.calibration import FITTED, contents
 from fleet.plan.model.errors import Error, mean_percent
+from fleet.plan.model.roofline import peak_flop_per_s
 from fleet.plan.model.rows import Metric, Role
 from fleet.plan.plan import Plan
 from fleet.plan.words import format_span
@@ -124,7 +125,7 @@ def _assumptions(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     )
     yield (
         Cell("dense FP8 arithmetic of a B200"),
-        Cell(f"{B200.fp8_flop_per_s / 1e15:g} PFLOP/s"),
+        Cell(f"{peak_flop_per_s(B200, 'fp8') / 1e15:g} PFLOP/s"),
         Cell(_source("torchao-4002")),
     )
     for step in plan.time_to_serve.steps:

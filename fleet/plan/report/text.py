@@ -66,7 +66,7 @@ def print_comparison(paper: Paper, alternatives: Sequence[Alternative]) -> None:
         page.line((_goal(first.question), "bold"))
         page.prose(
             f"list prices of {first.question.region}, profile {first.question.profile.name}, "
-            f"{100 * first.question.load_share:.0f} % of full load",
+            f"{100 * first.question.load_share:.0f} % of full load, {first.label}",
             indent=0,
         )
     page.blank()

@@ -141,6 +141,10 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--force"), "--force belongs to --write"),
         (("--users", "10", "--project", "my-project"), "--project belongs to --write"),
         (("--users", "10", "--write", "a", "--compare"), "give one of the two"),
+        (("--users", "10", "--machine", "any", "--write", "a"), "--write is for one machine"),
+        (("--users", "10", "--machine", "a5"), "--machine a5: there are any, g2-standard-4"),
+        (("--users", "10", "--model", "no/model"), "--model no/model: not in the catalogue"),
+        (("--users", "10", "--machine", "g2-standard-12", "--model", "Qwen/Qwen3-32B"), "does not fit one L4"),
         (("--users", "10", "--profile", "fast"), "--profile fast: there are record"),
     ],
 )
@@ -152,6 +156,16 @@ def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...
 
 
 # JSON and a page ------------------------------------------------------------------------------------------------------
+
+
+def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
+    asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", "--machine", "any", "--capacity", "spot")
+    offers = json.loads(plan(*asked, "--format", "json").stdout)["offers"]
+    shown = plan(*asked).stdout
+    rows = [line.split()[0] for line in shown.splitlines() if re.match(r"(a|g)\d\S+ +\S*\d", line)]
+    assert rows == [one["machine"] for one in offers]
+    assert {one["label"] for one in offers} == {"estimated x/÷ 1.25", "upper bound"}
+    assert all(one["zones"] or one["gpu"] == "RTX PRO 6000" for one in offers)
 
 
 def test_the_document_holds_the_whole_plan() -> None:
@@ -230,7 +244,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with no stack of its own: a written one is previewed by the real program and the real policies."""
     folder = tmp_path_factory.mktemp("project")
     for name in ("Pulumi.yaml", "Pulumi.README.md", "__main__.py", "infra", "workloads", "settings", "facts", "policy"):
-        if (ROOT / name).is_dir():
+        if name == "policy":
+            # A written stack's ceiling goes into it.
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif (ROOT / name).is_dir():
             (folder / name).symlink_to(ROOT / name)
         else:
             shutil.copy(ROOT / name, folder / name)

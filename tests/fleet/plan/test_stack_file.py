@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from facts.models import CATALOGUE
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
@@ -212,3 +214,46 @@ def test_every_plan_becomes_a_stack_that_nothing_refuses(
     stack = written(root, made)  # open_stack raises on anything that is refused
     assert stack.replicas == made.machines
     assert figures(stack).bill.usd_per_hour_known == pytest.approx(made.money.usd_per_hour)
+
+
+# Machine, model, ceiling ----------------------------------------------------------------------------------------------
+
+
+def test_machine_model_and_ranks_are_the_plans(root: Path) -> None:
+    made = answer(users=64, machine="a3-highgpu-2g", model="Qwen/Qwen3-32B-FP8", region="europe-north1")
+    stack = written(root, made, zone="europe-north1-c", revision="0123456789abcdef0123456789abcdef01234567")
+    assert (stack.machine, stack.serving.model.id) == (made.question.machine, "Qwen/Qwen3-32B-FP8")
+    engine, shape = stack.serving.engine, made.deployment.engine
+    assert (engine.data_parallel_size, engine.tensor_parallel_size) == (shape.data_parallel, shape.tensor_parallel)
+    again = deployment_of(stack)
+    assert (again.gpu, again.gpus_per_node, again.model) == (made.deployment.gpu, 2, made.deployment.model)
+    assert again.engine == shape
+
+
+def test_a_model_without_a_commit_is_not_written(root: Path) -> None:
+    unpinned = next(one for one in CATALOGUE.values() if one.revision is None)
+    made = answer(users=64, machine="a4-highgpu-8g", model=unpinned.id)
+    with pytest.raises(SettingsError, match="--revision"):
+        write_stack(root, "planned", made)
+    assert [one.name for one in root.iterdir()] == ["Pulumi.yaml"]
+
+
+@pytest.mark.parametrize(("capacity", "stated"), [("spot", None), ("spot", 50.0), ("calendar", None)])
+def test_a_written_stack_has_a_ceiling_a_little_above_its_bill(root: Path, capacity: Any, stated: float | None) -> None:
+    made = answer(users=16_000, capacity=capacity, usd_per_node_hour=stated)
+    written(root, made)
+    (rule,) = json.loads((root / "policy" / "config" / "planned.json").read_text()).values()
+    assert made.money.usd_per_hour < rule["maxUsdPerHour"] <= 1.05 * made.money.usd_per_hour + 5
+    assert rule.get("usdPerNodeHour") == (made.money.usd_per_node_hour if capacity == "calendar" else stated)
+
+
+def test_without_a_price_there_is_no_ceiling_and_one_that_is_there_stays(root: Path) -> None:
+    made = answer(users=16_000, capacity="reservation")
+    written(root, made)
+    assert not (root / "policy").exists()
+    limits = root / "policy" / "config" / "other.json"
+    limits.parent.mkdir(parents=True)
+    limits.write_text("{}")
+    with pytest.raises(SettingsError, match=r"other\.json"):
+        write_stack(root, "other", answer(users=16_000))
+    assert not (root / "Pulumi.other.yaml").exists()

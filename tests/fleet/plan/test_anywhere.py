@@ -1,0 +1,169 @@
+"""One goal on every machine: ranked by price, bounds apart, nothing left out without a reason; and one machine's plan beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from facts import prices
+from facts.machines import DEFAULT_MACHINE, MACHINES
+from facts.models import CATALOGUE
+from facts.workloads import named_workload
+from fleet.plan.anywhere import Market, market
+from fleet.plan.planning import plan
+from fleet.plan.question.asking import Asked, AskingError, NoFitError, question_of
+from fleet.plan.question.fitting import UnknownModelError, engine_changes, fitted, model_facts
+from fleet.plan.question.goals import way_of
+from fleet.plan.question.profiles import profile_facts
+
+LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
+ASKED = Asked(users=200, model="Qwen/Qwen3-32B-FP8")
+CHAT = profile_facts("serve-chat")
+
+
+@pytest.fixture(scope="module")
+def found() -> Market:
+    return market(ASKED)
+
+
+def test_offers_are_ranked_by_price_and_bounds_come_after(found: Market) -> None:
+    ranked = [offer for offer in found.offers if not offer.is_bound]
+    assert found.offers[: len(ranked)] == tuple(ranked)
+    assert [one.usd_per_hour for one in ranked] == sorted(one.usd_per_hour for one in ranked)
+    assert {one.machine.gpu.name for one in found.offers if one.is_bound} == {
+        "L4",
+        "A100 40GB",
+        "A100 80GB",
+        "RTX PRO 6000",
+    }
+
+
+def test_an_offer_is_a_way_that_the_machine_is_sold_in_its_cheapest_region(found: Market) -> None:
+    for offer in found.offers:
+        assert way_of(offer.capacity) in offer.machine.ways
+        listed = prices.published(offer.machine.type, offer.capacity)  # type: ignore[arg-type]
+        assert (offer.price, *offer.dearer) == listed
+        assert offer.plan.money.usd_per_node_hour == offer.price.usd
+        assert offer.plan.question.region == offer.price.region
+
+
+def test_every_machine_has_an_offer_or_a_reason(found: Market) -> None:
+    told = {offer.machine for offer in found.offers} | {MACHINES[one] for no in found.refused for one in no.machines}
+    assert {(one.gpu.name, one.gpus) for one in told} == {(one.gpu.name, one.gpus) for one in MACHINES.values()}
+    assert all(no.why for no in found.refused)
+
+
+def test_an_offer_is_the_plan_of_its_machine(found: Market) -> None:
+    offer = found.offers[0]
+    alone = plan(
+        question_of(replace(ASKED, machine=offer.machine.type, capacity=offer.capacity, region=offer.price.region))
+    )
+    assert (alone.nodes, alone.money.usd_per_hour) == (offer.plan.nodes, offer.usd_per_hour)
+
+
+def test_a_way_and_a_region_leave_only_those() -> None:
+    only = market(ASKED, capacity="on-demand", region="us-central1")
+    assert {(one.capacity, one.price.region, one.dearer) for one in only.offers} == {("on-demand", "us-central1", ())}
+    assert "a4-highgpu-8g" in {machine for no in only.refused for machine in no.machines}
+
+
+def test_a_budget_is_ranked_by_what_it_buys() -> None:
+    ranked = [one for one in market(Asked(usd_per_hour=50)).offers if not one.is_bound]
+    rates = [one.plan.performance.total_tokens_per_s.value for one in ranked]
+    assert rates == sorted(rates, reverse=True)
+    assert all(one.usd_per_hour <= 50 for one in ranked)
+
+
+def test_a_question_that_no_machine_answers_is_refused_before_any_is_asked() -> None:
+    with pytest.raises(AskingError, match="give one goal"):
+        market(Asked())
+
+
+# One machine ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_articles_model_on_its_machine_keeps_its_profile() -> None:
+    record = profile_facts("record")
+    assert fitted(record, DEFAULT_MACHINE, named_workload("article")) is record
+
+
+@pytest.mark.parametrize("machine", ["a3-highgpu-8g", "a3-ultragpu-8g", "a2-ultragpu-8g", "g4-standard-384"])
+def test_ranks_times_tensor_parallelism_are_the_machines_gpus(machine: str) -> None:
+    shape = fitted(CHAT, MACHINES[machine], named_workload("article"), model_facts(LLAMA)).shape
+    assert shape.data_parallel * shape.tensor_parallel == MACHINES[machine].gpus
+    assert shape.http_processes == shape.data_parallel
+    assert shape.tensor_parallel > 1
+
+
+def test_options_of_another_architecture_are_left_out_and_not_written() -> None:
+    llama = fitted(CHAT, MACHINES["a3-highgpu-8g"], named_workload("article"), model_facts(LLAMA))
+    foreign = {
+        "gdn-prefill-backend",
+        "mamba-cache-mode",
+        "speculative-config.method",
+        "reasoning-parser",
+        "language-model-only",
+    }
+    assert not foreign & set(llama.flags)
+    changes = engine_changes(CHAT, llama)
+    assert not foreign & set(changes)
+    assert changes["kv-cache-dtype"] == "auto"
+    assert changes["attention-backend"] is None
+    assert changes["tensor-parallel-size"] == llama.shape.tensor_parallel
+
+
+def test_an_fp8_cache_stays_where_the_gpu_and_the_model_have_it() -> None:
+    own = None
+    kept = {
+        machine: fitted(CHAT, MACHINES[machine], named_workload("article"), own).shape.kv_cache_dtype
+        for machine in ("a3-highgpu-1g", "a2-ultragpu-1g")
+    }
+    assert kept == {"a3-highgpu-1g": "fp8_e4m3", "a2-ultragpu-1g": "auto"}
+
+
+def test_a_context_is_no_longer_than_the_models_and_a_release_that_is_too_old_is_told() -> None:
+    code = fitted(
+        profile_facts("serve-code"), MACHINES["a3-highgpu-8g"], named_workload("article"), model_facts("Qwen/Qwen3-32B")
+    )
+    assert code.shape.max_model_len_tokens == CATALOGUE["Qwen/Qwen3-32B"].shape.context_tokens < 131_072
+    newer = next(one for one in CATALOGUE.values() if one.min_vllm.startswith("0.19"))
+    told = plan(question_of(Asked(users=8, machine="a4-highgpu-8g", model=newer.id))).remarks
+    assert any(newer.min_vllm in remark for remark in told)
+
+
+def test_a_model_that_does_not_fit_says_by_how_much() -> None:
+    with pytest.raises(NoFitError, match="does not fit one L4"):
+        question_of(Asked(users=1, machine="g2-standard-12", model=LLAMA))
+
+
+def test_a_model_is_of_the_catalogue_or_a_config_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "config.json"
+    own.write_text(
+        '{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,'
+        '"intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}'
+    )
+    shape, size_gb = model_facts(str(own))
+    assert shape.parameters == pytest.approx(8e9, rel=0.01)
+    assert size_gb == pytest.approx(16, rel=0.02)
+    question = question_of(Asked(users=8, machine="g2-standard-12", model=str(own)))
+    assert plan(question).performance.total_tokens_per_s.label == "upper bound"
+    for wrong in ("no/such-model", str(tmp_path / "none.json")):
+        with pytest.raises(UnknownModelError, match="not in the catalogue"):
+            model_facts(wrong)
+    own.write_text('{"model_type": "mystery"}')
+    with pytest.raises(UnknownModelError, match="model_type"):
+        model_facts(str(own))
+
+
+def test_every_model_of_the_catalogue_fits_some_machine() -> None:
+    largest = ("a3-ultragpu-8g", "a4-highgpu-8g")
+    for id_ in CATALOGUE:
+        fitting = []
+        for machine in largest:
+            try:
+                fitting.append(question_of(Asked(users=1, machine=machine, model=id_, capacity="spot")))
+            except NoFitError:
+                continue
+        assert fitting or id_ == "moonshotai/Kimi-K2-Instruct", id_
