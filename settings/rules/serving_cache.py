@@ -7,10 +7,9 @@ from math import ceil
 from typing import Final
 
 from facts import memory
-from facts.engines import DEFAULT_SEQUENCES
 from facts.ledger import value
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
-from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, REFUSES_STATES_FROM, STATES_MARGIN
+from settings.rules.limits import CONTEXT_SLACK, KNOWN_WEIGHTS_GB, STATES_MARGIN
 from settings.rules.served import Served
 
 _FULL: Final = value("phases.figures.dp8")
@@ -127,14 +126,13 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bro
             value=server.sequences,
             allowed="as many as there are states",
             because=f"about {limit} recurrent states fit one GPU",
-            changes={"max-num-seqs": min(limit, DEFAULT_SEQUENCES)},
+            changes={"max-num-seqs": min(limit, server.read_as.sequences())},
         )
 
 
 def _refused_above_state(server: Served, limits: Limits) -> Iterator[Broken]:
     for broken in _above_state(server, limits, STATES_MARGIN):
-        release = server.release
-        if release is not None and release >= REFUSES_STATES_FROM:
+        if server.read_as.has("refuses-sequences-above-states"):
             yield broken
 
 

@@ -25,12 +25,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from facts.engines import Release, find
 from facts.memory import CacheLayout, attention_block_tokens
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
 from workloads.server.vllm_args import args, env, writable_environment
 
-VERSION = "0.18.1"
+VERSION = "0.33.0"
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
 OPTIONS = Path(__file__).parents[2] / "facts" / "data" / "vllm-0.18.1-options.txt"
@@ -63,11 +64,15 @@ class Vllm:
     def __init__(self, model: Path) -> None:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.entrypoints.cli.serve import ServeSubcommand
-        from vllm.entrypoints.openai.cli_args import make_arg_parser
+        try:
+            from vllm.entrypoints.openai.cli_args import make_arg_parser
+        except ImportError:  # moved by 0.33
+            from vllm.entrypoints.common.cli_args import make_arg_parser
         from vllm.usage.usage_lib import UsageContext
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
         self.model = str(model)
+        self.release = find(importlib.metadata.version("vllm"))
         self._arguments = AsyncEngineArgs
         self._context = UsageContext.OPENAI_API_SERVER
         self._serve = ServeSubcommand()
@@ -91,17 +96,20 @@ class Vllm:
         return found
 
     def options(self) -> str:
-        """Every long option with its kind and short forms, as the policy pack keeps them."""
-        kinds = {"BooleanOptionalAction": "switch", "_StoreTrueAction": "switch", "_HelpAction": "switch"}
+        """Every long option with its kind, other spellings and choices, as `facts.releases` reads them."""
+        version = self.release.version
         lines = [
-            "# Long options of vLLM's server in 0.18.1: name, kind (switch, value, list) and short forms.",
-            "# Source: the argument parser of vLLM 0.18.1 itself. `-O` is read apart.",
+            f"# Long options of vLLM's server in {version}: name, kind (switch, value, list), short forms, --other names, !names that",
+            f"# switch it off, =choices. Source: the argument parser of vLLM {version} itself. `-O` is read apart.",
         ]
         for action in sorted((one for one in self._module._actions if one.option_strings), key=_first_option):
-            named = [text[2:] for text in action.option_strings if text.startswith("--") and text[:5] != "--no-"]
-            short = [text[1:] for text in action.option_strings if not text.startswith("--")]
-            kind = kinds.get(type(action).__name__, "list" if action.nargs == "+" else "value")
-            lines += [" ".join([name, kind, *(short if name == named[0] else [])]) for name in named]
+            name, *others = [text[2:] for text in action.option_strings if text[:2] == "--" and text[:5] != "--no-"]
+            short = [text[1:] for text in action.option_strings if text[:2] != "--"]
+            kind = _KINDS.get(type(action).__name__, "list" if action.nargs == "+" else "value")
+            off = type(action).__name__ == "EnableDisableAction"
+            other = [f"!{text}" if off and _other_side(name) == text else f"--{text}" for text in others]
+            choices = sorted(str(one) for one in action.choices or () if one is not None and kind == "value")
+            lines.append(" ".join([name, kind, *short, *other, *([f"={','.join(choices)}"] if choices else [])]))
         return "\n".join(lines) + "\n"
 
     def configure(self, engine: Engine) -> Any:
@@ -127,6 +135,15 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield from _refusals(vllm)
+
+
+_KINDS = dict.fromkeys(("BooleanOptionalAction", "EnableDisableAction", "_StoreTrueAction", "_HelpAction"), "switch")
+
+
+def _other_side(name: str) -> str:
+    """The name that switches an option off from 0.33 on: `disable-x` for `enable-x`."""
+    side, dash, rest = name.partition("-")
+    return {"enable": "disable", "disable": "enable"}.get(side, "no") + dash + rest
 
 
 def _first_option(action: argparse.Action) -> str:

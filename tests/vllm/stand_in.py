@@ -89,7 +89,8 @@ def pretend_b200() -> None:
     """Make vLLM in this process believe in eight B200. To be called before anything else of vLLM is imported."""
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
     # The compiled kernels need the driver's libcuda.so.1; the configuration only asks four questions of them.
-    sys.modules["vllm._C"] = types.ModuleType("vllm._C")
+    for kernels in ("_C", "_C_stable_libtorch", "_moe_C_stable_libtorch", "vllm_flash_attn._vllm_fa2_C"):
+        sys.modules[f"vllm.{kernels}"] = types.ModuleType(kernels)
 
     import vllm._custom_ops
     import vllm.platforms
@@ -126,6 +127,5 @@ def pretend_b200() -> None:
         "cutlass_group_gemm_supported",
         "cutlass_sparse_scaled_mm_supported",
     ):
-        if not hasattr(vllm._custom_ops, question):
-            raise RuntimeError(f"vllm._custom_ops has no {question}: this stand-in was written for vLLM 0.18.1")
-        setattr(vllm._custom_ops, question, lambda *_: True)
+        if hasattr(vllm._custom_ops, question):
+            setattr(vllm._custom_ops, question, lambda *_: True)
