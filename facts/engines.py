@@ -1,10 +1,11 @@
 """vLLM's engine options: its defaults, and a server's flags read, written and compared. The one place that spells a flag.
 
-Read as vLLM's own parser reads them, by the table of the release in question: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous beginnings of a name pass for
+Read as vLLM's own parsers read them, whichever release it is: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous beginnings of a name pass for
 it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`, `-tp 8` and `-tp=8` are short
 forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives them back: `render(parse(words).options) == words`.
 
-From 0.33 on `--disable-x` is the other side of `--enable-x`. Defaults that differ between releases are in `facts.releases`.
+From 0.33 on `--disable-x` is the other side of `--enable-x`. What a release does not have is `mistakes`; its defaults are in
+`facts.releases`.
 
 Source: vLLM 0.18.1 and 0.33.0, utils/argparse_utils.py and engine/arg_utils.py; a test feeds the same words to the real parsers.
 """
@@ -52,6 +53,8 @@ class Flags:
     entrypoint: str
     positional: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    """How an option was spelled, where that is known."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.options
@@ -124,11 +127,10 @@ class Flags:
         return self.count("api-server-count") or self.engines
 
 
-def parse(arguments: Sequence[str], *, entrypoint: str = "serve", release: Release | None = None) -> Flags:
-    """The options of a server of that release (`DEFAULT` where none is given). What vLLM would refuse is kept as text: this reads,
-    it does not check.
-    """
-    known = (release or find(DEFAULT)).options
+def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
+    """The options of a server. What vLLM would refuse is kept as text: this reads, it does not check."""
+    kinds = {**find(VERSIONS[-1]).options.kinds, **find(DEFAULT).options.kinds}
+    written: dict[str, str] = {}
     positional: list[str] = []
     options: dict[str, Any] = {}
     words = iter(arguments)
@@ -142,32 +144,34 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve", release: Relea
             else:
                 positional.append(word)
             continue
-        name, value = _split(word, known)
+        name, value = _split(word)
+        if word.startswith("--"):
+            written[name.partition(".")[0].removeprefix("no-")] = word[2:].partition("=")[0].partition(".")[0].replace("_", "-")
         waiting = None
         if value is not None:
             _put(options, name, value)
-        elif name.startswith("no-") and name.removeprefix("no-") in known.kinds:
+        elif name.startswith("no-") and name.removeprefix("no-") in kinds:
             options[name.removeprefix("no-")] = False
         else:
             options[name] = True
-            waiting = None if known.kinds.get(name) == "switch" else name
-    return Flags(entrypoint, tuple(positional), options)
+            waiting = None if kinds.get(name) == "switch" else name
+    return Flags(entrypoint, tuple(positional), options, written)
 
 
 def _is_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-") and not re.fullmatch(r"-[0-9.]+", word)
 
 
-def _split(word: str, known: Options) -> tuple[str, str | None]:
+def _split(word: str) -> tuple[str, str | None]:
     """Long name and value of `--name`, `--name=value`, `-O3`, `-tp=8`; the value is None where it follows or is none."""
     if not word.startswith("--"):
         short, equals, value = word[1:].partition("=")
         if short.startswith("O") and short[1:].isdigit():
             return "optimization-level", short[1:]
-        return known.short.get(short, short), value if equals else None
+        return find(VERSIONS[-1]).options.short.get(short, short), value if equals else None
     name, equals, value = word[2:].partition("=")
     option, dot, rest = name.partition(".")
-    return _long_name(option.replace("_", "-"), known) + dot + rest, value if equals else None
+    return _long_name(option.replace("_", "-")) + dot + rest, value if equals else None
 
 
 def _put(options: dict[str, Any], name: str, value: str) -> None:
@@ -196,12 +200,19 @@ def _parsed(value: str) -> Any:
     return value
 
 
-def _long_name(name: str, known: Options) -> str:
-    """The option that a spelling, or a beginning, stands for, where it can only be one; with `no-` where that switches it off."""
+def _long_name(name: str) -> str:
+    """The option that a spelling, or a beginning, stands for in a known release; with `no-` where that switches it off."""
+    tables = [find(version).options for version in (DEFAULT, VERSIONS[-1])]
+    exact = next((table.spelled[name] for table in tables if name in table.spelled), None)
+    return exact or next((found for table in tables if (found := _resolved(name, table))), name)
+
+
+def _resolved(name: str, known: Options) -> str | None:
+    """What one parser takes a spelling, or an unambiguous beginning, for."""
     if name in known.spelled:
         return known.spelled[name]
     found = [spelling for spelling in known.spelled if spelling.startswith(name)]
-    return known.spelled[found[0]] if len(found) == 1 else name
+    return known.spelled[found[0]] if len(found) == 1 else None
 
 
 def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
@@ -209,9 +220,10 @@ def mistakes(flags: Flags, release: Release) -> tuple[tuple[str, str], ...]:
     known = release.options
     found = []
     for name, value in flags.options.items():
+        spelling = flags.written.get(name, name)
         kind, choices = known.kinds.get(name), known.choices.get(name)
-        if kind is None:
-            found.append((name, f"vLLM {release.version} has no option --{name}"))
+        if kind is None or _resolved(spelling, known) is None:
+            found.append((name, f"vLLM {release.version} has no option --{spelling}"))
         elif kind == "switch" and not isinstance(value, bool):
             found.append((name, f"--{name} is a switch and takes no value"))
         elif choices and isinstance(value, str) and _word(value) not in {_word(one) for one in choices}:
@@ -258,7 +270,7 @@ def _normalised(name: str, value: object) -> Iterator[tuple[str, Scalar]]:
     if value is None:
         return
     name = name.lstrip("-")
-    name = find(DEFAULT).options.short.get(name, name)
+    name = find(VERSIONS[-1]).options.short.get(name, name)
     option, dot, key = name.partition(".")
     option = option.replace("_", "-")
     if option.startswith("no-") and isinstance(value, bool):

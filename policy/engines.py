@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from facts.engines import DEFAULT_READY_SECONDS, Flags
-from pods import Server, quantity, servers, tag_of
+from pods import Server, quantity, servers
 from rule import Finding, Resource, Rule, Settings, dig
 from settings.rules.lesson import Broken, Lesson, Told
 from settings.rules.served import READY_TIMEOUT, Served
@@ -51,7 +51,8 @@ class Engine(Served):
     @property
     def tag(self) -> str:
         """What stands behind the image's name."""
-        return tag_of(self.image)
+        name = self.image.partition("@")[0].rpartition("/")[2]
+        return name.partition(":")[2]
 
     def env(self, name: str) -> str | None:
         """By the container."""

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from facts import engines
 from facts.machines import ACCELERATOR, GPUS_PER_NODE
-from facts.releases import of_tag
 from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 
@@ -60,11 +59,6 @@ def _whole(value: Any) -> int:
     amount = quantity(value)
     return 1 if amount is None else int(amount)
 
-
-
-def tag_of(image: str) -> str:
-    """What stands behind an image's name, empty where it has no tag."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 @dataclass(frozen=True)
 class Container:
@@ -117,9 +111,7 @@ class Container:
         if started is None and not self.words_name_a_program and is_server_image(self.image):
             # The public image starts `vllm serve` by itself; `args` are its arguments.
             started = Started(entrypoint="serve", arguments=self.words)
-        return None if started is None else engines.parse(
-            started.arguments, entrypoint=started.entrypoint, release=of_tag(tag_of(self.image))
-        )
+        return None if started is None else engines.parse(started.arguments, entrypoint=started.entrypoint)
 
     @property
     def words_name_a_program(self) -> bool:

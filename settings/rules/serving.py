@@ -73,6 +73,8 @@ def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
     architecture = server.architecture
     if architecture is None or not architecture.mtp_layers or not server.is_on_b200 or server.flags.speculative_tokens:
         return
+    if server.prefix_caching:
+        return  # prefix-caching-with-mtp: this one needs its cache
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
     yield Broken(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
@@ -253,8 +255,8 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="cudagraph-estimate-unset",
         statement="Where little memory is left, CUDA graphs are counted in the share.",
-        evidence="vLLM 0.18 does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
-        "out of memory; 0.19 counts them",
+        evidence="before 0.20 vLLM does not count CUDA graphs by default: they come on top of {gpu-memory-utilization} and capture runs "
+        "out of memory",
         level_reason="whether a replica starts is then a matter of a few hundred MiB",
         fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
         level="mandatory",
