@@ -1,8 +1,9 @@
 """vLLM's engine options: its defaults, and a server's flags read, written and compared. The one place that spells a flag.
 
-Read as vLLM's own parsers read them, whichever release it is: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous beginnings of a name pass for
-it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`, `-tp 8` and `-tp=8` are short
-forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives them back: `render(parse(words).options) == words`.
+Read as vLLM's own parsers read them, whichever release it is: `--a-b=v`, `--a-b v` and `--a_b` are one spelling; unambiguous
+beginnings of a name pass for it; the last of a repeated option wins; JSON options may come whole or in dotted pieces; `-O3`,
+`-tp 8` and `-tp=8` are short forms; 16k is 16,000 and 16K is 16,384. Written so that reading gives
+them back: `render(parse(words).options) == words`.
 
 From 0.33 on `--disable-x` is the other side of `--enable-x`. What a release does not have is `mistakes`; its defaults are in
 `facts.releases`.
@@ -146,7 +147,9 @@ def parse(arguments: Sequence[str], *, entrypoint: str = "serve") -> Flags:
             continue
         name, value = _split(word)
         if word.startswith("--"):
-            written[name.partition(".")[0].removeprefix("no-")] = word[2:].partition("=")[0].partition(".")[0].replace("_", "-")
+            written[name.partition(".")[0].removeprefix("no-")] = (
+                word[2:].partition("=")[0].partition(".")[0].replace("_", "-")
+            )
         waiting = None
         if value is not None:
             _put(options, name, value)

@@ -92,7 +92,7 @@ CHANGES: Final = (
         since=(0, 22, 1),
         option="gdn-prefill-backend",
         hybrid=True,
-        what="on B200 prompts pass FlashInfer's kernel for Gated-DeltaNet layers, which compiles at first start (over 5 minutes on an H200)",
+        what="on B200 prompts pass FlashInfer's kernel for Gated-DeltaNet layers, which may compile for minutes at first start",
     ),
     Change(
         id="batched-tokens-by-memory",
@@ -125,7 +125,8 @@ DEFECTS: Final = (
         kind="answers",
         what="prefix caching with MTP on a hybrid model corrupts answers after a hit; each alone is clean. One comparison: 8.75 % of tasks "
         "solved with both, 26.88 % with MTP alone",
-        source="vllm-project/vllm#43559, #47194 and #53912 (0.28.0, open on 2026-08-31), NovaSky-AI/SkyRL#1981; no source names a fixed release",
+        source="vllm-project/vllm#43559, #47194 and #53912 (0.28.0, open on 2026-08-31), NovaSky-AI/SkyRL#1981; no source names a "
+        "release without it",
     ),
     Defect(
         id="deepgemm-on-b200",

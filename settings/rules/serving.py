@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from facts import memory
 from facts.ledger import value
 from facts.memory import GIB
 from settings.rules.lesson import Broken, Lesson, Limits, Setting
@@ -73,12 +75,20 @@ def _no_draft(server: Served, _: Limits) -> Iterator[Broken]:
     architecture = server.architecture
     if architecture is None or not architecture.mtp_layers or not server.is_on_b200 or server.flags.speculative_tokens:
         return
-    if server.prefix_caching:
-        return  # prefix-caching-with-mtp: this one needs its cache
+    if server.prefix_caching and _would_hit_with_drafts(server):
+        return  # prefix-caching-with-mtp would refuse it
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
     yield Broken(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
     )
+
+
+def _would_hit_with_drafts(server: Served) -> bool:
+    layout, longest = server.layout, server.context_tokens
+    if layout is None or longest is None:
+        return True
+    shortest = memory.shortest_prompt_prefix_caching_can_hit(replace(layout, speculative_tokens=1))
+    return shortest is not None and longest >= shortest
 
 
 def _crowded_memory(server: Served, _: Limits) -> Iterator[Broken]:

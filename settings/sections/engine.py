@@ -98,8 +98,9 @@ class Engine(Section):
     0.95 with a bfloat16 cache and MTP failed 908 requests; with an fp8 cache it gained nothing over 0.92 (95,391
     against 96,023 tok/s)."""
     enable_prefix_caching: Switch = None
-    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: off for hybrid models such as
-    Qwen3.5, from 0.28 on on for them, too; with MTP it corrupts their answers. There a block is 1,584 tokens (MTP-1, fp8), and with MTP no prompt below 3,169 tokens can hit."""
+    """`--enable-prefix-caching`: reuse the cache of prompts that begin alike. Default: on; before
+    0.28 off for hybrid models such as Qwen3.5, whose answers it corrupts with MTP. There a block is 1,584 tokens (MTP-1,
+    fp8), and with MTP no prompt below 3,169 tokens can hit."""
     prefix_caching_hash_algo: Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"] | None = None
     """`--prefix-caching-hash-algo`. Default sha256. The xxhash variants are faster and not collision-proof: not between
     tenants."""

@@ -189,7 +189,9 @@ def test_a_word_that_is_no_choice_of_the_release_is_told() -> None:
 
 def test_what_a_server_takes_by_itself_depends_on_its_release_and_gpu() -> None:
     old, new = find("0.18.1"), find("0.33.0")
-    taken = {gpu: (one.batched_tokens(gpu), one.sequences(gpu)) for one in (old,) for gpu in (B200, H100, A100_80GB, L4)}
+    taken = {
+        gpu: (one.batched_tokens(gpu), one.sequences(gpu)) for one in (old,) for gpu in (B200, H100, A100_80GB, L4)
+    }
     assert taken == {B200: (8_192, 1_024), H100: (8_192, 1_024), A100_80GB: (2_048, 256), L4: (2_048, 256)}
     assert [new.batched_tokens(gpu) for gpu in (B200, H100, L4)] == [16_384, 8_192, 2_048]
     assert (old.captured_tokens(), new.captured_tokens(), new.captured_tokens(H100)) == (512, 1_024, 512)
@@ -200,7 +202,8 @@ def test_a_release_in_between_is_read_as_the_known_one_before_it() -> None:
     between = of_tag("v0.20.2-cu130")
     assert between is not None
     assert (between.version, between.known, between.table) == ("0.20.2", False, "0.18.1")
-    assert between.has("counts-cuda-graphs") and not between.has("caches-prefixes-of-hybrids")
+    assert between.has("counts-cuda-graphs")
+    assert not between.has("caches-prefixes-of-hybrids")
     assert of_tag("v0.18.1") is find("0.18.1")
     assert of_tag("nightly") is None
 

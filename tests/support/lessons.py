@@ -45,7 +45,7 @@ class Case:
     def server(self) -> dict[str, Any]:
         """As the stack file's section has it."""
         section: dict[str, Any] = {"engine": dict(_setting(*one) for one in self.options.items())}
-        section |= {"image": {"tag": self.tag}} if self.tag else {}
+        section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
@@ -139,7 +139,7 @@ CASES = (
     _sound("utilisation-with-mtp", "an fp8 cache and counted graphs", _AT_095),
     _sound("utilisation-with-mtp", "a bf16 cache below", {"gpu-memory-utilization": 0.94, "kv-cache-dtype": "auto"}),
     _sound("utilisation-with-mtp", "no speculation", {**_AT_095, "kv-cache-dtype": "auto", "speculative-config": None}),
-    _broken("utilisation-without-gain", "an fp8 cache", _AT_095, stack="guest"),
+    _broken("utilisation-without-gain", "an fp8 cache", _AT_095),
     _broken("utilisation-without-gain", "0.96", {"gpu-memory-utilization": 0.96}, stack="cud"),
     _broken("utilisation-without-gain", "bf16 at 0.93", {"gpu-memory-utilization": 0.93, "kv-cache-dtype": "auto"}),
     _sound("utilisation-without-gain", "bf16 at 0.90", {"gpu-memory-utilization": 0.90, "kv-cache-dtype": "auto"}),
@@ -164,16 +164,25 @@ CASES = (
     _sound("hybrid-prefix-cache-flags", "both flags", _caching(), stack="cud"),
     _sound("hybrid-prefix-cache-flags", "no caching", NO_CACHING),
     _broken("mamba-flags-without-prefix-caching", "caching left out", {"enable-prefix-caching": None}),
-    _broken("mamba-flags-without-prefix-caching", "switched off", {"enable-prefix-caching": False}, stack="cud"),
+    _broken("mamba-flags-without-prefix-caching", "switched off", {"mamba-block-size": 8}, stack="cud"),
     _sound("mamba-flags-without-prefix-caching", "the mode alone", {**NO_CACHING, "mamba-cache-mode": "align"}),
-    _broken("prefix-cache-never-hits", "1,500 tokens of context", {"max-model-len": 1_500}, stack="cud"),
-    _broken("prefix-cache-never-hits", "a token too short", {"max-model-len": 3_168}, stack="guest"),
+    _broken("prefix-cache-never-hits", "1,500 tokens of context", {**_caching(), "max-model-len": 1_500}, stack="cud"),
+    _broken("prefix-cache-never-hits", "a token too short", {"max-model-len": 1_568}, stack="guest"),
     _sound("prefix-cache-never-hits", "just long enough", {"max-model-len": 3_169}),
     _sound(
         "prefix-cache-never-hits", "one block, without drafts", {"max-model-len": 1_569, "speculative-config": None}
     ),
     _sound("prefix-cache-never-hits", "the model's own context", {"max-model-len": None}),
     _sound("prefix-cache-never-hits", "no caching", NO_CACHING),
+    _broken("prefix-caching-with-mtp", "8K of context", _caching(), stack="cud"),
+    _broken("prefix-caching-with-mtp", "drafts for long prompts", _mtp(1), stack="guest"),
+    _broken("prefix-caching-with-mtp", "just long enough", {"max-model-len": 3_169}),
+    _broken("prefix-caching-with-mtp", "a release that caches by itself", NO_CACHING, tag="v0.33.0"),
+    _broken("prefix-caching-with-mtp", "a release that matches shorter pieces", tag="v0.28.0"),
+    _sound("prefix-caching-with-mtp", "no prompt can hit"),
+    _sound("prefix-caching-with-mtp", "MTP alone", stack="cud", tag="v0.33.0"),
+    _sound("prefix-caching-with-mtp", "caching alone", stack="guest", tag="v0.33.0"),
+    _sound("prefix-caching-with-mtp", "tokens found in the prompt", _mtp(2, "ngram"), stack="guest"),
     _broken("sequences-below-load", "100 an engine", {"max-num-seqs": 100}),
     _broken("sequences-below-load", "twice the load", stack="cud", needs={"concurrencyPerReplica": 4_000}),
     _broken("sequences-below-load", "vLLM's own number", {"max-num-seqs": None, "data-parallel-size": 1}),
@@ -184,11 +193,11 @@ CASES = (
     _broken("batch-below-sequences", "vLLM's own batch", {"max-num-batched-tokens": None, "max-num-seqs": 9_000}),
     _sound("batch-below-sequences", "as many", {"max-num-batched-tokens": 1_024}),
     _broken("block-above-batch", "a token too few", {"max-num-batched-tokens": 1_583, "max-num-seqs": 512}),
-    _broken("block-above-batch", "256", {"max-num-batched-tokens": 256}, stack="cud"),
+    _broken("block-above-batch", "256", {**_caching(), "max-num-batched-tokens": 256}, stack="cud"),
     _sound("block-above-batch", "a block", {"max-num-batched-tokens": 1_584, "max-num-seqs": 512}),
     _sound("block-above-batch", "no caching", {**NO_CACHING, "max-num-batched-tokens": 1_583}),
     _broken("max-num-seqs-above-state", "8,192", {"max-num-seqs": 8_192}, stack="cud"),
-    _broken("max-num-seqs-above-state", "one too many", {"max-num-seqs": 2_365}, stack="guest"),
+    _broken("max-num-seqs-above-state", "one too many", {"max-num-seqs": 2_538}, stack="guest"),
     _sound("max-num-seqs-above-state", "as many as fit", {"max-num-seqs": 2_364}),
     _sound("max-num-seqs-above-state", "vLLM's own number", {"max-num-seqs": None}),
     _sound("max-num-seqs-above-state", "split over two", {"tensor-parallel-size": 2, "data-parallel-size": 4}),
@@ -224,10 +233,15 @@ CASES = (
     _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),
     _sound("experts-write-into-image", "FlashInfer's others", {"moe-backend": "flashinfer_cutlass"}),
     _sound("experts-write-into-image", "a dense model's own choice", {"moe-backend": "auto"}),
+    _broken("flags-vllm-refuses", "a word that is gone", {"mamba-cache-mode": "all"}, stack="guest", tag="v0.33.0"),
+    _broken("flags-vllm-refuses", "a word to come", {"gdn-prefill-backend": "cutedsl"}, stack="cud"),
+    _sound("flags-vllm-refuses", "a word of its own", {"gdn-prefill-backend": "cutedsl"}, stack="cud", tag="v0.33.0"),
+    _sound("flags-vllm-refuses", "a release that is not known", {"mamba-cache-mode": "all"}, tag="v0.25.0"),
     _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="guest"),
     _broken("image-not-checked", "0.18 of another number", tag="v0.180.0", stack="cud"),
     _broken("image-not-checked", "0.17 with CUDA 13", tag="v0.17.2-cu130"),
     _sound("image-not-checked", "0.18.0", tag="v0.18.0"),
+    _sound("image-not-checked", "0.33.0", tag="v0.33.0", stack="cud"),
     _sound("image-not-checked", "0.18.1 with CUDA 13", tag="v0.18.1-cu130"),
     _broken("cpu-starves-engines", "8 CPUs", cpu=8, stack="guest"),
     _broken("cpu-starves-engines", "one less than needed", cpu=17),

@@ -6,6 +6,7 @@ weights or a network. Nothing here computes anything: kernels, memory profiling 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ MEMORY_BYTES = 180 * 10**9
 CAPABILITY = (10, 0)
 GPUS = 8
 
-# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM 0.18.1 reads it.
+# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM reads it.
 ARCHITECTURE: dict[str, Any] = {
     "architectures": ["Qwen3_5ForConditionalGeneration"],
     "model_type": "qwen3_5",
@@ -129,3 +130,8 @@ def pretend_b200() -> None:
     ):
         if hasattr(vllm._custom_ops, question):
             setattr(vllm._custom_ops, question, lambda *_: True)
+    with contextlib.suppress(ImportError):  # 0.18.1 has no such configuration
+        from vllm.config.reasoning import ReasoningConfig
+
+        # It asks the model's tokenizer for the tokens of <think>; the stand-in model has none.
+        ReasoningConfig.initialize_token_ids = lambda *_, **__: None

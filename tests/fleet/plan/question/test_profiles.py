@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from facts.engines import find
 from facts.ledger import LedgerError
 from facts.models import QWEN3_5_27B_FP8, QWEN3_5_397B_NVFP4
 from fleet.plan.model.deployment import record_fleet
