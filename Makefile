@@ -134,9 +134,10 @@ vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the 
 $(VLLM)/.installed: tests/vllm/0.18.1.txt
 $(VLLM_NEW)/.installed: tests/vllm/0.33.0.txt
 $(VLLM)/.installed $(VLLM_NEW)/.installed:
-	@echo "Installing vLLM with its CUDA packages into $(@D) (8 to 9 GB, some minutes, once)"
+	@echo "Installing vLLM with its CUDA packages into $(@D) (8 to 9 GB, a minute or more, once)"
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
 
 bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)

@@ -8,7 +8,7 @@ Thresholds were read in the wheels of 0.18.1, 0.19.0, 0.19.1, 0.20.0, 0.20.2, 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -290,6 +290,20 @@ def of_tag(tag: str) -> Release | None:
     """The release that an image's tag names, None where it names none."""
     match = _TAG.match(tag)
     return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
+
+
+def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool) -> Iterator[str]:
+    """What changes for a server with these options, variables among them, when its release does: one line each."""
+    for one in CHANGES:
+        if old.has(one.id) != new.has(one.id) and one.option not in options and (hybrid or not one.hybrid):
+            until = "" if new.has(one.id) else "no longer: "
+            yield f"{until}{one.what}" + (f" ({one.option} decides)" if one.option else "")
+    for one, word in (*((one, "fixed") for one in old.defects), *((one, "new") for one in new.defects)):
+        if one.touches(old.number) != one.touches(new.number):
+            yield f"{word}: {one.what} ({one.id})"
+    if new.driver and old.driver and new.driver != old.driver:
+        yield f"CUDA {new.cuda} instead of {old.cuda}: NVIDIA driver {new.driver} or later"
+    yield "compile caches are cold: the first start of every replica compiles again"
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from facts.releases import find
 from settings.names import own_server_name
 from settings.sections.section import SecretReference, Section, ShortName, like
 
@@ -30,8 +31,11 @@ class Image(Section):
     """The vLLM image that runs, pulled through the stack's own Artifact Registry repository."""
 
     repository: Repository = DEFAULT_REPOSITORY
-    tag: Tag
-    digest: Digest
+    """Repository on Docker Hub."""
+    tag: Tag = "v0.18.1"
+    """Tag; says which vLLM the digest is."""
+    digest: Digest = find("0.18.1").digest or ""
+    """Digest; what is pulled. Default: the published digest of v0.18.1."""
 
     @property
     def reference(self) -> str:
