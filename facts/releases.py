@@ -298,9 +298,9 @@ def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool
         if old.has(one.id) != new.has(one.id) and one.option not in options and (hybrid or not one.hybrid):
             until = "" if new.has(one.id) else "no longer: "
             yield f"{until}{one.what}" + (f" ({one.option} decides)" if one.option else "")
-    for one, word in (*((one, "fixed") for one in old.defects), *((one, "new") for one in new.defects)):
-        if one.touches(old.number) != one.touches(new.number):
-            yield f"{word}: {one.what} ({one.id})"
+    for defect in DEFECTS:
+        if defect.touches(old.number) != defect.touches(new.number):
+            yield f"{'fixed' if defect in old.defects else 'new'}: {defect.what} ({defect.id})"
     if new.driver and old.driver and new.driver != old.driver:
         yield f"CUDA {new.cuda} instead of {old.cuda}: NVIDIA driver {new.driver} or later"
     yield "compile caches are cold: the first start of every replica compiles again"

@@ -6,7 +6,7 @@ import pytest
 
 from facts.engines import Flags, find, mistakes, parse, render
 from facts.machines import A100_80GB, B200, H100, L4
-from facts.releases import of_tag
+from facts.releases import of_tag, upgrade
 from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
 from workloads.server import api_key, vllm_args
@@ -241,3 +241,15 @@ def test_reading_never_fails() -> None:
 def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
     words = vllm_args.args(profile(name).engine, model_path="/model", served_model_name="m")[1:]
     assert render(parse(words).options) == words
+
+
+def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:
+    old, new = find("0.18.1"), find("0.33.0")
+    told = "\n".join(upgrade(old, new, {"max-num-batched-tokens"}, hybrid=True))
+    assert "16,384" not in told
+    for words in ("prefix caching is on", "fixed: ", "driver 580", "compile caches are cold"):
+        assert words in told
+    assert "prefix caching is on" not in "\n".join(upgrade(old, new, (), hybrid=False))
+    back = list(upgrade(new, old, (), hybrid=True))
+    assert any(line.startswith("no longer: ") for line in back)
+    assert any(line.startswith("new: ") for line in back)
